@@ -1,0 +1,45 @@
+# Everything here needs Python 3.11+, make and the package registries; each target sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NODE_DIR := tests/node
+
+.PHONY: run test check bench docs node clean
+.DEFAULT_GOAL := run
+
+$(VENV)/core.stamp: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "accord needs Python 3.11 or newer; this is %s. Set PYTHON=..." % sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# The official TypeScript SDK: its JSON Schemas are the reference, its classes the peers of the interop tests.
+node: $(VENV)/dev.stamp
+	@if command -v npm >/dev/null; then \
+	  test -d $(NODE_DIR)/node_modules/@agentclientprotocol/sdk || (cd $(NODE_DIR) && npm ci --silent --no-audit --no-fund); \
+	else echo "npm not found: tests that need Node are skipped"; fi
+
+run: $(VENV)/core.stamp
+	@$(BIN)/python examples/client.py
+
+test: $(VENV)/dev.stamp node
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev.stamp node
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m accord.schema.reference docs/methods.md
+
+clean:
+	rm -rf $(VENV) $(NODE_DIR)/node_modules

@@ -1,0 +1,1 @@
+"""What one needs to write an agent."""

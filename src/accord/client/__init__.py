@@ -1,0 +1,1 @@
+"""What one needs to drive an agent."""

@@ -1,0 +1,1 @@
+"""What happens in a session: its events, and the state they add up to."""

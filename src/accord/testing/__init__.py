@@ -1,0 +1,1 @@
+"""For everyone who tests an agent or a client."""

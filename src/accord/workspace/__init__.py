@@ -1,0 +1,1 @@
+"""Files and processes within the roots of a session."""
