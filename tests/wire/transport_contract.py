@@ -1,0 +1,250 @@
+"""What every transport keeps, as checks that any implementation can run.
+
+A `Link` is a transport under test with somebody at its far end. `make_link` gives a fresh one; the far end's doings are
+asked for through the link, whatever stands there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from accord.wire.transport import End, Frame, Transport
+
+
+class Inbox:
+    """A receiver that remembers, and can be waited for."""
+
+    def __init__(self) -> None:
+        self.received: list[Frame] = []
+        self.batches: list[int] = []
+        self.ends: list[End] = []
+        self._changed = asyncio.Event()
+
+    def frames(self, frames: list[Frame]) -> None:
+        assert not self.ends, "frames after the end"
+        assert frames, "an empty batch"
+        self.received += frames
+        self.batches.append(len(frames))
+        self._changed.set()
+
+    def ended(self, end: End) -> None:
+        self.ends.append(end)
+        self._changed.set()
+
+    async def count(self, number: int) -> list[Frame]:
+        """Wait for so many frames in all."""
+        await self._until(lambda: len(self.received) >= number)
+        return self.received
+
+    async def end(self) -> End:
+        """Wait for the end."""
+        await self._until(lambda: bool(self.ends))
+        return self.ends[0]
+
+    async def _until(self, seen: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not seen():
+                assert not self.ends, f"ended too early, after {len(self.received)} frames: {self.ends}"
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class Link(Protocol):
+    """A transport under test, with somebody at its far end who echoes every frame until told otherwise."""
+
+    @property
+    def near(self) -> Transport:
+        """The one under test."""
+        ...
+
+    async def far_has_echoed(self, number: int) -> None:
+        """Wait until the far end has sent so many frames back, taken or not."""
+        ...
+
+    async def far_stops_reading(self) -> None:
+        """From now on the far end takes nothing."""
+        ...
+
+    async def far_reads_on(self) -> None:
+        """The far end takes everything again, and echoes it."""
+        ...
+
+    async def far_goes(self) -> None:
+        """The far end ends in order."""
+        ...
+
+
+MakeLink = Callable[[], AbstractAsyncContextManager[Link]]
+Check = Callable[[MakeLink], Awaitable[None]]
+CHECKS: dict[str, Check] = {}
+
+
+def check(function: Check) -> Check:
+    """Add a check to the contract under its own name."""
+    CHECKS[getattr(function, "__name__", "")] = function
+    return function
+
+
+@check
+async def frames_arrive_once_each_and_in_order(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        sent = [b'{"n":%d}' % number for number in range(3000)]
+        for number, frame in enumerate(sent):
+            link.near.send(frame)
+            if number % 100 == 0:
+                await link.near.drain()
+        assert await inbox.count(3000) == sent
+
+
+@check
+async def what_is_sent_before_the_start_is_not_lost(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.send(b'"early"')
+        link.near.start(inbox)
+        link.near.send(b'"later"')
+        assert await inbox.count(2) == [b'"early"', b'"later"']
+
+
+@check
+async def one_turn_of_sends_arrives_in_few_batches(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        for _ in range(500):
+            link.near.send(b"{}")
+        await inbox.count(500)
+        assert len(inbox.batches) < 50
+
+
+@check
+async def bytes_are_carried_as_they_are(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        frames = ['"héllo 你好 👋"'.encode(), b'"\xff\xfe\x00"', b' {"a": 1} ', b"[" * 10_000]
+        for frame in frames:
+            link.near.send(frame)
+        assert await inbox.count(4) == frames
+
+
+@check
+async def a_big_frame_arrives_whole(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        big = b'"' + b"0123456789abcdef" * (3 << 16) + b'"'
+        link.near.send(b"1")
+        link.near.send(big)
+        link.near.send(b"2")
+        await link.near.drain()
+        assert await inbox.count(3) == [b"1", big, b"2"]
+        assert link.near.unsent == 0
+
+
+@check
+async def pause_stops_deliveries_and_resume_goes_on(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        link.near.send(b"1")
+        await inbox.count(1)
+        link.near.pause()
+        link.near.pause()
+        for number in range(2, 200):
+            link.near.send(b"%d" % number)
+        await link.far_has_echoed(199)
+        assert inbox.received == [b"1"]
+        link.near.resume()
+        assert await inbox.count(199) == [b"%d" % number for number in range(1, 200)]
+
+
+@check
+async def drain_waits_for_a_slow_peer(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        await link.far_stops_reading()
+        frame = b'"' + b"x" * 100_000 + b'"'
+        for _ in range(40):
+            link.near.send(frame)
+        draining = asyncio.ensure_future(link.near.drain())
+        await asyncio.wait([draining], timeout=0)
+        assert not draining.done()
+        assert link.near.unsent > 0
+        await link.far_reads_on()
+        async with asyncio.timeout(30):
+            await draining
+        assert await inbox.count(40) == [frame] * 40
+        assert link.near.unsent == 0
+
+
+@check
+async def the_peers_end_ends_us_once_after_its_last_frame(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        for number in range(50):
+            link.near.send(b"%d" % number)
+        await link.far_has_echoed(50)
+        await link.far_goes()
+        end = await inbox.end()
+        assert end.reason
+        assert inbox.received == [b"%d" % number for number in range(50)]
+        await link.near.aclose()
+        assert len(inbox.ends) == 1
+
+
+@check
+async def an_end_resolves_drain_and_send_stays_harmless(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        await link.far_stops_reading()
+        for _ in range(40):
+            link.near.send(b"x" * 100_000)
+        draining = asyncio.ensure_future(link.near.drain())
+        await asyncio.wait([draining], timeout=0)
+        await link.near.aclose()
+        async with asyncio.timeout(30):
+            await draining
+        assert len(inbox.ends) == 1
+        link.near.send(b"too late")
+        link.near.pause()
+        link.near.resume()
+        await link.near.drain()
+
+
+@check
+async def aclose_ends_both_sides_and_may_come_twice(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        await asyncio.gather(link.near.aclose(), link.near.aclose())
+        await link.near.aclose()
+        assert len(inbox.ends) == 1
+
+
+@check
+async def aclose_does_not_wait_for_a_paused_reader(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        link.near.pause()
+        for _ in range(20):
+            link.near.send(b"y" * 100_000)
+        await link.near.aclose()
+        assert len(inbox.ends) == 1
+
+
+@check
+async def aclose_before_start_is_fine(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        await link.near.aclose()
+        inbox = Inbox()
+        link.near.start(inbox)
+        assert await inbox.end()
+        assert inbox.received == []
