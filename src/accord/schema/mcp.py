@@ -1,0 +1,98 @@
+"""MCP servers that a session shall use, and MCP spoken through the client (unstable)."""
+
+from typing import Any, TypeAlias
+
+from .base import BY_TAG, IN_ORDER, UNSET, Choice, Int32, Object, OrEmpty, Record, Strict, unstable
+from .ids import McpRequestId, McpServerAcpId
+from .terminals import EnvVariable
+
+
+class HttpHeader(Object):
+    """One header to send along."""
+
+    name: str
+    value: str
+
+
+class McpServerHttp(Object, tag_field="type", tag="http"):
+    """A server reached over HTTP. Only if the agent says it can."""
+
+    name: str
+    url: str
+    headers: OrEmpty[list[HttpHeader]]
+
+
+class McpServerSse(Object, tag_field="type", tag="sse"):
+    """A server reached over HTTP with server-sent events. Only if the agent says it can."""
+
+    name: str
+    url: str
+    headers: OrEmpty[list[HttpHeader]]
+
+
+@unstable
+class McpServerAcp(Object, tag_field="type", tag="acp"):
+    """Unstable. A server that the client itself offers through `mcp/message`."""
+
+    name: str
+    server_id: McpServerAcpId
+
+
+class McpServerStdio(Object):
+    """A server started as a program. Every agent can use it."""
+
+    name: str
+    command: str
+    args: OrEmpty[list[str]]
+    env: OrEmpty[list[EnvVariable]]
+
+
+McpServer: TypeAlias = Choice[McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio, BY_TAG]
+"""Whatever is not tagged as one of the others has to be a stdio server."""
+
+
+@unstable
+class MessageMcpRequest(Object):
+    """Unstable. The agent calls an MCP method of a server that the client offers."""
+
+    server_id: McpServerAcpId
+    request_id: McpRequestId
+    method: str
+    params: Strict[dict[str, Any] | None] = UNSET
+
+
+@unstable
+class MessageMcpNotification(Object):
+    """Unstable. News about a running MCP request, such as its progress. Only before that request is answered."""
+
+    server_id: McpServerAcpId
+    request_id: McpRequestId
+    method: str
+    params: Strict[dict[str, Any] | None] = UNSET
+
+
+@unstable
+class McpError(Record):
+    """Unstable. A failure of the MCP method itself."""
+
+    code: Int32
+    message: str
+    data: Strict[Any] = UNSET
+
+
+@unstable
+class McpResult(Object):
+    """Unstable. The MCP method's result; null is one, too."""
+
+    result: Any
+
+
+@unstable
+class McpFailure(Object):
+    """Unstable. The MCP method failed. A failure on the way to it is an ordinary error answer instead."""
+
+    error: McpError
+
+
+MessageMcpResponse: TypeAlias = Choice[McpResult | McpFailure, IN_ORDER]
+"""If a peer sends both members, the result counts."""
