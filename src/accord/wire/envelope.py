@@ -1,0 +1,173 @@
+"""The JSON-RPC envelope: one decode that leaves `params` and `result` raw, a patient second look at lines that fail it,
+and the encoding of what goes out. No I/O, no ACP methods.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError
+from accord.schema.codec import encode
+from accord.schema.jsontext import NotJson, parse_json
+from accord.wire.transport import Oversized
+
+RequestId = int | str | None
+
+ABSENT = Raw()
+"""Stands for a `params`, `result` or `error` member that the line did not have."""
+
+
+class Envelope(Struct, gc=False):
+    """One line, decoded once; the members that carry ACP stay raw."""
+
+    jsonrpc: str = ""
+    id: int | str | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = ABSENT
+    result: Raw = ABSENT
+    error: Raw = ABSENT
+
+
+class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """An outgoing call."""
+
+    id: int
+    method: str
+    params: Any
+
+
+class Notification(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """An outgoing notification."""
+
+    method: str
+    params: Any
+
+
+class Success(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """An outgoing answer."""
+
+    id: RequestId
+    result: Any
+
+
+class ErrorBody(Struct, gc=False):
+    """The `error` member, outgoing."""
+
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """An outgoing error answer."""
+
+    id: RequestId
+    error: ErrorBody
+
+
+class NoMessage(Exception):
+    """The line is no message. `code` says whether it was not even JSON; `id` is the one to answer to, if any."""
+
+    def __init__(self, code: int, reason: str, id: RequestId = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.id = id
+
+    @property
+    def sentence(self) -> str:
+        """The message of the error answer."""
+        return "Parse error" if self.code == PARSE_ERROR else "Invalid request"
+
+
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+"""The fast reading. What it refuses goes to `second_look`."""
+
+
+def second_look(frame: bytes) -> Envelope:
+    """Read a line that the fast decode refused: broken surrogates are mended, everything else is judged."""
+    try:
+        value = parse_json(frame)
+    except NotJson as error:
+        raise NoMessage(PARSE_ERROR, str(error)) from None
+    if not isinstance(value, dict):
+        what = "an array; messages are sent one by one" if isinstance(value, list) else "no object"
+        raise NoMessage(INVALID_REQUEST, f"the line is {what}")
+    members: dict[str, Any] = value
+    try:
+        return decode_envelope(msgspec.json.encode(members))
+    except msgspec.ValidationError:
+        raise NoMessage(INVALID_REQUEST, _what_is_wrong(members), _id_of_call(members)) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NoMessage(PARSE_ERROR, f"unreadable JSON: {error}") from None
+
+
+def is_message(envelope: Envelope) -> bool:
+    """Whether the line calls or answers at all."""
+    return envelope.method is not UNSET or envelope.result is not ABSENT or envelope.error is not ABSENT
+
+
+def read_error(raw: Raw) -> RpcError:
+    """The error answer that a peer sent, however oddly it is shaped."""
+    try:
+        value = parse_json(bytes(raw))
+    except NotJson as error:
+        return InternalError("The peer sent an unreadable error", str(error))
+    if isinstance(value, str):
+        return InternalError(value)
+    if not isinstance(value, dict):
+        return InternalError("The peer sent a malformed error", value)
+    body: dict[str, Any] = value
+    code, message = body.get("code"), body.get("message")
+    if not isinstance(code, int) or isinstance(code, bool):
+        code = InternalError.default_code
+    if not isinstance(message, str):
+        message = "The peer gave no reason" if message is None else str(message)
+    return RpcError.of(code, message, body["data"]) if "data" in body else RpcError.of(code, message)
+
+
+def encode_failure(id: RequestId, error: RpcError) -> bytes:
+    """An error answer as bytes; `data` that is not JSON is left out rather than failing the answer."""
+    if error.has_data:
+        try:
+            return encode(Failure(id, ErrorBody(error.code, error.message, error.data)))
+        except (TypeError, ValueError, RecursionError):
+            pass
+    return encode(Failure(id, ErrorBody(error.code, error.message)))
+
+
+_ID_MEMBER = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
+
+
+def id_of_oversized(frame: Oversized) -> tuple[RequestId, bool | None]:
+    """A guess at the id of a refused line, from its first and last bytes, and whether it was an answer.
+
+    The id is only taken where it cannot be nested: in the head before any other object begins, or in the tail after
+    the last one closed.
+    """
+    opening = frame.head.find(b"{") + 1
+    nested = frame.head.find(b"{", opening)
+    found = _ID_MEMBER.search(frame.head, opening, nested if nested > 0 else len(frame.head))
+    if found is None:
+        found = _ID_MEMBER.search(frame.tail, frame.tail.rfind(b"}", 0, len(frame.tail.rstrip()) - 1) + 1)
+    if found is None:
+        return None, None
+    is_call = b'"method"' in frame.head[:nested] or b'"method"' in frame.tail[frame.tail.rfind(b"}", 0, -1) :]
+    return msgspec.json.decode(found[1]), not is_call
+
+
+def _id_of_call(members: dict[str, Any]) -> RequestId:
+    """The id to answer to. A malformed answer has none: an error under its id could meet a call of theirs."""
+    id = members.get("id") if "method" in members else None
+    return id if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+
+
+def _what_is_wrong(members: dict[str, Any]) -> str:
+    if "method" in members and not isinstance(members["method"], str):
+        return "`method` is not a string"
+    id = members.get("id")
+    if id is not None and (isinstance(id, bool) or not isinstance(id, (int, str))):
+        return "`id` is neither a string nor an integer"
+    return "`jsonrpc` is not a string"

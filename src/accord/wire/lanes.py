@@ -1,0 +1,118 @@
+"""The order promise of a connection, kept by lanes: one queue for each session that has something unfinished.
+
+What a lane guarantees, for the messages of one session in wire order:
+* a notification is handled after everything before it was handled (notifications) or started (requests);
+* an answer is delivered after the handlers of all notifications before it have finished, even when they await;
+* a request is started after everything before it, and nothing waits for it to finish.
+
+A handler that awaits a call on its own connection would wait for an answer that waits for the handler. So while it
+awaits, it does not block its lane: what follows goes on, and the lane is blocked again from the moment its answer is
+delivered. A lane exists only while it is busy; an idle session costs nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+
+Step = Callable[[], None]
+"""One message's turn: runs synchronously, may block the lane it is given to through a `Handling`."""
+
+
+class Lane:
+    """The unfinished business of one session."""
+
+    __slots__ = ("blockers", "key", "steps", "waiting_requests")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.steps: deque[Step] = deque()
+        self.blockers = 0
+        self.waiting_requests = 0
+
+
+class Handling:
+    """One asynchronous notification handler at work: blocks its lane, except while it awaits our own calls."""
+
+    __slots__ = ("_calls", "_done", "_lane", "lanes")
+
+    def __init__(self, lanes: "Lanes", key: Hashable) -> None:
+        self.lanes = lanes
+        self._lane = lanes.block(key)
+        self._calls = 0
+        self._done = False
+
+    def awaits_call(self) -> None:
+        """The handler is about to await an answer: let its lane go on."""
+        self._calls += 1
+        if self._calls == 1 and not self._done:
+            self.lanes.unblock(self._lane)
+
+    def call_ended(self) -> None:
+        """The answer is there: the handler goes on, and its lane waits for it again."""
+        self._calls -= 1
+        if self._calls == 0 and not self._done:
+            self._lane = self.lanes.block(self._lane.key)
+
+    def done(self) -> None:
+        """The handler has finished."""
+        if self._done:
+            return
+        self._done = True
+        if self._calls == 0:
+            self.lanes.unblock(self._lane)
+
+
+HANDLING: ContextVar[Handling | None] = ContextVar("accord_handling", default=None)
+"""The notification handler that the running code belongs to."""
+
+
+class Lanes:
+    """All busy lanes of one connection. Falsy when nothing is unfinished, which is the fast case."""
+
+    def __init__(self) -> None:
+        self._busy: dict[Hashable, Lane] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._busy)
+
+    def get(self, key: Hashable) -> Lane | None:
+        """The lane of this session, if it is busy."""
+        return self._busy.get(key)
+
+    def block(self, key: Hashable) -> Lane:
+        """Something of this session must finish before its next step; `unblock` says when it has."""
+        lane = self._busy.get(key)
+        if lane is None:
+            lane = self._busy[key] = Lane(key)
+        lane.blockers += 1
+        return lane
+
+    def unblock(self, lane: Lane) -> None:
+        """That something has finished."""
+        lane.blockers -= 1
+        self.advance(lane)
+
+    def advance(self, lane: Lane) -> None:
+        """Run the steps that nothing blocks; forget the lane when it is idle."""
+        steps = lane.steps
+        while steps and lane.blockers <= 0:
+            steps.popleft()()
+        if not steps and lane.blockers <= 0 and self._busy.get(lane.key) is lane:
+            del self._busy[lane.key]
+
+    def after(self, keys: tuple[Hashable, ...] | None, step: Step) -> None:
+        """Run the step once the lanes of these sessions (None: of all) have come to this point."""
+        lanes = list(self._busy.values()) if keys is None else [self._busy[k] for k in keys if k in self._busy]
+        if not lanes:
+            step()
+            return
+        missing = len(lanes)
+
+        def arrived() -> None:
+            nonlocal missing
+            missing -= 1
+            if missing == 0:
+                step()
+
+        for lane in lanes:
+            lane.steps.append(arrived)
