@@ -2,8 +2,9 @@
 
 from typing import Annotated, TypeAlias
 
-from .base import BY_TAG, UNSET, UNSTABLE, Choice, Items, Known, Object, Opt, OrEmpty, Strict, unstable
+from .base import UNSET, Object
 from .ids import AuthMethodId
+from .marks import BY_TAG, UNSTABLE, Choice, Items, Known, Opt, OrEmpty, Strict, unstable
 
 
 class AuthMethodAgent(Object):

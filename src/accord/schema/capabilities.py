@@ -1,6 +1,7 @@
 """What each side can do. An absent or null object, and anything but true, means: not supported."""
 
-from .base import UNSET, Flag, Object, Opt, Record, Section, Unstable, unstable
+from .base import UNSET, Object, Record
+from .marks import Flag, Opt, Section, Unstable, unstable
 
 
 class PromptCapabilities(Object):

@@ -2,7 +2,8 @@
 
 from typing import TypeAlias
 
-from .base import UNSET, Items, Lenient, Object, Opt
+from .base import UNSET, Object
+from .marks import Items, Lenient, Opt
 
 
 class UnstructuredCommandInput(Object):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from .base import IN_ORDER, UNSET, Choice, Items, Known, Lenient, Object, Opt
+from .base import UNSET, Object
 from .ids import (
     SessionConfigGroupId,
     SessionConfigId,
@@ -10,6 +10,7 @@ from .ids import (
     SessionId,
     SessionModeId,
 )
+from .marks import IN_ORDER, Choice, Items, Known, Lenient, Opt
 
 
 class SessionMode(Object):

@@ -2,7 +2,8 @@
 
 from typing import Literal, TypeAlias
 
-from .base import IN_ORDER, UNSET, Choice, Double, Int64, Items, Object, Opt
+from .base import UNSET, Object
+from .marks import IN_ORDER, Choice, Double, Int64, Items, Opt
 
 Role: TypeAlias = Literal["assistant", "user"]
 

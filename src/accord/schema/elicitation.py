@@ -2,24 +2,9 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from .base import (
-    BY_TAG,
-    UNSET,
-    Choice,
-    Default,
-    Double,
-    Format,
-    Int64,
-    Items,
-    Object,
-    Open,
-    Opt,
-    Record,
-    Strict,
-    Uint32,
-    Uint64,
-)
+from .base import UNSET, Object, Record
 from .ids import ElicitationId, SessionId, ToolCallId
+from .marks import BY_TAG, Choice, Default, Double, Format, Int64, Items, Open, Opt, Strict, Uint32, Uint64
 from .rpc import RequestId
 
 StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]

@@ -1,7 +1,8 @@
 """Text files of the client, unsaved editor buffers included. Paths are absolute."""
 
-from .base import UNSET, Object, Strict, Uint32
+from .base import UNSET, Object
 from .ids import SessionId
+from .marks import Strict, Uint32
 
 
 class ReadTextFileRequest(Object):

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from .base import Unstable
+from .marks import Unstable
 
 SessionId: TypeAlias = str
 MessageId: TypeAlias = str

@@ -3,8 +3,9 @@
 from typing import Annotated, TypeAlias
 
 from .auth import AuthMethod
-from .base import UNSET, Default, Items, Object, Opt, Section, Uint16
+from .base import UNSET, Object
 from .capabilities import AgentCapabilities, ClientCapabilities
+from .marks import Default, Items, Opt, Section, Uint16
 
 ProtocolVersion: TypeAlias = Uint16
 """The major version. This package speaks 1."""

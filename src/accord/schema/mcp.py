@@ -2,8 +2,9 @@
 
 from typing import Any, TypeAlias
 
-from .base import BY_TAG, IN_ORDER, UNSET, Choice, Int32, Object, OrEmpty, Record, Strict, unstable
+from .base import UNSET, Object, Record
 from .ids import McpRequestId, McpServerAcpId
+from .marks import BY_TAG, IN_ORDER, Choice, Int32, OrEmpty, Strict, unstable
 from .terminals import EnvVariable
 
 

@@ -2,8 +2,9 @@
 
 from typing import Literal, TypeAlias
 
-from .base import Items, Lenient, Object, unstable
+from .base import Object
 from .ids import PlanId
+from .marks import Items, Lenient, unstable
 
 PlanEntryPriority: TypeAlias = Literal["high", "medium", "low"]
 PlanEntryStatus: TypeAlias = Literal["pending", "in_progress", "completed"]

@@ -2,9 +2,10 @@
 
 from typing import Literal, TypeAlias
 
-from .base import UNSET, Kept, Object, Opt, Uint64, Unstable, unstable
+from .base import UNSET, Object
 from .content import ContentBlock
 from .ids import SessionId
+from .marks import Kept, Opt, Uint64, Unstable, unstable
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 

@@ -2,8 +2,9 @@
 
 from typing import Annotated, TypeAlias
 
-from .base import UNSET, UNSTABLE, Items, Known, Lenient, Object, Strict, unstable
+from .base import UNSET, Object
 from .ids import ProviderId
+from .marks import UNSTABLE, Items, Known, Lenient, Strict, unstable
 
 LlmProtocol: TypeAlias = Annotated[str, Known("anthropic", "openai", "azure", "vertex", "bedrock"), UNSTABLE]
 """Unstable. The language a provider speaks."""

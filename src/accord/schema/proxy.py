@@ -2,8 +2,9 @@
 
 from typing import Any, TypeAlias
 
-from .base import UNSET, Object, Strict, unstable
+from .base import UNSET, Object
 from .initialize import InitializeRequest, InitializeResponse
+from .marks import Strict, unstable
 
 
 @unstable

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from .base import UNSET, Int32, Int64, Known, Object, Opt, Record
+from .base import UNSET, Object, Record
+from .marks import Int32, Int64, Known, Opt
 
 RequestId: TypeAlias = Int64 | str | None
 """Echoed exactly as it came. Null is legal, though nobody should choose it."""

@@ -2,10 +2,11 @@
 
 from typing import Annotated, TypeAlias
 
-from .base import UNSET, UNSTABLE, Items, Known, Lenient, Object, Opt, OrEmpty, Strict, Unstable, unstable
+from .base import UNSET, Object
 from .config import SessionConfigOption, SessionModeState
 from .content import ContentBlock
 from .ids import SessionId
+from .marks import UNSTABLE, Items, Known, Lenient, Opt, OrEmpty, Strict, Unstable, unstable
 from .mcp import McpServer
 
 SystemPromptMode: TypeAlias = Annotated[str, Known("append", "override"), UNSTABLE]

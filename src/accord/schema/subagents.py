@@ -2,9 +2,10 @@
 
 from typing import Annotated, TypeAlias
 
-from .base import UNSET, Items, Known, Object, Open, Opt, Strict, unstable
+from .base import UNSET, Object
 from .content import ContentBlock
 from .ids import MessageId, SessionId
+from .marks import Items, Known, Open, Opt, Strict, unstable
 from .prompts import Usage
 from .rpc import Error
 

@@ -1,7 +1,8 @@
 """Terminals: commands that the client runs for the agent, each until it is released."""
 
-from .base import UNSET, Object, Opt, OrEmpty, Strict, Uint32, Uint64
+from .base import UNSET, Object
 from .ids import SessionId, TerminalId
+from .marks import Opt, OrEmpty, Strict, Uint32, Uint64
 
 
 class EnvVariable(Object):

@@ -2,9 +2,10 @@
 
 from typing import Any, Literal, TypeAlias
 
-from .base import UNSET, Items, Object, Opt, Uint32
+from .base import UNSET, Object
 from .content import ContentBlock
 from .ids import TerminalId, ToolCallId
+from .marks import Items, Opt, Uint32
 
 ToolKind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"

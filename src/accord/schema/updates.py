@@ -2,11 +2,12 @@
 
 from typing import Annotated, TypeAlias
 
-from .base import UNSET, Double, Items, Kept, Known, NonEmpty, Object, Opt, Uint64
+from .base import UNSET, Object
 from .commands import AvailableCommandsUpdate
 from .config import ConfigOptionUpdate, CurrentModeUpdate
 from .content import ContentBlock
 from .ids import CompactionId, MessageId, SessionId
+from .marks import Double, Items, Kept, Known, NonEmpty, Opt, Uint64
 from .plans import Plan, PlanRemoved, PlanUpdate
 from .subagents import SessionMessage, SessionMessageChunk, SubagentUpdate
 from .tools import ToolCall, ToolCallChange
