@@ -35,9 +35,7 @@ def official_kind(carrier: Any) -> str | None:
     if not isinstance(kind, str) or kind not in TOOL_KINDS | OPTION_KINDS:
         return None
     meta = getattr(carrier, "meta", None)
-    if _is_object(meta) and (KIND_AS_SENT in meta or DISPLAY_KIND in meta):
-        return None
-    return kind
+    return None if _is_object(meta) and KIND_AS_SENT in meta else kind
 
 
 def display_kind(tool_call: Any) -> str:

@@ -1,0 +1,49 @@
+"""What some tests need from the machine: Node, the pinned npm packages, Chromium.
+
+Where it is missing the test is skipped with the reason; in CI (the variable `CI` is set) that is a failure.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+NODE_MODULES = Path(__file__).parent / "node" / "node_modules"
+
+
+def _missing(reason: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}; in CI this must not be skipped", pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
+
+
+def need_node() -> str:
+    """The path of `node`."""
+    found = shutil.which("node")
+    if found is None:
+        _missing("Node is not installed (no `node` on PATH)")
+    return found
+
+
+def need_npm(package: str) -> Path:
+    """The folder of an installed npm package, such as `@agentclientprotocol/sdk`."""
+    folder = NODE_MODULES / package
+    if not folder.is_dir():
+        _missing(f"the npm package {package} is not installed: run `make node`")
+    return folder
+
+
+def need_official_schemas() -> Path:
+    """The folder with `schema.json` and `schema.unstable.json` of protocol version 1."""
+    return need_npm("@agentclientprotocol/sdk") / "schema" / "v1"
+
+
+def need_chromium() -> str:
+    """The path of a Chromium or Chrome."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    _missing("Chromium is not installed (no `chromium` on PATH)")

@@ -1,0 +1,107 @@
+"""Which rules and dialect rows have a test: read from the marks of the collected tests, printed after a whole run.
+
+A number that no rule or row has is an error. Once `ENFORCED`, a whole run fails while a rule of the core is unproven.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from accord.schema.dialects import DIALECTS
+from accord.schema.rules import RULES, rules
+
+ENFORCED = False
+
+CORE_CHAPTERS = (
+    "framing",
+    "extensibility",
+    "cancellation",
+    "initialization",
+    "session-setup",
+    "prompt-turn",
+    "turn-cancellation",
+    "tool-calls",
+    "permissions",
+    "file-system",
+    "terminals",
+    "elicitation",
+)
+
+
+def core_rules() -> set[int]:
+    """The stable MUST rules of the chapters that every run has to prove."""
+    return {
+        rule.id for chapter in CORE_CHAPTERS for rule in rules(level="MUST", status="stable", chapter=chapter)
+    }
+
+
+def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> set[int]:
+    """All numbers that a mark carries on these tests."""
+    found: set[int] = set()
+    valid = set(known)
+    for item in items:
+        for one in item.iter_markers(mark):
+            unknown = [number for number in one.args if type(number) is not int or number not in valid]
+            if unknown or not one.args:
+                raise pytest.UsageError(f"{item.nodeid}: no such number in @pytest.mark.{mark}{one.args}")
+            found.update(one.args)
+    return found
+
+
+class RuleCoverage:
+    """The plugin that collects the marks and reports them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.whole = _asks_for_everything(config)
+        self.proven: set[int] = set()
+        self.rows: set[int] = set()
+
+    @property
+    def missing(self) -> list[int]:
+        """The rules of the core without a test."""
+        return sorted(core_rules() - self.proven)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        in_force = [rule.id for rule in RULES.values() if rule.in_force]
+        self.proven = numbers(items, "rule", in_force)
+        self.rows = numbers(items, "dialect", DIALECTS)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self.whole = self.whole and not items
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if ENFORCED and self.whole and self.missing and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.whole:
+            terminalreporter.section("protocol rules")
+            terminalreporter.write_line(self.report())
+
+    def report(self) -> str:
+        """One paragraph: how much of the protocol the collected tests prove."""
+        core = core_rules()
+        in_force = len(rules())
+        messages = {row.id for row in DIALECTS.values() if row.handled != "behaviour"}
+        lines = [
+            f"{len(self.proven)} of {in_force} rules in force have a test; "
+            f"{len(core & self.proven)} of {len(core)} stable MUST rules of the core chapters; "
+            f"{len(messages & self.rows)} of {len(messages)} dialect rows that repair messages."
+        ]
+        if self.missing:
+            lines.append(f"Core rules without a test: {', '.join(map(str, self.missing))}.")
+        if unproven := sorted(messages - self.rows):
+            lines.append(f"Dialect rows without a test: {', '.join(map(str, unproven))}.")
+        return "\n".join(lines)
+
+
+def _asks_for_everything(config: pytest.Config) -> bool:
+    """Whether this run was started on the whole tests folder, without a filter."""
+    everything = {config.rootpath, Path(__file__).parent}
+    folders = {(config.invocation_params.dir / arg).resolve() for arg in config.args}
+    filters = ("keyword", "markexpr", "lf", "ignore", "ignore_glob", "deselect", "stepwise")
+    return bool(folders & everything) and not any(config.getoption(name, None) for name in filters)

@@ -1,0 +1,60 @@
+"""The rules as data: complete, numbered without gaps, counted as the reference counts them."""
+
+from collections import Counter
+
+import pytest
+
+from accord.schema.rules import BASES, RULES, rule, rules
+
+WITHDRAWN = {234, 292, 293, 302, 303, 304, 305, 306, 307, 308, 309}
+
+
+def test_all_393_numbers_are_there_in_order():
+    assert list(RULES) == list(range(1, 394))
+    assert all(number == one.id for number, one in RULES.items())
+
+
+def test_the_totals_are_those_of_the_reference():
+    in_force = rules()
+    assert len(in_force) == 382
+    assert Counter(one.side for one in in_force) == {"AGENT": 210, "CLIENT": 168, "PROXY": 2, "CONDUCTOR": 2}
+    assert Counter(one.level for one in in_force) == {"MUST": 268, "SHOULD": 114}
+    assert Counter(one.status for one in in_force) == {"stable": 315, "unstable": 67}
+    assert Counter(one.basis for one in in_force) == {
+        "D": 162,
+        "S": 134,
+        "J": 9,
+        "R": 18,
+        "I": 48,
+        "Accord": 11,
+    }
+
+
+def test_withdrawn_rules_keep_their_place_and_bind_nobody():
+    assert {one.id for one in rules(status="withdrawn")} == WITHDRAWN
+    assert all(RULES[number].level is None and not RULES[number].in_force for number in WITHDRAWN)
+
+
+def test_every_rule_is_filled_in():
+    for one in RULES.values():
+        assert one.text
+        assert one.how
+        assert one.basis in BASES
+        assert one.chapter in RULES.chapters
+
+
+def test_filters_combine():
+    found = rules(side="CLIENT", level="MUST", status="stable", chapter="permissions")
+    assert [one.id for one in found] == [196, 197, 202]
+
+
+def test_chapters_come_in_order_and_are_contiguous():
+    seen = list(dict.fromkeys(one.chapter for one in RULES.values()))
+    assert seen == list(RULES.chapters)
+    assert len(seen) == 18
+
+
+def test_a_number_never_given_is_a_key_error():
+    assert rule(151).side == "AGENT"
+    with pytest.raises(KeyError):
+        rule(394)
