@@ -1,0 +1,68 @@
+"""Connections under test: plain routes over JSON builtins, a memory pair, and a peer spoken by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from accord.errors import InvalidParams
+from accord.testing.wire import RawPeer
+from accord.wire.connection import Connection
+from accord.wire.memory import memory_pair
+from accord.wire.routes import Limits, Report, Route
+
+
+def params_of(raw: msgspec.Raw | None) -> Any:
+    value = msgspec.json.decode(raw) if raw is not None else {}
+    if not isinstance(value, dict):
+        raise InvalidParams(data="params must be an object")
+    return value
+
+
+def session_of(params: dict[str, Any]) -> str | None:
+    return params.get("sessionId")
+
+
+def route(run: Callable[..., Any], *, urgent: bool = False) -> Route:
+    return Route(run, params_of, session_of, urgent)
+
+
+def read(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)
+
+
+class Talk:
+    """One connection with its hand-spoken peer, and everything it reported."""
+
+    def __init__(
+        self,
+        *,
+        requests: dict[str, Callable[..., Any]] | None = None,
+        notifications: dict[str, Callable[..., Any]] | None = None,
+        urgent: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
+        ours, theirs = memory_pair()
+        self.reports: list[Report] = []
+        self.connection = Connection(
+            ours,
+            requests={name: route(run) for name, run in (requests or {}).items()},
+            notifications={
+                name: route(run, urgent=name in urgent) for name, run in (notifications or {}).items()
+            },
+            observer=self.reports.append,
+            **options,
+        )
+        self.peer = RawPeer(theirs)
+        self.connection.start()
+
+    async def request(self, method: str, params: Any = None, *, key: Any = None, **options: Any) -> Any:
+        return await self.connection.request(method, params or {}, read=read, key=key, **options)
+
+    async def settled(self) -> None:
+        """Return once the connection has seen everything the peer sent so far."""
+        await self.peer.answer_to(self.peer.ask("_settle"))
+
+
+def small(**bounds: Any) -> Limits:
+    return Limits(**bounds)

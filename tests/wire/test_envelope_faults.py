@@ -1,0 +1,247 @@
+"""Whatever line arrives, the peer gets the right error where one is due and the connection lives on."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.wire.talk import Talk
+
+from accord.errors import BadAnswer, InternalError, InvalidParams, MethodNotFound, NotFound, RpcError
+from accord.wire.transport import Oversized
+
+
+def echo(params: dict[str, Any], call: Any) -> Any:
+    return params
+
+
+async def lives(talk: Talk) -> None:
+    assert await talk.peer.call("echo", {"still": "here"}) == {"still": "here"}
+
+
+@pytest.mark.rule(21, 23, 31)
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{oops", -32700),
+        (b"hello", -32700),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":NaN}}', -32700),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":"\xff"}}', -32700),
+        (b"\xff\xfe\x00", -32700),
+        (b"[" * 10_000 + b"]" * 10_000, -32700),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, -32700),
+        (b"1" + b"0" * 100_000, -32700),
+        (b"null", -32600),
+        (b"5", -32600),
+        (b'"text"', -32600),
+        (b"[]", -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"echo"}]', -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"2.0"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","result":{}}', -32600),
+        (b'{"jsonrpc":"2.0","id":{"a":1},"method":"echo"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"echo"}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"echo"}', -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"echo"}', -32600),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_a_line_that_is_no_message_gets_an_error_and_harms_nothing(line: bytes, code: int) -> None:
+    talk = Talk(requests={"echo": echo})
+    talk.peer.send(line)
+    answer = await talk.peer.next()
+    assert answer["error"]["code"] == code
+    assert answer["id"] is None
+    await lives(talk)
+
+
+async def test_a_call_with_a_bad_method_is_refused_under_its_own_id() -> None:
+    talk = Talk(requests={"echo": echo})
+    talk.peer.send('{"jsonrpc":"2.0","id":"x","method":7}')
+    answer = await talk.peer.next()
+    assert (answer["id"], answer["error"]["code"]) == ("x", -32600)
+    await lives(talk)
+
+
+@pytest.mark.rule(22)
+async def test_noise_is_skipped_and_reported_where_it_must_not_be_answered() -> None:
+    talk = Talk(requests={"echo": echo}, answers_noise=False)
+    for line in (b"Welcome to the agent!", b"null", b"42", b"[]", b"{}", b'{"level":"info","msg":"ready"}'):
+        talk.peer.send(line)
+    await lives(talk)
+    assert len(talk.peer.heard) == 1
+    assert [report.kind for report in talk.reports] == ["noise", "invalid", "invalid", "invalid", "invalid", "invalid"]
+    assert talk.reports[0].frame == b"Welcome to the agent!"
+
+
+@pytest.mark.rule(9, 10, 11, 12)
+@pytest.mark.parametrize("id", [0, -7, "a-1", "", "0", 2**53 + 1, 2**63, 10**30, None, "\u00e9\n"])
+async def test_ids_are_echoed_exactly(id: Any) -> None:
+    talk = Talk(requests={"echo": echo})
+    talk.peer.send({"jsonrpc": "2.0", "id": id, "method": "echo", "params": {}})
+    answer = await talk.peer.next()
+    assert answer["id"] == id
+    assert type(answer["id"]) is type(id)
+    assert ("result" in answer) != ("error" in answer)
+
+
+@pytest.mark.rule(13, 14, 19, 20, 56, 57)
+async def test_notifications_are_never_answered() -> None:
+    talk = Talk(requests={"echo": echo}, notifications={"known": lambda params: None})
+    for method in ("known", "unknown", "_vendor/x", "$/progress", "session/cancel"):
+        talk.peer.notify(method, {"a": 1})
+        talk.peer.notify(method, [])
+    await lives(talk)
+    assert len(talk.peer.heard) == 1
+
+
+@pytest.mark.rule(15, 16, 17, 18)
+@pytest.mark.parametrize("method", ["nope/nope", "_test/x", ""])
+async def test_an_unknown_request_is_answered_method_not_found(method: str) -> None:
+    talk = Talk()
+    answer = await talk.peer.answer_to(talk.peer.ask(method))
+    assert answer["error"]["code"] == -32601
+
+
+@pytest.mark.rule(27, 28)
+async def test_errors_have_an_integer_code_and_a_string_message() -> None:
+    def fails(params: dict[str, Any], call: Any) -> Any:
+        raise RuntimeError("secret detail")
+
+    def refuses(params: dict[str, Any], call: Any) -> Any:
+        raise NotFound("Session not found", {"sessionId": "x"})
+
+    talk = Talk(requests={"fails": fails, "refuses": refuses, "echo": echo})
+    failed = (await talk.peer.answer_to(talk.peer.ask("fails")))["error"]
+    assert failed["code"] == -32603
+    assert isinstance(failed["message"], str)
+    assert "secret" not in json.dumps(failed)
+    refused = (await talk.peer.answer_to(talk.peer.ask("refuses")))["error"]
+    assert refused == {"code": -32002, "message": "Session not found", "data": {"sessionId": "x"}}
+    positional = (await talk.peer.answer_to(talk.peer.ask("echo", [1])))["error"]
+    assert positional["code"] == -32602
+
+
+async def test_a_result_that_is_not_json_is_an_error_not_a_silence() -> None:
+    talk = Talk(requests={"bad": lambda params, call: object()})
+    assert (await talk.peer.answer_to(talk.peer.ask("bad")))["error"]["code"] == -32603
+
+
+async def test_error_data_that_is_not_json_is_left_out() -> None:
+    def bad(params: dict[str, Any], call: Any) -> Any:
+        raise InvalidParams("no", object())
+
+    talk = Talk(requests={"bad": bad})
+    assert (await talk.peer.answer_to(talk.peer.ask("bad")))["error"] == {"code": -32602, "message": "no"}
+
+
+@pytest.mark.rule(392, 393)
+async def test_a_lone_surrogate_becomes_a_replacement_character_and_the_message_is_kept() -> None:
+    talk = Talk(requests={"echo": echo})
+    talk.peer.send(r'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a\ud83d","ok":"\ud83d\ude00"}}')
+    assert (await talk.peer.next())["result"] == {"text": "a\ufffd", "ok": "\U0001f600"}
+
+
+async def test_a_missing_jsonrpc_member_is_forgiven_unless_strict() -> None:
+    tolerant, strict = Talk(requests={"echo": echo}), Talk(requests={"echo": echo}, strict=True)
+    for talk in (tolerant, strict):
+        talk.peer.send('{"id":1,"method":"echo"}')
+    assert "result" in await tolerant.peer.next()
+    assert (await strict.peer.next())["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"jsonrpc":"2.0","id":{"a":1},"result":{}}',
+        '{"jsonrpc":"2.0","id":99,"result":{}}',
+        '{"jsonrpc":"2.0","id":"1","result":{}}',
+        '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
+        '{"jsonrpc":"2.0","id":1.0,"result":{}}',
+        '{"jsonrpc":"2.0","id":[1],"error":"x"}',
+    ],
+)
+async def test_answers_to_nothing_of_ours_are_harmless(answer: str) -> None:
+    talk = Talk(requests={"echo": echo}, answers_noise=False)
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    talk.peer.send(answer)
+    await lives(talk)
+    assert not asking.done()
+    talk.peer.reply(asked, "right")
+    assert await asking == "right"
+
+
+async def test_a_second_answer_to_the_same_request_is_harmless() -> None:
+    talk = Talk(requests={"echo": echo})
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    talk.peer.reply(asked, "first")
+    talk.peer.reply(asked, "second")
+    assert await asking == "first"
+    await lives(talk)
+    assert [report.kind for report in talk.reports] == ["unmatched"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        ('"just text"', InternalError, "just text"),
+        ('{"code":-32601,"message":"Method not found"}', MethodNotFound, "Method not found"),
+        ('{"code":"x","message":5}', InternalError, "5"),
+        ("7", InternalError, "malformed"),
+        ('{"code":12345,"message":"own","data":{"k":[1]}}', RpcError, "own"),
+    ],
+)
+async def test_error_answers_of_any_shape_fail_the_request_with_their_words(error: str, kind: type, text: str) -> None:
+    talk = Talk()
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    talk.peer.send('{"jsonrpc":"2.0","id":%d,"error":%s}' % (asked["id"], error))
+    with pytest.raises(kind, match=text):
+        await asking
+
+
+async def test_a_null_error_beside_a_result_is_a_success() -> None:
+    talk = Talk()
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    talk.peer.send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": None})
+    assert await asking == 1
+
+
+async def test_meta_keys_that_look_like_members_mean_nothing() -> None:
+    talk = Talk(requests={"echo": echo})
+    params = {"_meta": {"id": 5, "method": "evil", "result": 1, "sessionId": "other", "params": {}}}
+    assert await talk.peer.call("echo", params) == params
+
+
+async def test_an_oversized_request_is_refused_under_its_id_and_the_connection_lives_on() -> None:
+    talk = Talk(requests={"echo": echo})
+    head = b'{"jsonrpc":"2.0","id":41,"method":"echo","params":{"text":"aaaa'
+    talk.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    answer = await talk.peer.next()
+    assert (answer["id"], answer["error"]["code"]) == (41, -32600)
+    assert "100000000" in answer["error"]["data"]
+    await lives(talk)
+
+
+async def test_an_oversized_answer_fails_the_request_it_belongs_to() -> None:
+    talk = Talk()
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    head = b'{"jsonrpc":"2.0","id":%d,"result":{"id":7,"text":"aaaa' % asked["id"]
+    talk.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    with pytest.raises(BadAnswer, match="100000000 bytes"):
+        await asking
+
+
+async def test_an_oversized_answer_with_its_id_at_the_end_is_matched_too() -> None:
+    talk = Talk()
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    tail = b'"id":7}},"jsonrpc":"2.0","id":%d}' % asked["id"]
+    talk.connection.frames([Oversized(100_000_000, b'{"result":{"text":"aaaa', tail)])
+    with pytest.raises(BadAnswer):
+        await asking
