@@ -1,0 +1,84 @@
+"""Who takes part: each contender is a client program and an agent program on the same library."""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+TS_SDK = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Two programs, and why they cannot run here, if so."""
+
+    name: str
+    title: str
+    client: tuple[str, ...]
+    agent: tuple[str, ...]
+    version: Callable[[], str]
+    missing: Callable[[], str | None]
+    loop: str = "asyncio"
+
+
+def python(name: str, title: str, stem: str, package: str, loop: str = "asyncio") -> Contender:
+    """A contender in Python. Its agent is started by file, so that nothing but its own imports counts."""
+    choice = () if loop == "asyncio" else (loop,)
+    needed = ("acp",) if package == "agent-client-protocol" else ("accord", *choice)
+    return Contender(
+        name,
+        title,
+        (sys.executable, "-m", f"benchmarks.contenders.{stem}_client"),
+        (sys.executable, str(HERE / f"{stem}_agent.py"), *choice),
+        lambda: importlib.metadata.version(package),
+        lambda: next((f"{module} is not installed" for module in needed if not installed(module)), None),
+        loop,
+    )
+
+
+def installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def no_node() -> str | None:
+    if shutil.which("node") is None:
+        return "Node is not installed"
+    if not TS_SDK.exists():
+        return "the TypeScript SDK is not installed (make node)"
+    return None
+
+
+def ts_version() -> str:
+    node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{json.loads((TS_SDK / 'package.json').read_text())['version']}, Node {node.removeprefix('v')}"
+
+
+PYTHON = python("python", "official Python", "official_python", "agent-client-protocol")
+TYPESCRIPT = Contender(
+    "typescript",
+    "official TypeScript",
+    ("node", str(HERE / "official_ts_client.mjs")),
+    ("node", str(HERE / "official_ts_agent.mjs")),
+    ts_version,
+    no_node,
+)
+ACCORD = python("accord", "Accord", "accord", "accord")
+ACCORD_UVLOOP = python("accord+uvloop", "Accord + uvloop", "accord", "accord", loop="uvloop")
+
+# Programs that answer the first line without any library: what the interpreters themselves take to start.
+BARE = {
+    "Python": (sys.executable, "-c", """input(); print('{"protocolVersion": 1}', flush=True); input()"""),
+    "Node": ("node", "-e", """process.stdin.once("data", () => console.log('{"protocolVersion": 1}'))"""),
+}
+
+CONTENDERS = (PYTHON, TYPESCRIPT, ACCORD, ACCORD_UVLOOP)
+
+ENVIRONMENT = os.environ | {"ACP_TS_SDK": str(TS_SDK / "dist/v1/stable/acp.js")}

@@ -1,0 +1,98 @@
+"""The benchmark's client on the official Python SDK: runs one workload, prints its figures as JSON."""
+
+import asyncio
+from typing import Any
+
+from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
+from acp.client.connection import ClientSideConnection
+from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
+from acp.interfaces import Client
+from acp.schema import AgentMessageChunk, FileEditToolCallContent, TextContentBlock, ToolCallStart
+
+from .stopwatch import WARM_UP, Stopwatch, now
+
+
+class Listener(Client):
+    """What arrives, looked at as an application does: typed, by kind."""
+
+    def __init__(self, watch: Stopwatch) -> None:
+        self.watch = watch
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
+            self.watch.received(update.content.text)
+        elif isinstance(update, ToolCallStart):
+            for item in update.content or []:
+                if isinstance(item, FileEditToolCallContent):
+                    self.watch.received(item.new_text)
+
+
+class AwaitingListener(Listener):
+    """The same, with something to wait for in the handler: now shorter, now longer."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
+            await self.watch.dwell(update.content.text)
+            self.watch.received(update.content.text)
+
+
+async def run(watch: Stopwatch) -> None:
+    # As the SDK's guides do it: methods that are not served stay those of the protocol class.
+    kind = AwaitingListener if watch.measure == "order" else Listener
+    listener = kind(watch)  # pyright: ignore[reportAbstractUsage]
+    command, *arguments = watch.agent
+    # The limit is the one the SDK gives its own agents; the default of the client side is 64 KiB.
+    limits = {"limit": DEFAULT_STDIO_BUFFER_LIMIT_BYTES}
+    async with spawn_agent_process(listener, command, *arguments, transport_kwargs=limits) as (conn, _):
+        await conn.initialize(protocol_version=PROTOCOL_VERSION)
+        session = (await conn.new_session(cwd="/", mcp_servers=[])).session_id
+        await conn.prompt(session, [text_block(WARM_UP)])
+        if watch.measure == "requests":
+            await requests(watch, conn, session)
+        elif watch.measure == "sessions":
+            await sessions(watch, conn)
+        elif watch.measure == "order":
+            await order(watch, conn, session)
+        else:
+            watch.start()
+            await conn.prompt(session, [text_block(watch.job)])
+            watch.stop()
+            watch.report()
+
+
+async def requests(watch: Stopwatch, conn: ClientSideConnection, session: str) -> None:
+    for _ in range(50):
+        await conn.set_session_mode(session, "ask")
+    watch.start()
+    for number in range(watch.repeat):
+        began = now()
+        await conn.set_session_mode(session, "code" if number % 2 else "ask")
+        watch.lags.append(now() - began)
+    watch.stop()
+    watch.report()
+
+
+async def sessions(watch: Stopwatch, conn: ClientSideConnection) -> None:
+    ids = [(await conn.new_session(cwd="/", mcp_servers=[])).session_id for _ in range(watch.repeat)]
+    watch.start()
+    await asyncio.gather(*(conn.prompt(session, [text_block(watch.job)]) for session in ids))
+    watch.stop()
+    watch.report()
+
+
+async def order(watch: Stopwatch, conn: ClientSideConnection, session: str) -> None:
+    expected = list(range(watch.expected))
+    disordered = incomplete = 0
+    watch.start()
+    for _ in range(watch.repeat):
+        watch.numbers.clear()
+        await conn.prompt(session, [text_block(watch.job)])
+        disordered += watch.numbers != sorted(watch.numbers)
+        incomplete += sorted(watch.numbers) != expected
+    watch.stop()
+    watch.report(disordered=disordered, incomplete=incomplete)
+
+
+if __name__ == "__main__":
+    watched = Stopwatch.from_arguments()
+    asyncio.run(run(watched))

@@ -1,0 +1,82 @@
+// The benchmark's agent on the official TypeScript SDK. A prompt carries its job as JSON; see workloads.py.
+import { Readable, Writable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+
+// The driver says where the SDK is installed: it belongs to the tests, not to this folder.
+const acp = await import(pathToFileURL(process.env.ACP_TS_SDK).href);
+
+const FIXED = "The quick brown fox jumps over the dog. ";
+const LINE = 'def answer(question: str) -> str:  # "forty-two"\n';
+const modes = {
+  currentModeId: "ask",
+  availableModes: [
+    { id: "ask", name: "Ask" },
+    { id: "code", name: "Code" },
+  ],
+};
+const update = acp.methods.client.session.update;
+let sessions = 0;
+
+const stamp = () => String(process.hrtime.bigint()).padEnd(40);
+
+function text(job, number) {
+  if (job.text === "stamp") return stamp();
+  if (job.text === "number") return String(number);
+  return FIXED;
+}
+
+function say(client, sessionId, text) {
+  return client.notify(update, {
+    sessionId,
+    update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text } },
+  });
+}
+
+async function stream(client, sessionId, job) {
+  let last;
+  for (let number = 0; number < job.count; number++) {
+    last = say(client, sessionId, text(job, number));
+    if (job.awaited) await last;
+    if (job.pause) await sleep(job.pause * 1000);
+  }
+  await last;
+}
+
+async function prompt({ params, client }) {
+  const { sessionId } = params;
+  const job = JSON.parse(params.prompt[0].text);
+  if (job.do === "stream") {
+    await stream(client, sessionId, job);
+  } else if (job.do === "diff") {
+    const half = LINE.repeat(Math.floor(job.size / 2 / LINE.length));
+    await say(client, sessionId, stamp());
+    await client.notify(update, {
+      sessionId,
+      update: {
+        sessionUpdate: "tool_call",
+        toolCallId: "edit-1",
+        title: "Edit",
+        kind: "edit",
+        content: [{ type: "diff", path: "/project/answer.py", oldText: half, newText: half }],
+      },
+    });
+  } else if (job.do === "text") {
+    const lines = LINE.repeat(Math.floor(job.size / LINE.length));
+    await say(client, sessionId, stamp());
+    await say(client, sessionId, lines);
+  }
+  return { stopReason: "end_turn" };
+}
+
+acp
+  .agent({ name: "official-typescript" })
+  .onRequest(acp.methods.agent.initialize, () => ({
+    protocolVersion: acp.PROTOCOL_VERSION,
+    agentCapabilities: {},
+    agentInfo: { name: "official-typescript", version: "1" },
+  }))
+  .onRequest(acp.methods.agent.session.new, () => ({ sessionId: `session-${++sessions}`, modes }))
+  .onRequest(acp.methods.agent.session.setMode, () => ({}))
+  .onRequest(acp.methods.agent.session.prompt, prompt)
+  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

@@ -1,0 +1,102 @@
+"""What the Python clients share: the workload given to them, what they count, marks for the driver, the report."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fixed", "pause": 0})
+
+
+class Stopwatch:
+    """One run of one workload by one client."""
+
+    def __init__(self, workload: dict[str, Any], agent: list[str]) -> None:
+        self.agent = agent
+        self.measure: str = workload["measure"]
+        self.repeat: int = workload["repeat"]
+        self.job = json.dumps(workload["job"])
+        self.expected: int = workload["job"].get("count", 1)
+        self.updates = 0
+        self.characters = 0
+        self.lags: list[int] = []
+        self.numbers: list[int] = []
+        self.sent: int | None = None
+        self.started = 0.0
+        self.seconds = 0.0
+        # The application's own work for a piece of text; counting only, while warming up.
+        self.received: Callable[[str], None] = self.count
+
+    @classmethod
+    def from_arguments(cls) -> "Stopwatch":
+        return cls(json.loads(sys.argv[1]), sys.argv[2:])
+
+    def start(self) -> None:
+        """Everything is warm: forget what was counted and let the time run."""
+        self.updates = self.characters = 0
+        self.received = {
+            "sessions": self.stamped,
+            "message": self.large,
+            "order": self.numbered,
+        }.get(self.measure, self.count)
+        self.mark("start")
+        self.started = time.perf_counter()
+
+    def stop(self) -> None:
+        self.seconds = time.perf_counter() - self.started
+        self.mark("stop")
+
+    def mark(self, name: str) -> None:
+        """Tell the driver where we are; it answers when it has read processor time and memory."""
+        print(json.dumps({"mark": name}), flush=True)
+        sys.stdin.readline()
+
+    def count(self, text: str) -> None:
+        self.updates += 1
+        self.characters += len(text)
+
+    def stamped(self, text: str) -> None:
+        """The text is the time at which it was sent."""
+        self.updates += 1
+        self.lags.append(now() - int(text))
+
+    def numbered(self, text: str) -> None:
+        self.updates += 1
+        self.numbers.append(int(text))
+
+    async def dwell(self, text: str) -> None:
+        """Wait none, one or two turns of the loop, depending on the update."""
+        for _ in range(int(text) % 3 if text.isdigit() else 0):
+            await asyncio.sleep(0)
+
+    def large(self, text: str) -> None:
+        """The first text is the time at which the second, large one was sent."""
+        if self.sent is None:
+            self.sent = int(text)
+        else:
+            self.updates += 1
+            self.characters += len(text)
+            self.lags.append(now() - self.sent)
+
+    def report(self, **more: float) -> None:
+        """Print the figures, or end with an error where updates were lost."""
+        expected = self.expected * self.repeat
+        if self.measure != "requests" and self.updates != expected:
+            sys.exit(f"{self.updates} of {expected} updates arrived")
+        figures = {"seconds": self.seconds, **more}
+        if self.lags:
+            figures["p50"] = percentile(self.lags, 0.5) / 1e9
+            figures["p99"] = percentile(self.lags, 0.99) / 1e9
+        print(json.dumps({"figures": figures}), flush=True)
+
+
+def now() -> int:
+    """The clock that all processes of the machine share, in nanoseconds."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def percentile(values: list[int], share: float) -> float:
+    ordered = sorted(values)
+    return float(ordered[min(len(ordered) - 1, int(len(ordered) * share))])
