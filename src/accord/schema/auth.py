@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from .base import UNSET, Object
 from .ids import AuthMethodId
-from .marks import BY_TAG, UNSTABLE, Choice, Items, Known, Opt, OrEmpty, Strict, unstable
+from .marks import TAG_OR_REST, UNSTABLE, Choice, Items, Known, Opt, OrEmpty, Strict, unstable
 
 
 class AuthMethodAgent(Object):
@@ -25,7 +25,7 @@ class AuthMethodTerminal(Object, tag_field="type", tag="terminal"):
     env: Strict[OrEmpty[dict[str, str]]] = UNSET
 
 
-AuthMethod: TypeAlias = Choice[AuthMethodTerminal | AuthMethodAgent, BY_TAG]
+AuthMethod: TypeAlias = Choice[AuthMethodTerminal | AuthMethodAgent, TAG_OR_REST]
 """Any type but `terminal` reads as a method of the agent; a broken terminal method never does."""
 
 

@@ -4,7 +4,21 @@ from typing import Annotated, Literal, TypeAlias
 
 from .base import UNSET, Object, Record
 from .ids import ElicitationId, SessionId, ToolCallId
-from .marks import BY_TAG, Choice, Default, Double, Format, Int64, Items, Open, Opt, Strict, Uint32, Uint64
+from .marks import (
+    BY_TAG,
+    Choice,
+    Default,
+    Double,
+    Format,
+    Int64,
+    Items,
+    Least,
+    Open,
+    Opt,
+    Strict,
+    Uint32,
+    Uint64,
+)
 from .rpc import RequestId
 
 StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
@@ -154,7 +168,9 @@ class ElicitationUrlMode(ScopedElicitation, tag_field="mode", tag="url", kw_only
     url: str
 
 
-CreateElicitationRequest: TypeAlias = Open[ElicitationFormMode | ElicitationUrlMode]
+CreateElicitationRequest: TypeAlias = Annotated[
+    Open[ElicitationFormMode | ElicitationUrlMode], Least(ScopedElicitation)
+]
 
 ElicitationContentValue: TypeAlias = str | Int64 | Annotated[float, Format("double")] | bool | list[str]
 

@@ -4,7 +4,6 @@ A field says it by its alias (`Opt`, `Strict`, `Lenient`, `OrEmpty`, `Items`...)
 messages pay nothing for them; `accord.schema.shape` reads them back for everything else.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from msgspec import Meta, UnsetType
@@ -35,7 +34,10 @@ OPEN: Final = Mark("OPEN")  # the protocol foresees further variants
 KEEP: Final = Mark("KEEP")  # closed in the protocol, yet a reader keeps what it does not know
 SECTION: Final = Mark("SECTION")  # an absent object means one whose members are absent
 UNSTABLE: Final = Mark("UNSTABLE")  # only in the unstable schema
-BY_TAG: Final = Mark("BY_TAG")  # the variant with this tag or, without a known one, the variant that has none
+BY_TAG: Final = Mark("BY_TAG")  # the variant with this tag; without a tag, the variant that has none
+TAG_OR_REST: Final = Mark(
+    "TAG_OR_REST"
+)  # the variant with this tag; for any other, the variant that has none
 IN_ORDER: Final = Mark("IN_ORDER")  # the first variant that fits
 
 
@@ -55,6 +57,15 @@ class Known:
 
     def __init__(self, *values: str | int) -> None:
         self.values = values
+
+
+class Least:
+    """The members that even an unknown variant of an open union must carry."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: type) -> None:
+        self.record = record
 
 
 class Format:
@@ -163,12 +174,19 @@ class ChoiceType(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return any(isinstance(instance, getattr(variant, "__origin__", variant)) for variant in cls.variants)
 
-    def candidates(cls, value: Any) -> Iterator[Any]:
-        """The variants to try for a JSON value, in order."""
+    @property
+    def tag_field(cls) -> str | None:
+        """The member that tells the variants apart, where there is one."""
         if cls.rule is IN_ORDER:
-            yield from cls.variants
-            return
+            return None
+        return next(field for field in (v.__struct_config__.tag_field for v in cls.variants) if field)
+
+    def candidates(cls, value: Any) -> tuple[Any, ...]:
+        """The variants to try for a JSON value, in order."""
+        if cls.tag_field is None:
+            return cls.variants
+        tag = cast(dict[str, Any], value).get(cls.tag_field) if isinstance(value, dict) else None
         tags = {variant.__struct_config__.tag: variant for variant in cls.variants}
-        tag_field = next(v.__struct_config__.tag_field for v in cls.variants if v.__struct_config__.tag)
-        tag = cast(dict[str, Any], value).get(tag_field) if isinstance(value, dict) else None
-        yield tags[tag] if isinstance(tag, str) and tag in tags else tags[None]
+        if isinstance(tag, str) and (tag in tags or cls.rule is BY_TAG):
+            return (tags[tag],) if tag in tags else ()
+        return (tags[None],)

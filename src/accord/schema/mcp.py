@@ -1,10 +1,10 @@
 """MCP servers that a session shall use, and MCP spoken through the client (unstable)."""
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from .base import UNSET, Object, Record
 from .ids import McpRequestId, McpServerAcpId
-from .marks import BY_TAG, IN_ORDER, Choice, Int32, OrEmpty, Strict, unstable
+from .marks import IN_ORDER, TAG_OR_REST, Choice, Int32, OrEmpty, Strict, unstable
 from .terminals import EnvVariable
 
 
@@ -48,7 +48,7 @@ class McpServerStdio(Object):
     env: OrEmpty[list[EnvVariable]]
 
 
-McpServer: TypeAlias = Choice[McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio, BY_TAG]
+McpServer: TypeAlias = Choice[McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio, TAG_OR_REST]
 """Whatever is not tagged as one of the others has to be a stdio server."""
 
 
@@ -74,7 +74,9 @@ class MessageMcpNotification(Object):
 
 @unstable
 class McpError(Record):
-    """Unstable. A failure of the MCP method itself."""
+    """Unstable. A failure of the MCP method itself. MCP may add members of its own."""
+
+    extra_members: ClassVar[bool] = True
 
     code: Int32
     message: str
