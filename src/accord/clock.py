@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Timer(Protocol):
@@ -44,3 +44,21 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+async def within(clock: Clock, seconds: float, future: "asyncio.Future[Any]") -> bool:
+    """Wait for the future, so long at most; whether it is done. It is left alone either way."""
+    if future.done():
+        return True
+    bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def ring() -> None:
+        if not bell.done():
+            bell.set_result(None)
+
+    timer = clock.call_later(seconds, ring)
+    try:
+        await asyncio.wait((future, bell), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+    return future.done()

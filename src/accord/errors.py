@@ -57,7 +57,9 @@ class MissingExtra(UsageError):
     """An optional part of Accord is not installed; the message carries the install command."""
 
     def __init__(self, extra: str, needed_by: str) -> None:
-        super().__init__(f"{needed_by} needs the [{extra}] extra, which is not installed: pip install 'accord[{extra}]'")
+        super().__init__(
+            f"{needed_by} needs the [{extra}] extra, which is not installed: pip install 'accord[{extra}]'"
+        )
         self.extra = extra
 
 

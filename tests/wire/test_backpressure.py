@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
-from tests.wire.talk import Talk, small
+from tests.wire.talk import Talk, route, small
 
-from accord.wire.memory import memory_pair
+from accord.wire.connection import Connection
+from accord.wire.memory import HIGH_WATER, memory_pair
 from accord.wire.transport import End, Frame
 
 
@@ -48,11 +49,15 @@ class Watched:
         self.receiver.ended(End("closed"))
 
 
+class Deaf:
+    """A receiver that wants nothing."""
+
+    def frames(self, frames: list[Frame]) -> None: ...
+
+    def ended(self, end: End) -> None: ...
+
+
 def connected(**options: Any) -> tuple[Any, Watched]:
-    from tests.wire.talk import route
-
-    from accord.wire.connection import Connection
-
     watched = Watched()
     routes = {name: route(run) for name, run in options.pop("notifications", {}).items()}
     requests = {name: route(run) for name, run in options.pop("requests", {}).items()}
@@ -67,7 +72,9 @@ def update(size: int) -> bytes:
 
 async def test_reading_pauses_at_the_bound_and_goes_on_when_handlers_catch_up() -> None:
     gate = asyncio.Event()
-    connection, wire = connected(notifications={"update": lambda params: gate.wait()}, limits=small(inbound=10_000))
+    connection, wire = connected(
+        notifications={"update": lambda params: gate.wait()}, limits=small(inbound=10_000)
+    )
     for _ in range(30):
         if wire.paused:
             break
@@ -118,7 +125,9 @@ async def test_a_caller_that_waits_for_an_answer_keeps_the_reading_going() -> No
 
 async def test_a_streaming_call_does_not_lift_the_bound() -> None:
     connection, wire = connected(limits=small(inbound=1000))
-    asking = asyncio.create_task(connection.request("prompt", {}, read=lambda raw: bytes(raw), streaming=True))
+    asking = asyncio.create_task(
+        connection.request("prompt", {}, read=lambda raw: bytes(raw), streaming=True)
+    )
     await settle()
     connection.hold(1500)
     assert wire.paused
@@ -140,40 +149,41 @@ async def test_answers_that_nobody_reads_stop_us_from_taking_more_requests() -> 
     await connection.aclose()
 
 
-async def test_a_flood_of_updates_with_a_slow_reader_stays_within_the_bound() -> None:
+async def test_a_flood_with_a_reader_that_does_not_read_blocks_the_writer_within_the_bound() -> None:
     bound = 64 * 1024
     ours, theirs = memory_pair()
-    from tests.wire.talk import route
-
-    from accord.wire.connection import Connection
-
-    unread = 0
-    most = 0
+    gate = asyncio.Event()
+    all_seen = asyncio.Event()
     seen = 0
 
     async def slow(params: dict[str, Any]) -> None:
         nonlocal seen
+        await gate.wait()
         seen += 1
-        if seen % 100 == 0:
-            await asyncio.sleep(0)
+        if seen == total:
+            all_seen.set()
 
-    class Idle:
-        def frames(self, frames: list[Frame]) -> None: ...
-
-        def ended(self, end: End) -> None: ...
-
-    connection = Connection(ours, requests={}, notifications={"update": route(slow)}, limits=small(inbound=bound))
+    connection = Connection(
+        ours, requests={}, notifications={"update": route(slow)}, limits=small(inbound=bound)
+    )
     connection.start()
-    theirs.start(Idle())
+    theirs.start(Deaf())
     frame = update(100)
     total = 100_000
-    for _ in range(total):
-        theirs.send(frame)
-        unread = theirs.unsent
-        if unread > bound:
+    sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        while sent < total:
+            theirs.send(frame)
+            sent += 1
             await theirs.drain()
-        most = max(most, unread)
-    while seen < total:
-        await asyncio.sleep(0)
-    assert most < 4 * bound
+
+    flooding = asyncio.create_task(flood())
+    await settle()
+    assert not flooding.done()
+    assert sent * len(frame) < bound + 2 * HIGH_WATER
+    gate.set()
+    await flooding
+    await all_seen.wait()
     await connection.aclose()

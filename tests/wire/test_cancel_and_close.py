@@ -79,7 +79,9 @@ async def test_a_request_cancelled_while_it_waits_in_its_lane_never_starts() -> 
 
 
 @pytest.mark.rule(52, 53)
-@pytest.mark.parametrize("params", [{"requestId": 9999}, {"requestId": None}, {}, None, {"requestId": {"a": 1}}, [], "x"])
+@pytest.mark.parametrize(
+    "params", [{"requestId": 9999}, {"requestId": None}, {}, None, {"requestId": {"a": 1}}, [], "x"]
+)
 async def test_cancelling_something_unknown_has_no_effect(params: Any) -> None:
     talk = Talk(requests={"echo": lambda params, call: params})
     await talk.peer.call("echo", {"n": 1})
@@ -156,7 +158,9 @@ async def test_what_arrived_before_the_end_is_handled_before_calls_fail() -> Non
 
 async def test_a_stuck_handler_delays_the_news_of_the_end_only_for_the_grace() -> None:
     clock = FakeClock()
-    talk = Talk(notifications={"stuck": lambda params: asyncio.Event().wait()}, clock=clock, limits=small(grace=5.0))
+    talk = Talk(
+        notifications={"stuck": lambda params: asyncio.Event().wait()}, clock=clock, limits=small(grace=5.0)
+    )
     asking = asyncio.create_task(talk.request("prompt", key="s"))
     await talk.peer.next("prompt")
     talk.peer.notify("stuck", {"sessionId": "s"})

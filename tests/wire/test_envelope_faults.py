@@ -26,10 +26,12 @@ async def lives(talk: Talk) -> None:
         (b"{oops", -32700),
         (b"hello", -32700),
         (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":NaN}}', -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":"\xff"}}', -32700),
         (b"\xff\xfe\x00", -32700),
         (b"[" * 10_000 + b"]" * 10_000, -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, -32700),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001,
+            -32700,
+        ),
         (b"1" + b"0" * 100_000, -32700),
         (b"null", -32600),
         (b"5", -32600),
@@ -56,6 +58,19 @@ async def test_a_line_that_is_no_message_gets_an_error_and_harms_nothing(line: b
     await lives(talk)
 
 
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\x80"])
+async def test_invalid_utf8_is_a_parse_error_wherever_it_stands(bad: bytes) -> None:
+    talk = Talk(
+        requests={"echo": echo}, notifications={"note": lambda params: pytest.fail("was let through")}
+    )
+    talk.peer.send(b'{"jsonrpc":"2.0","method":"note","params":{"a":"' + bad + b'"}}')
+    assert (await talk.peer.next())["error"]["code"] == -32700
+    talk.peer.send(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{},"other":"' + bad + b'"}')
+    answer = await talk.peer.next()
+    assert (answer["id"], answer["error"]["code"]) == (1, -32700)
+    await lives(talk)
+
+
 async def test_a_call_with_a_bad_method_is_refused_under_its_own_id() -> None:
     talk = Talk(requests={"echo": echo})
     talk.peer.send('{"jsonrpc":"2.0","id":"x","method":7}')
@@ -71,7 +86,14 @@ async def test_noise_is_skipped_and_reported_where_it_must_not_be_answered() -> 
         talk.peer.send(line)
     await lives(talk)
     assert len(talk.peer.heard) == 1
-    assert [report.kind for report in talk.reports] == ["noise", "invalid", "invalid", "invalid", "invalid", "invalid"]
+    assert [report.kind for report in talk.reports] == [
+        "noise",
+        "invalid",
+        "invalid",
+        "invalid",
+        "invalid",
+        "invalid",
+    ]
     assert talk.reports[0].frame == b"Welcome to the agent!"
 
 
@@ -139,7 +161,9 @@ async def test_error_data_that_is_not_json_is_left_out() -> None:
 @pytest.mark.rule(392, 393)
 async def test_a_lone_surrogate_becomes_a_replacement_character_and_the_message_is_kept() -> None:
     talk = Talk(requests={"echo": echo})
-    talk.peer.send(r'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a\ud83d","ok":"\ud83d\ude00"}}')
+    talk.peer.send(
+        r'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a\ud83d","ok":"\ud83d\ude00"}}'
+    )
     assert (await talk.peer.next())["result"] == {"text": "a\ufffd", "ok": "\U0001f600"}
 
 
@@ -194,11 +218,13 @@ async def test_a_second_answer_to_the_same_request_is_harmless() -> None:
         ('{"code":12345,"message":"own","data":{"k":[1]}}', RpcError, "own"),
     ],
 )
-async def test_error_answers_of_any_shape_fail_the_request_with_their_words(error: str, kind: type, text: str) -> None:
+async def test_error_answers_of_any_shape_fail_the_request_with_their_words(
+    error: str, kind: type, text: str
+) -> None:
     talk = Talk()
     asking = asyncio.create_task(talk.request("ask"))
     asked = await talk.peer.next("ask")
-    talk.peer.send('{"jsonrpc":"2.0","id":%d,"error":%s}' % (asked["id"], error))
+    talk.peer.send(f'{{"jsonrpc":"2.0","id":{asked["id"]},"error":{error}}}')
     with pytest.raises(kind, match=text):
         await asking
 

@@ -1,1 +1,85 @@
-"""The command line."""
+"""The command line: finds the subcommand, builds only its parser, and turns errors into one line and an exit code."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from accord import __version__
+from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached, UsageError
+
+DONE, FAILED, USAGE, AGENT_BROKE, TIMEOUT, NO_PERMISSION, AUTH, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+
+
+class Command(NamedTuple):
+    """One subcommand: what it is for, the module with its `main(arguments)`, and the extra it needs."""
+
+    summary: str
+    module: str
+    extra: str | None = None
+
+
+COMMANDS: Final = {
+    "doctor": Command("what works here, what is missing", "accord.cli.doctor"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    name = words[0] if words else "--help"
+    if name in ("--help", "-h", "help"):
+        print(_help())
+        return DONE if words else USAGE
+    if name in ("--version", "-V"):
+        print(f"accord {__version__}")
+        return DONE
+    try:
+        return _run(name, words[1:])
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except AccordError as error:
+        print(f"accord {name}: {error}", file=sys.stderr)
+        return exit_code(error)
+
+
+def exit_code(error: AccordError) -> int:
+    """The exit code for an error that ended a command."""
+    match error:
+        case UsageError():
+            return USAGE
+        case ConnectionClosed():
+            return AGENT_BROKE
+        case LimitReached():
+            return TIMEOUT
+        case AuthRequired():
+            return AUTH
+        case _:
+            return FAILED
+
+
+def _run(name: str, words: list[str]) -> int:
+    command = COMMANDS.get(name)
+    if command is None:
+        raise UsageError(f"no such command; there are: {', '.join(COMMANDS)}")
+    if command.extra is not None:
+        from accord.extras import require
+
+        require(command.extra, f"accord {name}")
+    return import_module(command.module).main(words)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "accord: the Agent Client Protocol for Python",
+            "",
+            "usage: accord COMMAND [ARGUMENTS]   (accord COMMAND --help tells more)",
+            "",
+            *lines,
+            "",
+            "  --version  print the version",
+        ]
+    )

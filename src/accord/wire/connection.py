@@ -7,26 +7,28 @@ the connection and its reason.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
-from contextvars import Context, copy_context
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import (
     INVALID_REQUEST,
+    PARSE_ERROR,
     BadAnswer,
     ConnectionClosed,
     InvalidRequest,
     MethodNotFound,
-    RequestCancelled,
     RpcError,
-    to_rpc_error,
 )
 from accord.schema.codec import encode
+from accord.schema.jsontext import is_utf8
+from accord.wire.backpressure import BackPressure
+from accord.wire.calls import OpenCall, OpenCalls, closed
 from accord.wire.envelope import (
     ABSENT,
     Envelope,
@@ -34,57 +36,22 @@ from accord.wire.envelope import (
     Notification,
     Request,
     RequestId,
-    Success,
     decode_envelope,
     encode_failure,
+    id_of_call,
     id_of_oversized,
     is_message,
-    read_error,
     second_look,
 )
-from accord.wire.lanes import HANDLING, Handling, Lane, Lanes
-from accord.wire.routes import Call, Limits, Observer, Report, Route
+from accord.wire.lanes import HANDLING, Handling, Lanes
+from accord.wire.routes import Call, Limits, Observer, Report, ReportKind, Route
+from accord.wire.serving import Serving
+from accord.wire.tasks import OwnedTasks
 from accord.wire.transport import End, Frame, Oversized, Transport
 
 T = TypeVar("T")
 
 CANCEL_REQUEST = "$/cancel_request"
-
-
-class _CancelParams(Struct):
-    requestId: RequestId  # noqa: N815 - the wire's own spelling
-
-
-_read_cancel = msgspec.json.Decoder(_CancelParams).decode
-
-
-@dataclass(slots=True)
-class _Pending(Generic[T]):
-    """A call of ours that waits for its answer."""
-
-    method: str
-    answer: "asyncio.Future[T]"
-    read: Callable[[Raw], T]
-    key: Hashable | None
-    streaming: bool
-    handling: Handling | None
-
-    def settle(self, envelope: Envelope) -> None:
-        if self.answer.done():
-            return
-        if envelope.error is not ABSENT and bytes(envelope.error) != b"null":
-            self.answer.set_exception(read_error(envelope.error))
-        elif envelope.result is ABSENT:
-            self.answer.set_exception(BadAnswer(f"{self.method}: the answer has neither result nor error"))
-        else:
-            try:
-                self.answer.set_result(self.read(envelope.result))
-            except (BadAnswer, RpcError) as error:
-                self.answer.set_exception(error)
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
 
 
 @dataclass(slots=True)
@@ -93,13 +60,6 @@ class _Adoption:
 
     key: Hashable
     work: tuple[Awaitable[None], Handling, int] | None = None
-
-
-def closed(method: str, end: End) -> ConnectionClosed:
-    """The error of a call that the end of the connection left without an answer."""
-    return ConnectionClosed(
-        f"{method} was not answered: {end.reason}", exit_code=end.exit_code, signal=end.signal, stderr=end.stderr
-    )
 
 
 class Connection:
@@ -135,22 +95,22 @@ class Connection:
         self._closed_error = closed_error
         self._clock = clock
         self._lanes = Lanes()
-        self._pending: dict[RequestId, _Pending[Any]] = {}
-        self._calls: dict[RequestId, Call] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open_calls = OpenCalls()
+        self._pressure = BackPressure(transport, self._limits, self._open_calls)
+        self._tasks = OwnedTasks(clock, self._limits.grace)
+        self._serving = Serving(
+            transport.send,
+            self._lanes,
+            self._tasks,
+            self._pressure,
+            lambda what: self._report("failed", what),
+        )
         self._adoption: _Adoption | None = None
-        self._next_id = 0
-        self._held = 0
-        self._short_requests = 0
-        self._paused = False
-        self._draining = False
 
     def start(self) -> None:
         """Begin to read. Everything that is served runs in a copy of the caller's context."""
-        self._loop = asyncio.get_running_loop()
-        self._context: Context = copy_context()
-        self._context.run(HANDLING.set, None)
-        self._finished: asyncio.Future[End] = self._loop.create_future()
+        self._tasks.open()
+        self._finished: asyncio.Future[End] = self._tasks.loop.create_future()
         self._transport.start(self)
 
     # -- calling ------------------------------------------------------------------------------------------------
@@ -172,23 +132,19 @@ class Connection:
         """
         if self.end is not None:
             raise self._closed_error(method, self.end)
-        self._next_id = id = self._next_id + 1
         handling = HANDLING.get()
         if handling is not None and handling.lanes is not self._lanes:
             handling = None
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._pending[id] = _Pending(method, answer, read, key, streaming, handling)
+        answer: asyncio.Future[T] = self._tasks.loop.create_future()
+        id = self._open_calls.add(OpenCall(method, answer, read, key, streaming, handling))
         self._transport.send(encode(Request(id, method, params)))
-        if not streaming:
-            self._short_requests += 1
-            if self._paused:
-                self._balance()
+        self._pressure.called()
         if handling is not None:
             handling.awaits_call()
         try:
             return await answer
         except asyncio.CancelledError:
-            if self._forget(id) is not None:
+            if self._open_calls.take(id) is not None:
                 if handling is not None:
                     handling.call_ended()
                 self.notify(CANCEL_REQUEST, {"requestId": id})
@@ -208,42 +164,13 @@ class Connection:
         if self._transport.unsent > self._limits.outbound:
             await self._transport.drain()
 
-    # -- back-pressure ------------------------------------------------------------------------------------------
-
     def hold(self, size: int) -> None:
         """The application keeps this many received bytes unread; at the bound, reading pauses."""
-        self._held += size
-        if self._held > self._limits.inbound and not self._paused:
-            self._balance()
+        self._pressure.hold(size)
 
     def release(self, size: int) -> None:
         """The application has taken them."""
-        self._held -= size
-        if self._paused:
-            self._balance()
-
-    def _balance(self) -> None:
-        """Pause or resume reading. A caller of ours that waits for an answer keeps it going, up to a multiple."""
-        bound = self._limits.inbound * (4 if self._short_requests else 1)
-        if self._paused:
-            if self._held <= bound // 2 and not self._draining:
-                self._paused = False
-                self._transport.resume()
-        elif self._held > bound or self._draining:
-            self._paused = True
-            self._transport.pause()
-
-    def _check_outbound(self) -> None:
-        """Answers that pile up unread at the other side stop us from reading more requests."""
-        if not self._draining:
-            self._draining = True
-            self._balance()
-            self._own(self._drained())
-
-    async def _drained(self) -> None:
-        await self._transport.drain()
-        self._draining = False
-        self._balance()
+        self._pressure.release(size)
 
     # -- what arrives -------------------------------------------------------------------------------------------
 
@@ -267,6 +194,9 @@ class Connection:
             if envelope.jsonrpc != "2.0" and (self._strict or envelope.jsonrpc):
                 self._refuse(NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"'), frame)
                 continue
+            if not is_utf8(frame):
+                self._refuse(NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame)
+                continue
             method = envelope.method
             if envelope.id is not UNSET or method is UNSET:
                 self._request_or_answer(envelope, frame)
@@ -284,8 +214,8 @@ class Connection:
                 self._notification_in_lane(route, params, len(frame))
             else:
                 self._handle(route, params, len(frame))
-        if self._transport.unsent > self._limits.outbound:
-            self._check_outbound()
+        if self._pressure.clogged():
+            self._tasks.run(self._pressure.drain())
 
     def _refuse(self, problem: NoMessage, frame: bytes) -> None:
         self._report("invalid" if problem.code == INVALID_REQUEST else "noise", problem.reason, frame)
@@ -298,9 +228,9 @@ class Connection:
         self._report("oversized", reason, frame.head)
         id, is_answer = id_of_oversized(frame)
         if is_answer:
-            pending = self._forget(id)
-            if pending is not None:
-                self._deliver(pending, lambda: pending.fail(BadAnswer(f"{pending.method}: {reason}")))
+            call = self._open_calls.take(id)
+            if call is not None:
+                self._deliver(call, lambda: call.fail(BadAnswer(f"{call.method}: {reason}")))
         elif id is not None or self._answers_noise:
             self._transport.send(encode_failure(id, InvalidRequest(data=reason)))
 
@@ -322,21 +252,13 @@ class Connection:
         except RpcError as error:
             self._transport.send(encode_failure(id, error))
             return
-        self._calls[id] = call = Call(id, method, len(frame))
-        key = route.key(params)
-        lane = self._lanes.get(key) if self._lanes else None
-        if lane is None:
-            self._serve(route, params, call, key)
-        else:
-            lane.waiting_requests += 1
-            self.hold(call.size)
-            lane.steps.append(lambda: self._serve_from_lane(lane, route, params, call))
+        self._serving.begin(route, params, Call(id, method, len(frame)))
 
     # -- notifications ------------------------------------------------------------------------------------------
 
     def _unrouted(self, method: str, envelope: Envelope, frame: bytes) -> None:
         if method == CANCEL_REQUEST:
-            self._cancel_requested(envelope.params)
+            self._serving.cancel_requested(envelope.params)
         else:
             self._report("unknown", f"no handler for the notification {method}", frame)
 
@@ -370,7 +292,7 @@ class Connection:
         if adoption is not None and adoption.key == key and adoption.work is None:
             adoption.work = (result, handling, size)
         else:
-            self._own(self._work(key, result, handling, size))
+            self._tasks.run(self._work(key, result, handling, size))
 
     async def _work(self, key: Hashable, result: Awaitable[None], handling: Handling, size: int) -> None:
         """Await one asynchronous notification handler, then those right behind it in the same lane."""
@@ -394,133 +316,48 @@ class Connection:
                 return
             result, handling, size = adoption.work
 
-    # -- requests -----------------------------------------------------------------------------------------------
-
-    def _serve_from_lane(self, lane: Lane, route: Route, params: Any, call: Call) -> None:
-        lane.waiting_requests -= 1
-        self.release(call.size)
-        self._serve(route, params, call, lane.key)
-
-    def _serve(self, route: Route, params: Any, call: Call, key: Hashable) -> None:
-        """Start one request. A plain function is answered at once; a coroutine runs in a task of its own."""
-        if call.cancelled:
-            self._answer(call, encode_failure(call.id, RequestCancelled()))
-            return
-        try:
-            result = route.run(params, call)
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._answer(call, self._failure(call, error))
-            return
-        if hasattr(result, "__await__"):
-            # Until the coroutine has taken its first step, what follows in its session waits.
-            lane = self._lanes.block(key)
-            lane.waiting_requests += 1
-            call.task = self._own(self._served(call, result, lane))
-        else:
-            self._answer(call, self._success(call, result))
-
-    async def _served(self, call: Call, result: Coroutine[Any, Any, Any], lane: Lane) -> None:
-        call.started = True
-        lane.waiting_requests -= 1
-        if lane.steps:
-            self._loop.call_soon(self._lanes.unblock, lane)
-        else:
-            self._lanes.unblock(lane)
-        try:
-            if call.cancelled:
-                result.close()
-                answer = encode_failure(call.id, RequestCancelled())
-            else:
-                answer = self._success(call, await result)
-        except asyncio.CancelledError:
-            answer = encode_failure(call.id, RequestCancelled())
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            answer = self._failure(call, error)
-        call.task = None
-        self._answer(call, answer)
-        if self._transport.unsent > self._limits.outbound:
-            self._check_outbound()
-
-    def _success(self, call: Call, result: Any) -> bytes:
-        try:
-            return encode(Success(call.id, {} if result is None else result))
-        except (TypeError, ValueError, RecursionError) as error:
-            return self._failure(call, error)
-
-    def _failure(self, call: Call, error: Exception) -> bytes:
-        if not isinstance(error, RpcError):
-            self._report("failed", f"the handler of {call.method} raised {type(error).__name__}: {error}")
-        return encode_failure(call.id, to_rpc_error(error))
-
-    def _answer(self, call: Call, frame: bytes) -> None:
-        if self._calls.get(call.id) is call:
-            del self._calls[call.id]
-        self._transport.send(frame)
-        call.answered()
-
-    def _cancel_requested(self, raw: Raw) -> None:
-        try:
-            id = _read_cancel(raw).requestId
-        except (msgspec.MsgspecError, ValueError):
-            return
-        call = self._calls.get(id)
-        if call is not None:
-            self.cancel(call)
-
-    def cancel(self, call: Call) -> None:
-        """Cancel the work on one incoming request; it is still answered, once."""
-        call.cancelled = True
-        if call.task is not None and call.started:
-            call.task.cancel()
-
     # -- answers to our calls -----------------------------------------------------------------------------------
 
     def _answer_arrived(self, id: RequestId, envelope: Envelope, frame: bytes) -> None:
-        pending = self._forget(id)
-        if pending is None:
+        call = self._open_calls.take(id)
+        if call is None:
             self._report("unmatched", f"an answer to no open request (id {id!r})", frame)
         else:
-            self._deliver(pending, lambda: pending.settle(envelope))
+            self._deliver(call, lambda: call.settle(envelope))
 
-    def _forget(self, id: RequestId) -> _Pending[Any] | None:
-        pending = self._pending.pop(id, None)
-        if pending is not None and not pending.streaming:
-            self._short_requests -= 1
-        return pending
-
-    def _deliver(self, pending: _Pending[Any], settle: Callable[[], None]) -> None:
+    def _deliver(self, call: OpenCall[Any], settle: Callable[[], None]) -> None:
         """Settle a call of ours, once everything before its answer has been handled."""
 
         def step() -> None:
-            if pending.handling is not None:
-                pending.handling.call_ended()
+            if call.handling is not None:
+                call.handling.call_ended()
             settle()
 
         if not self._lanes:
             step()
         else:
-            self._lanes.after(None if pending.key is None else (pending.key, None), step)
+            self._lanes.after(None if call.key is None else (call.key, None), step)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def ended(self, end: End) -> None:
         """Nothing more will come: settle every call of ours with the reason, behind all that arrived before."""
         self.end = end
-        unsettled = [pending for id in list(self._pending) if (pending := self._forget(id)) is not None]
+        unsettled = self._open_calls.take_all()
 
-        def settle(pending: _Pending[Any]) -> None:
-            pending.fail(self._closed_error(pending.method, end))
+        def fail(call: OpenCall[Any]) -> None:
+            call.fail(self._closed_error(call.method, end))
 
         def finish() -> None:
             overdue.cancel()
-            for pending in unsettled:
-                settle(pending)
+            for call in unsettled:
+                fail(call)
             if not self._finished.done():
                 self._finished.set_result(end)
 
         overdue = self._clock.call_later(self._limits.grace, finish)
-        for pending in unsettled:
-            self._deliver(pending, lambda pending=pending: settle(pending))
+        for call in unsettled:
+            self._deliver(call, partial(fail, call))
         self._lanes.after(None, finish)
         if self._on_end is not None:
             self._on_end(end)
@@ -531,34 +368,14 @@ class Connection:
 
     async def finish_calls(self) -> None:
         """Let the requests that are being served come to their answers; cancel those that take too long."""
-        tasks = [call.task for call in self._calls.values() if call.task is not None]
-        await self._wait(tasks)
+        await self._serving.finish()
 
     async def aclose(self) -> None:
         """Cancel what is being served, answer it, close the transport. Bounded; may be called twice."""
-        for call in list(self._calls.values()):
-            self.cancel(call)
-        await self.finish_calls()
+        await self._serving.abort()
         await self._transport.aclose()
-        await self._wait(list(self._tasks))
+        await self._tasks.wait()
 
-    async def _wait(self, tasks: list[asyncio.Task[None]]) -> None:
-        current = asyncio.current_task()
-        waiting = {task for task in tasks if task is not current and not task.done()}
-        if not waiting:
-            return
-        overdue = self._clock.call_later(self._limits.grace, lambda: [task.cancel() for task in waiting] and None)
-        try:
-            await asyncio.wait(waiting)
-        finally:
-            overdue.cancel()
-
-    def _report(self, kind: "Literal['noise', 'invalid', 'oversized', 'unmatched', 'unknown', 'refused', 'failed']", detail: str, frame: bytes = b"") -> None:
+    def _report(self, kind: ReportKind, detail: str, frame: bytes = b"") -> None:
         if self._observer is not None:
             self._observer(Report(kind, detail, frame))
-
-    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work, context=self._context.copy())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

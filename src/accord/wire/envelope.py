@@ -3,14 +3,14 @@ and the encoding of what goes out. No I/O, no ACP methods.
 """
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError
 from accord.schema.codec import encode
-from accord.schema.jsontext import NotJson, parse_json
+from accord.schema.jsontext import NotJson, mend_surrogates, parse_json
 from accord.wire.transport import Oversized
 
 RequestId = int | str | None
@@ -23,7 +23,7 @@ class Envelope(Struct, gc=False):
     """One line, decoded once; the members that carry ACP stay raw."""
 
     jsonrpc: str = ""
-    id: int | str | None | UnsetType = UNSET
+    id: int | str | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Raw = ABSENT
     result: Raw = ABSENT
@@ -87,21 +87,40 @@ decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def second_look(frame: bytes) -> Envelope:
-    """Read a line that the fast decode refused: broken surrogates are mended, everything else is judged."""
+    """Read a line that the fast decode refused: lone surrogates are mended, everything else is judged."""
+    mended = mend_surrogates(frame)
+    if mended is not None:
+        frame = mended
+    try:
+        return decode_envelope(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise _verdict(frame) from None
+
+
+def _verdict(frame: bytes) -> NoMessage:
     try:
         value = parse_json(frame)
     except NotJson as error:
-        raise NoMessage(PARSE_ERROR, str(error)) from None
+        return NoMessage(PARSE_ERROR, str(error))
     if not isinstance(value, dict):
         what = "an array; messages are sent one by one" if isinstance(value, list) else "no object"
-        raise NoMessage(INVALID_REQUEST, f"the line is {what}")
-    members: dict[str, Any] = value
-    try:
-        return decode_envelope(msgspec.json.encode(members))
-    except msgspec.ValidationError:
-        raise NoMessage(INVALID_REQUEST, _what_is_wrong(members), _id_of_call(members)) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise NoMessage(PARSE_ERROR, f"unreadable JSON: {error}") from None
+        return NoMessage(INVALID_REQUEST, f"the line is {what}")
+    members = cast(dict[str, Any], value)
+    id = members.get("id")
+    sound = isinstance(id, (int, str)) and not isinstance(id, bool)
+    if "method" not in members:
+        # Never answered under its id: that could be the id of a call of theirs.
+        return NoMessage(INVALID_REQUEST, "a malformed answer")
+    if not isinstance(members["method"], str):
+        return NoMessage(INVALID_REQUEST, "`method` is not a string", id if sound else None)
+    if not sound and id is not None:
+        return NoMessage(INVALID_REQUEST, "`id` is neither a string nor an integer")
+    return NoMessage(INVALID_REQUEST, "`jsonrpc` is not a string", id if sound else None)
+
+
+def id_of_call(envelope: Envelope) -> RequestId:
+    """The id to answer to, if the line was a call at all."""
+    return None if envelope.method is UNSET or envelope.id is UNSET else envelope.id
 
 
 def is_message(envelope: Envelope) -> bool:
@@ -119,7 +138,7 @@ def read_error(raw: Raw) -> RpcError:
         return InternalError(value)
     if not isinstance(value, dict):
         return InternalError("The peer sent a malformed error", value)
-    body: dict[str, Any] = value
+    body = cast(dict[str, Any], value)
     code, message = body.get("code"), body.get("message")
     if not isinstance(code, int) or isinstance(code, bool):
         code = InternalError.default_code
@@ -156,18 +175,3 @@ def id_of_oversized(frame: Oversized) -> tuple[RequestId, bool | None]:
         return None, None
     is_call = b'"method"' in frame.head[:nested] or b'"method"' in frame.tail[frame.tail.rfind(b"}", 0, -1) :]
     return msgspec.json.decode(found[1]), not is_call
-
-
-def _id_of_call(members: dict[str, Any]) -> RequestId:
-    """The id to answer to. A malformed answer has none: an error under its id could meet a call of theirs."""
-    id = members.get("id") if "method" in members else None
-    return id if isinstance(id, (int, str)) and not isinstance(id, bool) else None
-
-
-def _what_is_wrong(members: dict[str, Any]) -> str:
-    if "method" in members and not isinstance(members["method"], str):
-        return "`method` is not a string"
-    id = members.get("id")
-    if id is not None and (isinstance(id, bool) or not isinstance(id, (int, str))):
-        return "`id` is neither a string nor an integer"
-    return "`jsonrpc` is not a string"

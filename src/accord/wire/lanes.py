@@ -102,7 +102,9 @@ class Lanes:
 
     def after(self, keys: tuple[Hashable, ...] | None, step: Step) -> None:
         """Run the step once the lanes of these sessions (None: of all) have come to this point."""
-        lanes = list(self._busy.values()) if keys is None else [self._busy[k] for k in keys if k in self._busy]
+        lanes = (
+            list(self._busy.values()) if keys is None else [self._busy[k] for k in keys if k in self._busy]
+        )
         if not lanes:
             step()
             return

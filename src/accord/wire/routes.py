@@ -59,11 +59,14 @@ class Limits:
     """Seconds that unfinished handlers may hold back the end of the connection."""
 
 
+ReportKind = Literal["noise", "invalid", "oversized", "unmatched", "unknown", "refused", "failed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Something that was survived and that an observer may want to know: what, in one line, and the frame."""
 
-    kind: Literal["noise", "invalid", "oversized", "unmatched", "unknown", "refused", "failed"]
+    kind: ReportKind
     detail: str
     frame: bytes = b""
 
