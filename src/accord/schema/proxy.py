@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 from .base import UNSET, Object
 from .initialize import InitializeRequest, InitializeResponse
-from .marks import Strict, unstable
+from .marks import Strict, Unstable, unstable
 
 
 @unstable
@@ -25,7 +25,7 @@ class ProxySuccessorRequest(Object):
     params: Strict[Any] = UNSET
 
 
-ProxySuccessorResponse: TypeAlias = Any
+ProxySuccessorResponse: TypeAlias = Unstable[Any]
 """Unstable. The wrapped request's own result, unchanged."""
 
 

@@ -1,0 +1,85 @@
+"""Our types against the official JSON Schemas, in both directions: nothing missing, nothing extra, nothing different."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.requirements import need_official_schemas
+from tests.schema import our_facts
+from tests.schema.official_facts import OfficialSchema
+
+EXPLAINED = {
+    # The schema lets `type` be anything beside a value id, so that readers have to take, and may drop, what they do not know.
+    "SetSessionConfigOptionRequest.type: one of boolean, optional": (
+        "SetSessionConfigOptionRequest.type: one of boolean, optional, on error absent"
+    ),
+}
+"""Official facts that our types state differently on purpose."""
+
+
+def load(name: str) -> dict[str, Any]:
+    return json.loads((need_official_schemas() / name).read_text(encoding="utf-8"))
+
+
+def differences(official: set[str], ours: set[str]) -> list[str]:
+    official = {EXPLAINED.get(fact, fact) for fact in official}
+    missing = [f"missing: {fact}" for fact in sorted(official - ours)]
+    return missing + [f"extra:   {fact}" for fact in sorted(ours - official)]
+
+
+def none_of(found: list[str]) -> None:
+    if found:
+        pytest.fail("our types differ from the official schema:\n" + "\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize(("file", "stable"), [("schema.unstable.json", False), ("schema.json", True)])
+def test_types_say_what_the_schema_says(file: str, stable: bool) -> None:
+    official = set(OfficialSchema(load(file)).facts())
+    none_of(differences(official, set(our_facts.facts(stable=stable))))
+
+
+@pytest.mark.parametrize(("file", "stable"), [("schema.unstable.json", False), ("schema.json", True)])
+def test_method_table_says_what_the_schema_says(file: str, stable: bool) -> None:
+    official = set(OfficialSchema(load(file)).method_facts())
+    none_of(differences(official, set(our_facts.method_facts(stable=stable))))
+
+
+@pytest.mark.parametrize(
+    ("definition", "change", "seen"),
+    [
+        (
+            "NewSessionRequest",
+            lambda d: d["required"].remove("cwd"),
+            "NewSessionRequest.cwd: string, optional",
+        ),
+        ("Diff", lambda d: d["properties"].pop("oldText"), "extra:   Diff.oldText"),
+        (
+            "Diff",
+            lambda d: d["properties"].update(mode={"type": "integer", "format": "int32"}),
+            "Diff.mode: int32",
+        ),
+        ("Role", lambda d: d["oneOf"].append({"const": "system"}), "Role = one of assistant user system"),
+        ("NoticeSeverity", lambda d: d["anyOf"].pop(), "missing: NoticeSeverity = one of info warning error"),
+        ("ToolCallLocation", lambda d: d["properties"]["line"].update(minimum=1), "null or 1..4294967295"),
+        (
+            "ToolCallLocation",
+            lambda d: d["properties"]["line"].update(type="integer"),
+            "line: uint32, optional",
+        ),
+        (
+            "Plan",
+            lambda d: d["properties"]["entries"].pop("x-deserialize-skip-invalid-items"),
+            "Plan.entries",
+        ),
+        ("TextContent", lambda d: d["properties"].pop("_meta"), "extra:   ContentBlock<text>._meta"),
+        ("AuthCapabilities", lambda d: d["properties"]["terminal"].update(default=True), "default True"),
+        ("ContentBlock", lambda d: d["oneOf"].pop(), "extra:   ContentBlock<resource> is an object"),
+        ("McpServer", lambda d: d["anyOf"].pop(), "extra:   McpServer<untagged> is an object"),
+        ("StateUpdate", lambda d: d["anyOf"].pop(), "extra:   StateUpdate is open"),
+    ],
+)
+def test_the_comparison_sees_every_kind_of_difference(definition: str, change: Any, seen: str) -> None:
+    document = load("schema.unstable.json")
+    change(document["$defs"][definition])
+    found = differences(set(OfficialSchema(document).facts()), set(our_facts.facts(stable=False)))
+    assert any(seen in line for line in found), found

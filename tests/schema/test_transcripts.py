@@ -1,0 +1,45 @@
+"""Every message of the reference transcripts decodes into its type and encodes back to the same JSON."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.schema.transcripts import Message, messages
+
+from accord.schema.codec import encode, exact, read, to_builtins
+from accord.schema.walk import violations
+
+MESSAGES = messages()
+every_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.title)
+
+
+def canonical(value: Any) -> str:
+    """One text for one JSON value; tells 1 from true and from 1.0, and null from absent."""
+    return json.dumps(value, sort_keys=True)
+
+
+@every_message
+def test_a_message_survives_the_round_trip(message: Message) -> None:
+    typed = exact(message.type, json.dumps(message.body).encode())
+    assert canonical(json.loads(encode(typed))) == canonical(message.body)
+    assert canonical(to_builtins(typed)) == canonical(message.body)
+
+
+@every_message
+def test_the_lenient_reading_gives_the_same_as_the_exact_one(message: Message) -> None:
+    assert read(message.type, message.body) == exact(message.type, json.dumps(message.body).encode())
+
+
+@every_message
+def test_the_strict_walk_finds_nothing(message: Message) -> None:
+    assert violations(message.type, message.body) == []
+
+
+def test_the_stable_conversations_use_stable_methods_only() -> None:
+    stable = [message for message in MESSAGES if "Unstable" not in message.conversation]
+    assert {message.method.name for message in stable if not message.method.stable} == set()
+
+
+def test_the_transcripts_are_all_there() -> None:
+    assert len(MESSAGES) == 126
+    assert len({message.conversation for message in MESSAGES}) == 8
