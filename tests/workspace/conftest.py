@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from workspace_scene import SECRET, Write
+from tests.workspace.scene import SECRET, Write
 
 from accord.workspace.roots import Roots
 

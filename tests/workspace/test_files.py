@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workspace_scene import SECRET, Write, names
+from tests.workspace.scene import SECRET, Write, names
 
 from accord.errors import InvalidParams, NotFound
 from accord.workspace.files import TextFiles

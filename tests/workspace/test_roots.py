@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from workspace_scene import SECRET, names
+from tests.workspace.scene import SECRET, names
 
 from accord.errors import InvalidParams
 from accord.workspace.folder import Folder

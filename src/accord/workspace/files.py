@@ -7,7 +7,6 @@ rather than repaired, so that writing a text back never damages what was read. A
 
 import errno
 import os
-import secrets
 import stat
 import threading
 from contextlib import suppress
@@ -125,7 +124,7 @@ class TextFiles:
     def _write(self, path: AnyPath, data: bytes, stop: threading.Event) -> None:
         def replace(folder: Folder, name: str) -> None:
             before = _standing(folder, name)
-            fresh = f".accord-{secrets.token_hex(8)}.tmp"
+            fresh = f".accord-{os.urandom(8).hex()}.tmp"
             descriptor = folder.make_file(fresh, 0o666 if before is None else 0o600)
             try:
                 with os.fdopen(descriptor, "wb") as file:

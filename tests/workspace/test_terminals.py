@@ -1,0 +1,348 @@
+"""Terminals as an agent uses them: create, output, wait, kill, release; on a pseudo-terminal and on a pipe."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workspace.scene import Lifeline, Screen
+
+from accord.errors import InvalidParams, NotFound, RequestCancelled
+from accord.workspace.channel import Size
+from accord.workspace.command import Command
+from accord.workspace.roots import OutsideRoots, Roots
+from accord.workspace.terminal import ExitStatus, TerminalOutput
+from accord.workspace.terminals import Terminals
+
+FOR_EVER = "sleep 100000"
+
+
+@pytest.fixture
+def screen() -> Screen:
+    return Screen()
+
+
+@pytest.fixture(params=[Size(), None], ids=["pty", "pipe"])
+async def terminals(request: pytest.FixtureRequest, roots: Roots, screen: Screen) -> AsyncIterator[Terminals]:
+    terminals = Terminals(roots, pty=request.param, on_output=screen)
+    yield terminals
+    await terminals.aclose()
+
+
+@pytest.fixture
+def lifeline(project: Path) -> Iterator[Lifeline]:
+    lifeline = Lifeline(project / "lifeline")
+    yield lifeline
+    lifeline.close()
+
+
+def sh(script: str, *args: str, **fields: Any) -> Command:
+    return Command("/bin/sh", args=["-c", script, "sh", *args], **fields)
+
+
+async def result_of(terminals: Terminals, command: Command) -> TerminalOutput:
+    """Run a command to its end, as most agents do."""
+    id = await terminals.create(command)
+    status = await terminals.wait(id)
+    output = terminals.output(id)
+    assert output.exit_status == status
+    assert await terminals.release(id) == output
+    return output
+
+
+@pytest.mark.rule(248, 250)
+async def test_create_answers_while_the_command_runs(terminals: Terminals, screen: Screen) -> None:
+    id = await terminals.create(sh(f"echo started; {FOR_EVER}"))
+    await screen.shows(id, "started\n")
+    assert terminals.output(id) == TerminalOutput("started\n", truncated=False, exit_status=None)
+
+
+@pytest.mark.rule(249)
+async def test_args_env_and_cwd_are_honoured(terminals: Terminals, project: Path) -> None:
+    (project / "sub dir").mkdir()
+    command = sh(
+        'echo "$1|$2|$NAME|$PWD"; pwd', "a b", "$HOME *", env={"NAME": "väl=ue"}, cwd=project / "sub dir"
+    )
+    output = await result_of(terminals, command)
+    assert output.output == f"a b|$HOME *|väl=ue|{project}/sub dir\n{project}/sub dir\n"
+
+
+@pytest.mark.rule(249, 328)
+async def test_without_a_cwd_the_command_starts_in_that_of_the_session(
+    terminals: Terminals, project: Path
+) -> None:
+    command = Command("pwd", args=None, env=None, cwd=None, output_byte_limit=None)
+    assert await result_of(terminals, command) == TerminalOutput(
+        f"{project}\n", False, ExitStatus(exit_code=0)
+    )
+
+
+@pytest.mark.rule(250)
+async def test_output_and_error_come_in_the_order_written(terminals: Terminals) -> None:
+    output = await result_of(terminals, sh("echo 1; echo 2 >&2; echo 3; printf '4\\r\\n' >&2; printf 5"))
+    assert output.output == "1\n2\n3\n4\r\n5"
+
+
+@pytest.mark.rule(252)
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("exit 0", ExitStatus(exit_code=0)),
+        ("exit 3", ExitStatus(exit_code=3)),
+        ("exit 255", ExitStatus(exit_code=255)),
+        ("kill -9 $$", ExitStatus(signal="SIGKILL")),
+        ("kill -SEGV $$", ExitStatus(signal="SIGSEGV")),
+        ("kill -TERM $$", ExitStatus(signal="SIGTERM")),
+    ],
+)
+async def test_wait_tells_code_or_signal(terminals: Terminals, script: str, status: ExitStatus) -> None:
+    id = await terminals.create(sh(script))
+    assert await asyncio.gather(terminals.wait(id), terminals.wait(id)) == [status, status]
+    assert await terminals.wait(id) == status
+
+
+@pytest.mark.rule(250)
+async def test_the_exit_is_told_with_all_of_the_output(terminals: Terminals) -> None:
+    for _ in range(10):
+        output = await result_of(
+            terminals, sh("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 7")
+        )
+        assert output.output == "".join(f"line {number}\n" for number in range(3000))
+        assert output.exit_status == ExitStatus(exit_code=7)
+
+
+@pytest.mark.rule(253)
+async def test_other_calls_work_while_somebody_waits(
+    terminals: Terminals, screen: Screen, project: Path
+) -> None:
+    os.mkfifo(project / "go")
+    id = await terminals.create(sh("echo ready; cat go; exit 5"))
+    waiting = asyncio.create_task(terminals.wait(id))
+    await screen.shows(id, "ready")
+    assert terminals.output(id).exit_status is None
+    other = await result_of(terminals, sh("echo on > go; echo other"))
+    assert other.output == "other\n"
+    assert await waiting == ExitStatus(exit_code=5)
+    assert terminals.output(id).output == "ready\non\n"
+
+
+@pytest.mark.rule(254)
+async def test_after_a_kill_output_and_wait_still_answer(terminals: Terminals, screen: Screen) -> None:
+    id = await terminals.create(sh(f"trap '' TERM INT HUP; echo stubborn; {FOR_EVER}; {FOR_EVER}"))
+    waiting = asyncio.create_task(terminals.wait(id))
+    await screen.shows(id, "stubborn")
+    await terminals.kill(id)
+    killed = ExitStatus(signal="SIGKILL")
+    assert terminals.output(id) == TerminalOutput("stubborn\n", False, killed)
+    assert await waiting == killed
+    assert await terminals.wait(id) == killed
+    await terminals.kill(id)
+    assert terminals.output(id).exit_status == killed
+
+
+async def test_a_kill_after_the_end_changes_nothing(terminals: Terminals) -> None:
+    id = await terminals.create(sh("echo done; exit 2"))
+    await terminals.wait(id)
+    await terminals.kill(id)
+    assert terminals.output(id) == TerminalOutput("done\n", False, ExitStatus(exit_code=2))
+
+
+@pytest.mark.rule(254)
+@pytest.mark.parametrize(
+    "child", [FOR_EVER, f"sh -c '{FOR_EVER}; true'", f"setsid {FOR_EVER}", f"nohup {FOR_EVER}"]
+)
+async def test_a_kill_reaches_the_children_of_the_command(
+    terminals: Terminals, screen: Screen, lifeline: Lifeline, child: str
+) -> None:
+    id = await terminals.create(sh(f"exec 9>lifeline; {child} & echo ready; wait"))
+    await screen.shows(id, "ready")
+    await terminals.kill(id)
+    await lifeline.cut()
+    assert terminals.output(id).exit_status == ExitStatus(signal="SIGKILL")
+
+
+@pytest.mark.rule(255)
+async def test_a_release_ends_the_command_and_whatever_it_left_behind(
+    terminals: Terminals, screen: Screen, lifeline: Lifeline
+) -> None:
+    running = await terminals.create(sh(f"exec 9>lifeline; echo ready; {FOR_EVER}"))
+    ended = await terminals.create(sh(f"exec 9>lifeline; {FOR_EVER} & echo ready"))
+    await asyncio.gather(screen.shows(running, "ready"), terminals.wait(ended))
+    await asyncio.gather(terminals.release(running), terminals.release(ended))
+    await lifeline.cut()
+
+
+@pytest.mark.rule(256, 259)
+async def test_a_released_or_unknown_id_fails_everywhere(terminals: Terminals, roots: Roots) -> None:
+    released = await terminals.create(sh("exit 0"))
+    await terminals.release(released)
+    stranger = Terminals(roots)
+    elsewhere = await stranger.create(sh("exit 0"))
+    for id in (released, "nope", "", elsewhere):
+        for call in (terminals.wait, terminals.kill, terminals.release):
+            with pytest.raises(NotFound) as unknown:
+                await call(id)
+            assert (unknown.value.code, unknown.value.data) == (-32002, {"terminalId": id})
+        with pytest.raises(NotFound):
+            terminals.output(id)
+    await stranger.aclose()
+
+
+@pytest.mark.rule(255, 256)
+async def test_a_release_lets_those_who_wait_go(terminals: Terminals, screen: Screen) -> None:
+    id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
+    waiting = [asyncio.create_task(terminals.wait(id)) for _ in range(3)]
+    killing = asyncio.create_task(terminals.kill(id))
+    await screen.shows(id, "ready")
+    await terminals.release(id)
+    assert await asyncio.gather(*waiting) == [ExitStatus(signal="SIGKILL")] * 3
+    await killing
+
+
+async def test_one_who_stops_waiting_takes_nobody_along(terminals: Terminals, screen: Screen) -> None:
+    id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
+    impatient, patient = asyncio.create_task(terminals.wait(id)), asyncio.create_task(terminals.wait(id))
+    await screen.shows(id, "ready")
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    assert terminals.output(id).exit_status is None
+    await terminals.kill(id)
+    assert await patient == ExitStatus(signal="SIGKILL")
+
+
+async def test_a_process_in_the_background_does_not_hold_up_the_exit(
+    terminals: Terminals, screen: Screen, project: Path
+) -> None:
+    os.mkfifo(project / "go")
+    id = await terminals.create(sh("(cat go; echo late) & echo early; exit 4"))
+    assert await terminals.wait(id) == ExitStatus(exit_code=4)
+    assert terminals.output(id).output == "early\n"
+    await result_of(terminals, sh("echo now > go"))
+    await screen.shows(id, "late")
+    assert terminals.output(id) == TerminalOutput("early\nnow\nlate\n", False, ExitStatus(exit_code=4))
+
+
+async def test_a_flood_from_the_background_does_not_hold_up_the_exit(terminals: Terminals) -> None:
+    id = await terminals.create(sh("yes & exit 4", output_byte_limit=100))
+    assert await terminals.wait(id) == ExitStatus(exit_code=4)
+    await terminals.release(id)
+
+
+async def test_standard_input_is_empty(terminals: Terminals) -> None:
+    assert (await result_of(terminals, sh("cat; read x || echo nothing"))).output == "nothing\n"
+
+
+async def test_nobody_can_be_asked_at_the_terminal(terminals: Terminals) -> None:
+    output = await result_of(
+        terminals, sh("(exec 3<>/dev/tty) 2>/dev/null && echo asked || echo nobody there")
+    )
+    assert output.output == "nobody there\n"
+
+
+async def test_aclose_ends_everything_and_starts_nothing_more(
+    terminals: Terminals, screen: Screen, lifeline: Lifeline
+) -> None:
+    ids = [await terminals.create(sh(f"exec 9>lifeline; echo ready; {FOR_EVER}")) for _ in range(3)]
+    await asyncio.gather(*(screen.shows(id, "ready") for id in ids))
+    starting = asyncio.create_task(terminals.create(sh(f"exec 9>lifeline; {FOR_EVER}")))
+    await asyncio.sleep(0)
+    await terminals.aclose()
+    await lifeline.cut()
+    with pytest.raises(RequestCancelled):
+        await starting
+    with pytest.raises(RequestCancelled):
+        await terminals.create(sh("exit 0"))
+    with pytest.raises(NotFound):
+        terminals.output(ids[0])
+
+
+async def test_release_all_leaves_room_for_more(terminals: Terminals, screen: Screen) -> None:
+    id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
+    waiting = asyncio.create_task(terminals.wait(id))
+    await screen.shows(id, "ready")
+    await terminals.release_all()
+    assert await waiting == ExitStatus(signal="SIGKILL")
+    assert (await result_of(terminals, sh("echo again"))).output == "again\n"
+
+
+async def test_nothing_stays_open_after_a_release(terminals: Terminals) -> None:
+    await result_of(terminals, sh("echo once"))
+    before = sorted(os.listdir("/proc/self/fd"))
+    await result_of(terminals, sh("echo twice"))
+    background = await terminals.create(sh(f"{FOR_EVER} & echo thrice"))
+    await terminals.wait(background)
+    await terminals.release(background)
+    with pytest.raises(InvalidParams):
+        await terminals.create(Command("no-such-program"))
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_watcher_that_fails_is_reported_and_harms_nothing(roots: Roots) -> None:
+    def broken(_id: str, _text: str) -> None:
+        raise ZeroDivisionError
+
+    reported: list[BaseException | None] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: reported.append(context.get("exception"))
+    )
+    terminals = Terminals(roots, on_output=broken)
+    assert (await result_of(terminals, sh("echo fine; exit 1"))).output == "fine\n"
+    assert [type(error) for error in reported] == [ZeroDivisionError]
+
+
+@pytest.mark.rule(249)
+@pytest.mark.parametrize("cwd", ["{outside}", "/", "{project}/../outside", "{project}/link"])
+async def test_a_command_starts_only_inside_the_roots(
+    terminals: Terminals, project: Path, outside: Path, cwd: str
+) -> None:
+    (project / "link").symlink_to(outside)
+    with pytest.raises(OutsideRoots):
+        await terminals.create(sh("touch started", cwd=cwd.format(project=project, outside=outside)))
+    assert not (outside / "started").exists()
+
+
+@pytest.mark.parametrize("cwd", ["{project}/none", "{project}/file", "sub", "", "~"])
+async def test_a_cwd_that_is_no_folder_is_refused(terminals: Terminals, project: Path, cwd: str) -> None:
+    (project / "file").write_text("")
+    with pytest.raises(InvalidParams):
+        await terminals.create(sh("exit 0", cwd=cwd.format(project=project)))
+
+
+@pytest.mark.rule(327)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"args": "x"},
+        {"args": [1]},
+        {"args": {"0": "x"}},
+        {"args": ["a\0b"]},
+        {"args": ["\ud83d"]},
+        {"env": [("A", "b")]},
+        {"env": {"A": 1}},
+        {"env": {"": "b"}},
+        {"env": {"A=B": "c"}},
+        {"env": {"A": "b\0"}},
+        {"cwd": 5},
+        {"output_byte_limit": "1"},
+        {"output_byte_limit": -1},
+        {"output_byte_limit": 1.5},
+        {"output_byte_limit": True},
+        {"command": 5},
+        {"command": ""},
+        {"command": "  "},
+        {"command": "touch\0"},
+        {"command": None},
+    ],
+    ids=repr,
+)
+async def test_a_field_of_another_kind_starts_nothing(
+    terminals: Terminals, project: Path, fields: dict[str, Any]
+) -> None:
+    asked: dict[str, Any] = {"command": "touch started", **fields}
+    with pytest.raises(InvalidParams) as refused:
+        await terminals.create(Command(**asked))
+    assert refused.value.code == -32602
+    assert not (project / "started").exists()
