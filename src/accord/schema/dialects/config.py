@@ -3,7 +3,7 @@
 from typing import Any
 
 from accord.schema.dialects.content import rename_label
-from accord.schema.dialects.json import Object, Rows, each_in, is_array, is_object, mark, move, twins
+from accord.schema.dialects.members import Object, Rows, each_in, is_array, is_object, mark, move, twins
 from accord.schema.dialects.provenance import SET_BY
 
 

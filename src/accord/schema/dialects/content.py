@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from accord.schema.dialects.json import (
+from accord.schema.dialects.members import (
     Object,
     Rows,
     is_array,

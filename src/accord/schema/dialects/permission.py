@@ -8,7 +8,7 @@ Comparison is exact: no folding of case, no trimming, no guess from the only opt
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from accord.schema.dialects.json import is_object
+from accord.schema.dialects.members import is_object
 from accord.schema.dialects.provenance import OPTION_KINDS
 
 _YES_WORDS: Final = frozenset(("selected", "allowed", "approved"))

@@ -1,16 +1,15 @@
 """One message of a known method: parsed JSON in, the official shape out, with the dialect rows it took.
 
-Tried when the official reading of the untouched message failed, and for the few members in `TELLTALES` also when it
-passed. A message in official shape comes back as it is, with no rows.
+Tried when the official reading of the untouched message failed, and for a few members also when it passed (see
+`telltales.py`). A message in official shape comes back as it is, with no rows.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from accord.schema.dialects.aliases import METHOD_ALIASES
 from accord.schema.dialects.config import config_option, session_state
 from accord.schema.dialects.content import form_schema, prompt
-from accord.schema.dialects.json import (
+from accord.schema.dialects.members import (
     Object,
     Repaired,
     Rows,
@@ -21,6 +20,7 @@ from accord.schema.dialects.json import (
     spell,
     twins,
 )
+from accord.schema.dialects.names import METHOD_ALIASES
 from accord.schema.dialects.permission import read_outcome
 from accord.schema.dialects.provenance import FINAL_TEXT, STOP_REASON_AS_SENT
 from accord.schema.dialects.setup import (
@@ -36,25 +36,9 @@ from accord.schema.dialects.updates import session_update
 
 Repair = Callable[[Object, Rows], Object]
 
-PARAMS_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
-    "initialize": (b'"capabilities"', b'"planCapabilities"'),
-    "session/request_permission": (b'"input"', b'"raw_input"', b'"args"'),
-}
-"""Text in raw parameters that makes a repair worth trying although the official reading passed: these members have an
-official twin that is optional. Only methods that a person waits for are looked at."""
-
-RESULT_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
-    "session/new": (b'"models"',),
-    "session/load": (b'"models"',),
-    "session/resume": (b'"models"',),
-    "session/fork": (b'"models"',),
-    "session/prompt": (b'"content"',),
-}
-"""The same for results."""
-
 _STOP_REASONS: Final = frozenset(("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"))
 
-_VOID: Final = {
+VOID_RESULTS: Final = {
     "authenticate": 103,
     "logout": 103,
     "session/close": 103,
@@ -96,8 +80,8 @@ def repair_result(method: str, result: Any, request_params: Any = None) -> Repai
     if method == "session/request_permission":
         return _permission_answer(result, request_params)
     rows = Rows()
-    if result is None and method in _VOID:
-        return Repaired({}, (_VOID[method],))
+    if result is None and method in VOID_RESULTS:
+        return Repaired({}, (VOID_RESULTS[method],))
     if method == "session/set_config_option":
         result = {} if result is None else result
     if not is_object(result):

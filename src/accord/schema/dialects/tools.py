@@ -5,7 +5,7 @@ import json
 from typing import Any, Final
 
 from accord.schema.dialects.content import has_diff, rename_label, tool_content
-from accord.schema.dialects.json import (
+from accord.schema.dialects.members import (
     Object,
     Rows,
     each_in,
@@ -47,11 +47,12 @@ def tool_call(call: Object, rows: Rows, *, creates: bool = False) -> Object:
 
 
 def _name(call: Object, creates: bool, rows: Rows) -> None:
-    tool = next((call[key] for key in ("toolName", "tool_name") if isinstance(call.get(key), str)), None)
-    if tool is not None and ("name" not in call or "title" not in call):
-        call.setdefault("name", tool)
-        call.setdefault("title", tool)
-        rows.add(12)
+    for key in ("toolName", "tool_name"):
+        if isinstance(call.get(key), str) and ("name" not in call or "title" not in call):
+            tool = call.pop(key)
+            call.setdefault("name", tool)
+            call.setdefault("title", tool)
+            rows.add(12)
     # A patch without a title keeps the one it has; only a call that is new to the client takes its name for it.
     if creates and "title" not in call and isinstance(call.get("name"), str):
         call["title"] = call["name"]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from accord.schema.dialects.config import config_option
 from accord.schema.dialects.content import block
-from accord.schema.dialects.json import (
+from accord.schema.dialects.members import (
     Object,
     Rows,
     each_in,

@@ -1,4 +1,4 @@
-"""The small tools all repairs share: which rows were applied, moving a member to its official key, spelling.
+"""Members of JSON objects: moving one to its official key, official spelling, and which rows that took.
 
 Repairs work on parsed JSON and never change what they are given: whoever alters an object copies it first.
 """

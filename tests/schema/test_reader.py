@@ -1,0 +1,300 @@
+"""The reader of one peer: official first, then repair, else one clear line; each dialect reported once."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.schema.dialect_scene import method_of
+from tests.schema.test_dialects_safety import JSON
+
+from accord.errors import BadAnswer, InvalidParams
+from accord.schema.base import Unknown
+from accord.schema.dialects import final_text, set_by
+from accord.schema.methods import METHODS
+from accord.schema.permissions import PermissionOption
+from accord.schema.reader import Reader, Several
+
+OPTIONS = [PermissionOption("y", "Allow", "allow_once"), PermissionOption("n", "Reject", "reject_once")]
+HI = {"type": "text", "text": "hi"}
+
+
+class Peer:
+    """One peer and what was reported of it."""
+
+    def __init__(self, *, strict: bool = False, session: str | None = None) -> None:
+        self.reports: list[tuple[int, str]] = []
+        self.reader = Reader(
+            strict=strict,
+            report=lambda row, text: self.reports.append((row, text)),
+            active_session=lambda: session,
+        )
+
+    def sends(self, method: str, params: Any = ...) -> Any:
+        raw = None if params is ... else json.dumps(params).encode()
+        return self.reader.params_reader(method_of(method))(raw)
+
+    def answers(self, method: str, result: Any) -> Any:
+        return self.reader.result_reader(method_of(method))(json.dumps(result).encode())
+
+    def decides(self, result: Any) -> Any:
+        return self.reader.outcome_reader(OPTIONS)(json.dumps(result).encode())
+
+    @property
+    def rows(self) -> list[int]:
+        return [row for row, _ in self.reports]
+
+
+def chunk(**update: Any) -> dict[str, Any]:
+    return {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", **update}}
+
+
+def test_an_official_message_is_read_and_nothing_is_reported():
+    peer = Peer()
+    assert peer.sends("session/update", chunk(content=HI)).update.content.text == "hi"
+    assert peer.answers("session/prompt", {"stopReason": "end_turn"}).stop_reason == "end_turn"
+    assert peer.reports == []
+
+
+@pytest.mark.rule(26)
+def test_absent_and_null_params_read_as_empty():
+    peer = Peer()
+    assert peer.sends("session/list").cwd == peer.sends("session/list", None).cwd
+    assert peer.sends("logout", None) == peer.sends("logout", {})
+    with pytest.raises(InvalidParams):
+        peer.sends("session/prompt", None)
+
+
+def test_a_dialect_is_reported_once_per_peer():
+    peer, other = Peer(), Peer()
+    for _ in range(3):
+        peer.sends("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
+    assert peer.reports == [(7, "row 7: update.type instead of update.sessionUpdate")]
+    other.sends("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
+    assert other.rows == [7]
+
+
+@pytest.mark.rule(151, 390)
+@pytest.mark.dialect(1)
+def test_a_text_prompt_is_taken_in_tolerant_mode_and_refused_in_strict_mode():
+    params = {"sessionId": "s", "prompt": "hi"}
+    assert Peer().sends("session/prompt", params).prompt[0].text == "hi"
+    with pytest.raises(InvalidParams, match=r"^Invalid params of session/prompt: prompt: ") as refused:
+        Peer(strict=True).sends("session/prompt", params)
+    assert "\n" not in str(refused.value)
+    for peer in (Peer(), Peer(strict=True)):
+        with pytest.raises(InvalidParams):
+            peer.sends("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]})
+        assert peer.reports == []
+
+
+@pytest.mark.rule(323, 390)
+@pytest.mark.dialect(33, 35)
+def test_maps_of_servers_and_variables_are_refused_in_strict_mode():
+    server = {"command": "/bin/db", "args": [], "env": {"K": "V"}}
+    params = {"cwd": "/w", "mcpServers": {"db": server}}
+    assert Peer().sends("session/new", params).mcp_servers[0].env[0].value == "V"
+    with pytest.raises(InvalidParams):
+        Peer(strict=True).sends("session/new", params)
+    with pytest.raises(InvalidParams):
+        Peer(strict=True).sends("terminal/create", {"sessionId": "s", "command": "x", "env": {}})
+    for servers in ("x", [{"name": "a"}], [5]):
+        with pytest.raises(InvalidParams):
+            Peer().sends("session/new", {"cwd": "/w", "mcpServers": servers})
+
+
+@pytest.mark.rule(391)
+@pytest.mark.dialect(6, 7, 9, 22)
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("session/update", {"sessionId": "s", "sessionUpdate": "plan", "entries": []}),
+        ("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}}),
+        ("session/update", chunk(text="hi")),
+        ("session/request_permission", {"sessionId": "s", "permissionId": "p", "toolName": "rm", "args": {}}),
+    ],
+)
+def test_strict_reading_refuses_what_tolerant_reading_repairs(method: str, params: Any):
+    assert Peer().sends(method, params)
+    with pytest.raises(InvalidParams):
+        Peer(strict=True).sends(method, params)
+
+
+@pytest.mark.dialect(9)
+def test_a_chunk_with_several_blocks_comes_as_several():
+    several = Peer().sends("session/update", chunk(content=["a", {"type": "text", "text": "b"}]))
+    assert isinstance(several, Several)
+    assert several.session_id == "s"
+    assert [one.update.content.text for one in several] == ["a", "b"]
+    alone = Peer().sends("session/update", chunk(content=["a"]))
+    assert alone.update.content.text == "a"
+
+
+@pytest.mark.dialect(9)
+def test_a_bad_block_among_several_costs_only_itself():
+    got = Peer().sends("session/update", chunk(content=[HI, {"type": "hologram"}, HI]))
+    assert len(got) == 2
+    with pytest.raises(InvalidParams):
+        Peer().sends("session/update", chunk(content=[{"type": "hologram"}]))
+
+
+@pytest.mark.rule(49)
+def test_an_unknown_update_is_kept_as_unknown():
+    peer = Peer()
+    got = peer.sends("session/update", {"sessionId": "s", "update": {"sessionUpdate": "zzz", "x": 1}})
+    assert got.update == Unknown("zzz", {"sessionUpdate": "zzz", "x": 1})
+    assert peer.reports == []
+
+
+def test_the_repair_goes_before_the_leniency_that_would_drop_it():
+    call = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "inProgress", "content": [HI]}
+    update = Peer().sends("session/update", {"sessionId": "s", "update": call}).update
+    assert update.status == "in_progress"
+    assert update.content[0].content.text == "hi"
+    strict = Peer(strict=True).sends("session/update", {"sessionId": "s", "update": call}).update
+    assert not strict.status
+    assert strict.content == []
+
+
+def test_leniency_stays_where_no_repair_helps():
+    call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "kind": "weird", "status": 5}
+    for peer in (Peer(), Peer(strict=True)):
+        update = peer.sends("session/update", {"sessionId": "s", "update": call}).update
+        assert (update.title, update.kind or None) == ("T", None)
+        assert peer.reports == []
+
+
+@pytest.mark.rule(392, 393)
+def test_a_lone_surrogate_costs_one_character():
+    for peer in (Peer(), Peer(strict=True)):
+        read = peer.reader.params_reader(method_of("session/update"))
+        raw = json.dumps(chunk(content={"type": "text", "text": "a?"})).replace("?", "\\ud83d").encode()
+        assert read(raw).update.content.text == "a\ufffd"
+        assert peer.reports == []
+
+
+@pytest.mark.dialect(37)
+def test_capabilities_count_although_the_official_reading_passes():
+    peer = Peer()
+    params = {"protocolVersion": 1, "capabilities": {"terminal": True}}
+    assert peer.sends("initialize", params).client_capabilities.terminal is True
+    assert peer.rows == [37]
+    assert not Peer(strict=True).sends("initialize", params).client_capabilities
+
+
+@pytest.mark.dialect(14)
+def test_the_input_of_a_permission_request_is_shown_although_the_official_reading_passes():
+    params = {"sessionId": "s", "toolCall": {"toolCallId": "c", "input": {"rm": 1}}, "options": []}
+    assert Peer().sends("session/request_permission", params).tool_call.raw_input == {"rm": 1}
+    assert not Peer(strict=True).sends("session/request_permission", params).tool_call.raw_input
+
+
+@pytest.mark.dialect(22)
+def test_a_permission_request_without_a_session_belongs_to_the_one_active_turn():
+    flat = {"permissionId": "p", "toolName": "rm", "args": {}}
+    assert Peer(session="s1").sends("session/request_permission", flat).session_id == "s1"
+    with pytest.raises(InvalidParams):
+        Peer(session=None).sends("session/request_permission", flat)
+
+
+@pytest.mark.dialect(3, 4, 42)
+def test_results_with_more_than_the_official_members():
+    peer = Peer()
+    turn = peer.answers("session/prompt", {"stopReason": "tool_use", "content": "all"})
+    assert (turn.stop_reason, final_text(turn)) == ("end_turn", "all")
+    models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
+    [option] = peer.answers("session/new", {"sessionId": "s", "models": models}).config_options
+    assert set_by(option) == "session/set_model"
+    assert peer.rows == [4, 3, 42]
+
+
+@pytest.mark.rule(154)
+@pytest.mark.dialect(5)
+def test_an_unknown_stop_reason_ends_the_turn():
+    for peer in (Peer(), Peer(strict=True)):
+        assert peer.answers("session/prompt", {"stopReason": "budget"}).stop_reason == Unknown(
+            "budget", "budget"
+        )
+
+
+@pytest.mark.rule(107, 246)
+@pytest.mark.dialect(103, 104)
+def test_null_is_an_empty_result_in_both_modes():
+    for peer in (Peer(), Peer(strict=True)):
+        peer.answers("session/load", None)
+        peer.answers("fs/write_text_file", None)
+        with pytest.raises(BadAnswer, match=r"^session/new: the result cannot be read: "):
+            peer.answers("session/new", None)
+
+
+@pytest.mark.dialect(44)
+def test_a_setting_answered_with_nothing_gives_no_options():
+    assert Peer().answers("session/set_config_option", None).config_options == []
+    with pytest.raises(BadAnswer):
+        Peer(strict=True).answers("session/set_config_option", None)
+
+
+@pytest.mark.rule(388, 390)
+@pytest.mark.dialect(24, 25, 26)
+def test_permission_answers_by_mode():
+    peer = Peer()
+    assert peer.decides({"outcome": {"outcome": "selected", "optionId": "y"}}).allowed
+    assert peer.reports == []
+    assert peer.decides({"outcome": "allowed", "option_id": "y"}).allowed
+    assert peer.decides("allow_once").allowed
+    assert peer.decides({"outcome": "selected", "optionId": "y"}).allowed
+    assert peer.rows == [24, 25, 26]
+    assert not peer.decides({"outcome": "allowed"}).allowed
+    assert not Peer(strict=True).decides("allow_once").allowed
+    assert not peer.reader.outcome_reader(OPTIONS)(b"{oops").allowed
+
+
+@pytest.mark.dialect(43, 201)
+def test_a_method_under_another_name_is_reported_and_read():
+    peer = Peer()
+    found = {alias.sent: alias for alias in peer.reader.aliases("agent", "request")}
+    listing = peer.reader.params_reader(method_of("session/list"), found["sessions/list"])
+    assert listing(b'{"cwd":"/w"}').cwd == "/w"
+    setting = peer.reader.params_reader(method_of("session/set_config_option"), found["session/set_model"])
+    assert setting(b'{"sessionId":"s","modelId":"m1"}').value == "m1"
+    assert setting(b'{"sessionId":"s","modelId":"m2"}').config_id == "model"
+    assert peer.rows == [43, 201]
+
+
+@pytest.mark.rule(390, 391)
+@pytest.mark.dialect(21, 30, 43)
+def test_a_strict_reader_knows_no_other_names():
+    strict = Reader(strict=True)
+    for side in ("agent", "client", "proxy"):
+        assert strict.aliases(side, "request") == strict.aliases(side, "notification") == ()
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(METHODS), JSON, st.booleans())
+def test_whatever_comes_is_read_or_refused(method: Any, value: Any, strict: bool):
+    reader = Reader(strict=strict, active_session=lambda: "s")
+    reads = [reader.params_reader(method)]
+    if method.result is not None:
+        reads.append(reader.result_reader(method))
+    refusals: list[str] = []
+    for read in reads:
+        try:
+            read(json.dumps(value).encode())
+        except (InvalidParams, BadAnswer) as error:
+            refusals.append(str(error))
+    assert not any("\n" in text for text in refusals)
+
+
+def test_a_refusal_stays_one_short_line():
+    with pytest.raises(InvalidParams) as refused:
+        Peer().sends(
+            "session/request_permission",
+            {
+                "sessionId": "s",
+                "toolCall": {"toolCallId": "c"},
+                "options": [{"optionId": "a", "name": "A", "kind": "x\n" * 10_000}],
+            },
+        )
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
