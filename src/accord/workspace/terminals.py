@@ -15,7 +15,6 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import InternalError, InvalidParams, NeverStarted, NotFound, RequestCancelled
 from accord.wire.children import start
 from accord.wire.pipes import LoopReader, Reader
-from accord.wire.threads import ThreadReader
 from accord.workspace.channel import Size, fitting_env, open_channel
 from accord.workspace.command import Command, Launch, prepare
 from accord.workspace.output import OutputBuffer
@@ -126,6 +125,8 @@ class Terminals:
 
 def _reader(descriptor: int) -> Reader:
     if sys.platform == "win32":
+        from accord.wire.threads import ThreadReader
+
         return ThreadReader(descriptor)
     os.set_blocking(descriptor, False)
     return LoopReader(descriptor)
