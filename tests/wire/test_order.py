@@ -238,6 +238,46 @@ async def test_an_answer_waits_for_a_handler_that_had_awaited_a_call_of_its_own(
     assert log == ["handler"]
 
 
+async def test_an_answer_waits_for_a_handler_that_is_still_awaiting_a_call() -> None:
+    log: list[str] = []
+
+    async def on_update(params: dict[str, Any]) -> None:
+        await talk.request("inner", key="s")
+        log.append("handler")
+
+    talk = Talk(notifications={"update": on_update})
+    asking = asyncio.create_task(talk.request("prompt", key="s"))
+    prompt = await talk.peer.next("prompt")
+    talk.peer.notify("update", {"sessionId": "s"})
+    inner = await talk.peer.next("inner")
+    talk.peer.reply(prompt, {})
+    await settle()
+    assert not asking.done()
+    talk.peer.reply(inner, {})
+    await asking
+    assert log == ["handler"]
+
+
+async def test_a_handlers_call_may_need_us_to_serve_a_request_that_calls_back_itself() -> None:
+    got: list[Any] = []
+
+    async def on_update(params: dict[str, Any]) -> None:
+        got.append(await talk.request("set_mode", key="s"))
+
+    async def permission(params: dict[str, Any], call: Any) -> Any:
+        return await talk.request("details", key="s")
+
+    talk = Talk(notifications={"update": on_update}, requests={"permission": permission})
+    talk.peer.notify("update", {"sessionId": "s"})
+    set_mode = await talk.peer.next("set_mode")
+    permission_id = talk.peer.ask("permission", {"sessionId": "s"})
+    talk.peer.reply(await talk.peer.next("details"), "all of them")
+    assert (await talk.peer.answer_to(permission_id))["result"] == "all of them"
+    talk.peer.reply(set_mode, "done")
+    await settle()
+    assert got == ["done"]
+
+
 async def test_a_notification_handler_may_await_several_calls_at_once() -> None:
     got: list[Any] = []
 

@@ -25,6 +25,8 @@ class OpenCall(Generic[T]):
     key: Hashable | None
     streaming: bool
     handling: Handling | None
+    from_handler: bool
+    """Made by code that serves the other side: its answer does not wait for handlers that await calls themselves."""
 
     def settle(self, envelope: Envelope) -> None:
         """Give the caller what was answered."""

@@ -43,7 +43,7 @@ from accord.wire.envelope import (
     is_message,
     second_look,
 )
-from accord.wire.lanes import HANDLING, Handling, Lanes
+from accord.wire.lanes import HANDLING, SERVING, Handling, Lanes
 from accord.wire.routes import Call, Limits, Observer, Report, ReportKind, Route
 from accord.wire.serving import Serving
 from accord.wire.tasks import OwnedTasks
@@ -135,8 +135,9 @@ class Connection:
         handling = HANDLING.get()
         if handling is not None and handling.lanes is not self._lanes:
             handling = None
+        from_handler = handling is not None or SERVING.get()
         answer: asyncio.Future[T] = self._tasks.loop.create_future()
-        id = self._open_calls.add(OpenCall(method, answer, read, key, streaming, handling))
+        id = self._open_calls.add(OpenCall(method, answer, read, key, streaming, handling, from_handler))
         self._transport.send(encode(Request(id, method, params)))
         self._pressure.called()
         if handling is not None:
@@ -163,6 +164,11 @@ class Connection:
         """Wait while more is unsent than the other side should make us keep."""
         if self._transport.unsent > self._limits.outbound:
             await self._transport.drain()
+
+    @property
+    def paused(self) -> bool:
+        """Whether we do not read, so that silence is no sign of the other side."""
+        return self._pressure.paused
 
     def hold(self, size: int) -> None:
         """The application keeps this many received bytes unread; at the bound, reading pauses."""
@@ -336,7 +342,8 @@ class Connection:
         if not self._lanes:
             step()
         else:
-            self._lanes.after(None if call.key is None else (call.key, None), step)
+            keys = None if call.key is None else (call.key, None)
+            self._lanes.after(keys, step, all_done=not call.from_handler)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

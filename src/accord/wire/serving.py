@@ -11,7 +11,7 @@ from accord.errors import RequestCancelled, RpcError, to_rpc_error
 from accord.schema.codec import encode
 from accord.wire.backpressure import BackPressure
 from accord.wire.envelope import RequestId, Success, encode_failure
-from accord.wire.lanes import Lane, Lanes
+from accord.wire.lanes import SERVING, Lane, Lanes
 from accord.wire.routes import Call, Route
 from accord.wire.tasks import OwnedTasks
 
@@ -102,6 +102,7 @@ class Serving:
             self._answer(call, self._success(call, result))
 
     async def _served(self, call: Call, result: Coroutine[Any, Any, Any], lane: Lane) -> None:
+        SERVING.set(True)
         call.started = True
         lane.waiting_requests -= 1
         if lane.steps:

@@ -8,7 +8,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from accord.clock import Clock
-from accord.wire.lanes import HANDLING
+from accord.wire.lanes import HANDLING, SERVING
 
 
 class OwnedTasks:
@@ -24,6 +24,7 @@ class OwnedTasks:
         self.loop = asyncio.get_running_loop()
         self._context: Context = copy_context()
         self._context.run(HANDLING.set, None)
+        self._context.run(SERVING.set, False)
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start some work."""

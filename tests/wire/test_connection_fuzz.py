@@ -1,0 +1,167 @@
+"""No input breaks a connection, and no interleaving breaks its order."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.wire.talk import Talk
+
+from accord.errors import AccordError
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=12,
+)
+members = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | json_values,
+        "id": st.integers(0, 4) | json_values,
+        "method": st.sampled_from(["ask", "note", "$/cancel_request", "nope"]) | json_values,
+        "params": json_values | st.fixed_dictionaries({"requestId": json_values}),
+        "result": json_values,
+        "error": json_values | st.fixed_dictionaries({"code": json_values, "message": json_values}),
+    },
+)
+messages = members.map(lambda value: json.dumps(value).encode())
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A message with a few bytes changed, cut or added."""
+    line = bytearray(draw(messages))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(line)))
+        line[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=3))
+    return bytes(line).replace(b"\n", b" ")
+
+
+lines = messages | damaged() | st.binary(max_size=60).map(lambda line: line.replace(b"\n", b" "))
+
+
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(lines, max_size=12), st.booleans())
+def test_no_input_makes_the_connection_raise_anything_but_its_own_errors(
+    lines: list[bytes], strict: bool
+) -> None:
+    async def conversation() -> None:
+        talk = Talk(
+            requests={"ask": lambda params, call: params, "alive": lambda params, call: "yes"},
+            notifications={"note": lambda params: None},
+            strict=strict,
+        )
+        asking = [asyncio.create_task(talk.request("open")) for _ in range(2)]
+        await talk.peer.next("open")
+        talk.connection.frames(list(lines))
+        assert await talk.peer.call("alive") == "yes"
+        await talk.peer.aclose()
+        for outcome in await asyncio.gather(*asking, return_exceptions=True):
+            assert not isinstance(outcome, BaseException) or isinstance(outcome, AccordError)
+        await talk.connection.aclose()
+
+    asyncio.run(conversation())
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["update", "slow", "calls back", "request", "answer", "cancel"]), st.integers(0, 2)
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@pytest.mark.rule(144)
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps, st.lists(st.integers(0, 3), min_size=1, max_size=8))
+def test_any_interleaving_of_updates_answers_and_cancels_keeps_the_order(
+    script: list[tuple[str, int]], pauses: list[int]
+) -> None:
+    asyncio.run(_interleaved(script, pauses))
+
+
+async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None:
+    started: dict[int, list[int]] = {session: [] for session in range(3)}
+    finished: dict[int, set[int]] = {session: set() for session in range(3)}
+    cancelled: list[Any] = []
+
+    async def pause(number: int) -> None:
+        for _ in range(pauses[number % len(pauses)]):
+            await asyncio.sleep(0)
+
+    def update(params: dict[str, Any]) -> None:
+        started[params["sessionId"]].append(params["n"])
+        finished[params["sessionId"]].add(params["n"])
+
+    async def slow(params: dict[str, Any]) -> None:
+        started[params["sessionId"]].append(params["n"])
+        await pause(params["n"])
+        finished[params["sessionId"]].add(params["n"])
+
+    async def calls_back(params: dict[str, Any]) -> None:
+        started[params["sessionId"]].append(params["n"])
+        await talk.request("back", key=params["sessionId"])
+        finished[params["sessionId"]].add(params["n"])
+
+    async def request(params: dict[str, Any], call: Any) -> dict[str, Any]:
+        started[params["sessionId"]].append(params["n"])
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(params["n"])
+            raise
+        return {}
+
+    talk = Talk(
+        requests={"request": request},
+        notifications={"update": update, "slow": slow, "calls back": calls_back},
+    )
+    notes: dict[int, list[int]] = {session: [] for session in range(3)}
+    arrivals: dict[int, list[int]] = {session: [] for session in range(3)}
+    open_requests: list[tuple[Any, int]] = []
+    answers: list[asyncio.Task[None]] = []
+
+    async def ask(session: int, before: list[int]) -> None:
+        await talk.request("prompt", key=session)
+        missing = set(before) - finished[session]
+        assert not missing, f"answered before the handlers of {missing} had finished"
+
+    for n, (kind, session) in enumerate(script):
+        if kind == "answer":
+            before: list[int] = []
+            answers.append(asyncio.create_task(ask(session, before)))
+            prompt = await talk.peer.until(lambda message: message.get("method") == "prompt")
+            before.extend(notes[session])
+            talk.peer.reply(prompt, {})
+        elif kind == "cancel":
+            if open_requests:
+                talk.peer.notify("$/cancel_request", {"requestId": open_requests.pop()[0]})
+        elif kind == "request":
+            arrivals[session].append(n)
+            open_requests.append((talk.peer.ask("request", {"sessionId": session, "n": n}), n))
+        else:
+            notes[session].append(n)
+            arrivals[session].append(n)
+            talk.peer.notify(kind, {"sessionId": session, "n": n})
+        await pause(n)
+        for message in talk.peer.heard:
+            if message.get("method") == "back" and not message.get("done"):
+                message["done"] = True
+                talk.peer.reply(message, {})
+    while not all(task.done() for task in answers) or any(set(notes[s]) - finished[s] for s in notes):
+        await asyncio.sleep(0)
+        for message in talk.peer.heard:
+            if message.get("method") == "back" and not message.get("done"):
+                message["done"] = True
+                talk.peer.reply(message, {})
+    await asyncio.gather(*answers)
+    for session in range(3):
+        seen = started[session]
+        assert [n for n in seen if n in set(notes[session])] == notes[session]
+        never_started = set(arrivals[session]) - set(seen)
+        assert seen == [n for n in arrivals[session] if n not in never_started]
+    await talk.connection.aclose()
