@@ -4,6 +4,7 @@
 """
 
 from accord.session.compactions import CompactionState
+from accord.session.content import Body
 from accord.session.events import (
     Event,
     MessageChanged,
@@ -34,6 +35,7 @@ from accord.session.subagents import SubagentState
 from accord.session.toolcalls import Mark, ToolCallState
 
 __all__ = [
+    "Body",
     "Choice",
     "CompactionState",
     "Entry",

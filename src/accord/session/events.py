@@ -27,6 +27,7 @@ from accord.schema import (
     Error,
     Notice,
     PermissionOption,
+    Record,
     SessionConfigOption,
     SessionInfoUpdate,
     SessionMessage,
@@ -41,13 +42,12 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.schema.base import Record
 from accord.session.messages import MessageKind
 from accord.session.plans import PlanBody
 from accord.session.toolcalls import Mark, ToolCallState
 
 
-class SessionEvent(Record, tag_field="sessionUpdate"):
+class SessionEvent(Record, tag_field="sessionUpdate", omit_defaults=True):
     """What the types of this file share: their tags lie in the vendor space of the wire types' own discriminator, so
     that a log can hold both kinds side by side.
     """

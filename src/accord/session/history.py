@@ -266,7 +266,7 @@ def _event_of(entry: Entry) -> Event:
     if isinstance(entry, Message):
         return MessageChanged(entry.kind, entry.id, list(entry.blocks))
     if isinstance(entry, ToolCallState):
-        return ToolCallChanged(entry.whole(), entry.announced, entry.mark)
+        return ToolCallChanged(entry.whole(), entry.announced, entry.mark, copy(entry), new=True)
     if isinstance(entry, PlanState):
         return PlanChanged(entry.plan_id, entry.body)
     return entry.whole()

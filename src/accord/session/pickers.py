@@ -16,7 +16,6 @@ from accord.schema import (
     SessionConfigSelectOption,
     SessionMode,
 )
-from accord.schema.dialects.marks import set_by
 
 PickerSource: TypeAlias = Literal["config", "modes", "models"]
 
@@ -51,7 +50,7 @@ class Picker(Struct, frozen=True):
 def of_option(option: SessionConfigOption) -> Picker:
     """The picker for one config option."""
     return Picker(
-        source="models" if set_by(option) else "config",
+        source="models" if is_legacy(option) else "config",
         id=option.id,
         name=option.name,
         current=option.current_value,
@@ -59,6 +58,15 @@ def of_option(option: SessionConfigOption) -> Picker:
         category=option.category or None,
         description=option.description or "",
     )
+
+
+def is_legacy(option: SessionConfigOption) -> bool:
+    """Whether the option was made of a list of models."""
+    if not option.meta:
+        return False
+    from accord.schema.dialects.provenance import set_by  # on first use: correct agents never need it
+
+    return set_by(option) is not None
 
 
 def of_modes(modes: list[SessionMode], current: str | None) -> Picker:

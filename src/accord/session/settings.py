@@ -10,7 +10,6 @@ from accord.schema import (
     SessionMode,
     SessionModeState,
 )
-from accord.schema.dialects.marks import set_by
 from accord.session import pickers
 from accord.session.events import ModeChanged, SessionOpened
 from accord.session.pickers import Picker
@@ -72,7 +71,7 @@ class Settings:
     def _set_options(self, options: list[SessionConfigOption]) -> None:
         if all(option.category != "model" for option in options):
             # An agent of before config options never lists its models again: what was made of them stays.
-            options = options + [option for option in self.config_options if set_by(option)]
+            options = options + [option for option in self.config_options if pickers.is_legacy(option)]
         self.config_options = options
         option = self._mode_option()
         if option is not None:

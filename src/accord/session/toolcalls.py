@@ -6,18 +6,17 @@ what is missing. A finished call is never opened again.
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, UnsetType
-
 from accord.schema import (
     UNSET,
+    Record,
     Terminal,
     ToolCallContent,
     ToolCallLocation,
     ToolCallStatus,
     ToolCallUpdate,
     ToolKind,
+    UnsetType,
 )
-from accord.schema.dialects.marks import display_kind
 
 Mark: TypeAlias = Literal["", "cancelled", "ended_without_result"]
 """What this side knows about a call that its reports do not say."""
@@ -30,7 +29,7 @@ def _rank(status: str) -> int:
     return _RANK.get(status, 1)
 
 
-class ToolCallState(Struct):
+class ToolCallState(Record, omit_defaults=True):
     """One tool call as it stands, the protocol's defaults applied."""
 
     tool_call_id: str
@@ -59,6 +58,10 @@ class ToolCallState(Struct):
         """
         if self.kind != "other" or self.meta is None:
             return self.kind
+        from accord.schema.dialects.provenance import (
+            display_kind,
+        )  # on first use: correct agents never need it
+
         return display_kind(ToolCallUpdate(self.tool_call_id, meta=self.meta))
 
     @property
@@ -95,7 +98,7 @@ class ToolCallState(Struct):
         if patch.kind is not UNSET:
             self.kind = patch.kind or "other"
         if patch.name is not UNSET:
-            self.name = patch.name
+            self.name = patch.name or None
         if patch.content is not UNSET:
             self.content = patch.content or []
         if patch.locations is not UNSET:
@@ -159,14 +162,14 @@ class ToolCallState(Struct):
         if self.raw_output is UNSET:
             self.raw_output = _or_unset(patch.raw_output)
         if patch.meta:
-            self.meta = {**patch.meta, **(self.meta or {})}
+            self._merge_meta({**patch.meta, **(self.meta or {})})
 
     def _merge_meta(self, meta: dict[str, Any] | UnsetType | None) -> None:
         if meta is None:
             self.meta = None
         elif meta:
             merged = {**(self.meta or {}), **meta}
-            self.meta = {key: value for key, value in merged.items() if value is not None}
+            self.meta = {key: value for key, value in merged.items() if value is not None} or None
 
 
 def _or_unset(value: Any) -> Any:

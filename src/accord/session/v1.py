@@ -31,7 +31,6 @@ from accord.schema import (
     Unknown,
     UserMessageChunk,
 )
-from accord.schema.dialects.marks import stop_reason_as_sent
 from accord.session.events import (
     Event,
     MessageChanged,
@@ -73,8 +72,17 @@ def prompt_answered(answer: PromptResponse) -> TurnEnded:
     reason = answer.stop_reason
     if isinstance(reason, Unknown):
         return turn_ended(reason.kind, answer.usage or None)
-    raw = stop_reason_as_sent(answer) or reason
-    return TurnEnded(reason, raw, answer.usage or None)
+    return TurnEnded(reason, _reason_as_sent(answer) or reason, answer.usage or None)
+
+
+def _reason_as_sent(answer: PromptResponse) -> str | None:
+    if not answer.meta:
+        return None
+    from accord.schema.dialects.provenance import (
+        stop_reason_as_sent,
+    )  # on first use: correct agents never need it
+
+    return stop_reason_as_sent(answer)
 
 
 def updates_of(event: Event) -> list[SessionUpdate | Unknown]:
@@ -115,13 +123,15 @@ def _patched(update: ToolCallChange) -> ToolCallChanged:
 
 
 def _patch(update: ToolCallUpdate) -> ToolCallUpdate:
-    """The same patch where null, which changes nothing in version 1, is left out."""
+    """The same patch where null, which changes nothing in version 1, is left out; so is an empty title or name, since
+    version 1 clears neither.
+    """
     return ToolCallUpdate(
         tool_call_id=update.tool_call_id,
-        title=_some(update.title),
+        title=update.title or UNSET,
         kind=_some(update.kind),
         status=_some(update.status),
-        name=_some(update.name),
+        name=update.name or UNSET,
         content=_some(update.content),
         locations=_some(update.locations),
         raw_input=_some(update.raw_input),
@@ -168,9 +178,11 @@ _CHUNKS: dict[MessageKind, type[UserMessageChunk] | type[AgentMessageChunk] | ty
 
 
 def _tool_call_out(event: ToolCallChanged) -> ToolCall | ToolCallChange:
-    patch = event.patch
+    known = bool(event.call.tool_call_id) and not event.new
+    # What an announcement of a known call changed depends on what came before it: tell what came out of it.
+    patch = event.call.whole() if known and event.announce else event.patch
     # Null would say "unchanged" here: a list is emptied by an empty one, and a scalar cannot be cleared at all.
-    out = ToolCallChange(
+    change = ToolCallChange(
         tool_call_id=patch.tool_call_id,
         title=patch.title or UNSET,
         kind=patch.kind or UNSET,
@@ -182,9 +194,9 @@ def _tool_call_out(event: ToolCallChanged) -> ToolCall | ToolCallChange:
         raw_output=_some(patch.raw_output),
         meta=patch.meta or UNSET,
     )
-    if not (event.announce or event.new):
-        return out
-    members = structs.asdict(out)
+    if known or not (event.announce or event.new):
+        return change
+    members = structs.asdict(change)
     members["title"] = patch.title or event.call.label or patch.tool_call_id
     return ToolCall(**members)
 
