@@ -73,6 +73,7 @@ def test_unset_roots_are_inherited_each_for_itself() -> None:
     assert scene.state.roots_of("c1") == ("/tmp/child", ["/home/me/lib"])
     scene.says("subagent_update", sessionId="c1", cwd=None, additionalDirectories=[])
     assert scene.state.roots_of("c1") == ("/home/me/app", [])
+    assert scene.state.roots_of("never announced") is None
 
 
 @pytest.mark.rule(382)

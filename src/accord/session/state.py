@@ -136,12 +136,16 @@ class SessionState:
                 return plan.entries
         return []
 
-    def roots_of(self, child: str) -> tuple[str, list[str]]:
-        """The working directory and the extra roots of a child session; each inherited while the child has none."""
+    def roots_of(self, child: str) -> tuple[str, list[str]] | None:
+        """The working directory and the extra roots of a child session, each inherited while the child has none; None
+        for a child that was never announced. They are the agent's word: how far to trust it is for the caller to say.
+        """
         told = self.history.subagents.get(child)
-        cwd, extra = (None, None) if told is None else (told.cwd, told.additional_directories)
+        if told is None:
+            return None
+        extra = told.additional_directories
         return (
-            self.cwd if cwd is None else cwd,
+            self.cwd if told.cwd is None else told.cwd,
             list(self.additional_directories if extra is None else extra),
         )
 
