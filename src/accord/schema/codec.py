@@ -4,7 +4,7 @@ A correct message is decoded once, by msgspec, straight into its type; only when
 What only odd messages need is imported when the first of them comes.
 """
 
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
@@ -13,9 +13,11 @@ from .marks import ChoiceType
 from .mismatch import Mismatch
 from .unknown import Unknown
 
-__all__ = ["Mismatch", "decode", "encode", "exact", "read", "to_builtins"]
+__all__ = ["UNFIT", "Mismatch", "decode", "decoder", "encode", "exact", "read", "to_builtins"]
 
 T = TypeVar("T")
+
+UNFIT: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -28,7 +30,7 @@ def exact(cls: Any, raw: bytes | msgspec.Raw) -> Any:
     """The typed form of a JSON text that fits as it stands: nothing skipped, nothing unknown. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNFIT as error:
         reason, _, place = str(error).partition(" - at `")
         raise Mismatch(place.rstrip("`") or "$", reason) from None
 
@@ -41,7 +43,7 @@ def decode(cls: Any, raw: bytes | msgspec.Raw) -> Any:
     """The typed form of a JSON text, read leniently where it has to be. Raises `Mismatch`."""
     try:
         return (_decoders.get(cls) or _new_decoder(cls)).decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNFIT:
         pass
     try:
         value = parse_json(raw)
@@ -76,9 +78,14 @@ def to_builtins(message: Any) -> Any:
     return msgspec.to_builtins(message, enc_hook=_plain, str_keys=True)
 
 
+def decoder(cls: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder behind `exact`, for whoever reads one type all day. What does not fit raises one of `UNFIT`."""
+    return _decoders.get(cls) or _new_decoder(cls)
+
+
 def _new_decoder(cls: Any) -> msgspec.json.Decoder[Any]:
-    decoder = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_choose)
-    return decoder
+    new = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_choose)
+    return new
 
 
 def _choose(choice: type[Any], value: Any) -> Any:

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from accord.errors import BadAnswer, InvalidParams
 
-from .codec import Mismatch, exact, read
+from .codec import UNFIT, Mismatch, decoder, read
 from .dialects.names import Alias, Kind, Side, aliases
 from .dialects.telltales import PARAMS_TELLTALES, RESULT_TELLTALES
 from .jsontext import NotJson, parse_json
@@ -81,13 +81,16 @@ class Reader:
             except Mismatch as error:
                 raise InvalidParams(f"Invalid params of {name}: {_place(error)}") from None
 
+        decode: Callable[[Raws], Any] | None = None
+
         def plain(raw: Raws | None) -> Any:
-            if raw is None:
-                raw = _EMPTY
+            nonlocal decode
+            if decode is None:  # built on first use: a connection serves far more methods than it meets
+                decode = decoder(cls).decode
             try:
-                return exact(cls, raw)
-            except Mismatch:
-                return slow(raw)
+                return decode(_EMPTY if raw is None else raw)
+            except UNFIT:
+                return slow(_EMPTY if raw is None else raw)
 
         def careful(raw: Raws | None) -> Any:
             if alias is not None:
@@ -117,8 +120,8 @@ class Reader:
             if telltales and _contains(raw, telltales):
                 return slow(raw)
             try:
-                return exact(cls, raw)
-            except Mismatch:
+                return decoder(cls).decode(raw)
+            except UNFIT:
                 return slow(raw)
 
         return result

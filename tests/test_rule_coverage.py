@@ -1,0 +1,36 @@
+"""The report of proven rules: what counts, and that a wrong number in a mark stops the run."""
+
+import pytest
+from tests.rule_coverage import CORE_CHAPTERS, core_rules, numbers
+
+from accord.schema.rules import RULES
+
+
+class Marked:
+    """A collected test, as far as the report looks at it."""
+
+    nodeid = "tests/test_x.py::test_x"
+
+    def __init__(self, *marks: pytest.MarkDecorator) -> None:
+        self._marks = [mark.mark for mark in marks]
+
+    def iter_markers(self, name: str) -> list[pytest.Mark]:
+        return [mark for mark in self._marks if mark.name == name]
+
+
+def test_the_core_is_what_has_to_be_proven():
+    assert set(CORE_CHAPTERS) <= set(RULES.chapters)
+    assert {1, 9, 62, 139, 161, 200, 245, 256, 280} <= core_rules()
+    assert not {17, 76, 203, 281, 383} & core_rules()
+
+
+def test_numbers_are_gathered_from_the_marks():
+    items = [Marked(pytest.mark.rule(9, 10)), Marked(pytest.mark.dialect(7), pytest.mark.rule(11))]
+    assert numbers(items, "rule", RULES) == {9, 10, 11}  # type: ignore[arg-type]
+    assert numbers(items, "dialect", [7]) == {7}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mark", [pytest.mark.rule(9, 394), pytest.mark.rule("9"), pytest.mark.rule()])
+def test_an_unknown_number_is_an_error(mark: pytest.MarkDecorator):
+    with pytest.raises(pytest.UsageError, match="no such number"):
+        numbers([Marked(mark)], "rule", RULES)  # type: ignore[list-item]
