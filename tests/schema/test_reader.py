@@ -1,6 +1,7 @@
 """The reader of one peer: official first, then repair, else one clear line; each dialect reported once."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -274,7 +275,7 @@ def test_a_strict_reader_knows_no_other_names():
 @given(st.sampled_from(METHODS), JSON, st.booleans())
 def test_whatever_comes_is_read_or_refused(method: Any, value: Any, strict: bool):
     reader = Reader(strict=strict, active_session=lambda: "s")
-    reads = [reader.params_reader(method)]
+    reads: list[Callable[[bytes], Any]] = [reader.params_reader(method)]
     if method.result is not None:
         reads.append(reader.result_reader(method))
     refusals: list[str] = []
