@@ -1,1 +1,81 @@
-"""For everyone who tests an agent or a client."""
+"""For everyone who tests an agent or a client: scripted peers, the wire by hand, wire assertions, a fake clock."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accord.testing.clock import FakeClock, settle
+    from accord.testing.scripted_agent import AgentScript, ScriptedAgent, ScriptedTurn
+    from accord.testing.scripted_client import ScriptedClient, SeenTurn, scripted_client
+    from accord.testing.steps import (
+        Step,
+        ask,
+        die,
+        fail,
+        plan,
+        read_file,
+        say,
+        send,
+        step_of,
+        stop,
+        terminal,
+        think,
+        tool,
+        update,
+        wait_for_cancel,
+        write_file,
+    )
+    from accord.testing.tap import Tap, WireLog
+    from accord.testing.wire import RawPeer, WireFault, raw_pair
+
+_HOMES = {
+    "clock": ("FakeClock", "settle"),
+    "scripted_agent": ("AgentScript", "ScriptedAgent", "ScriptedTurn"),
+    "scripted_client": ("ScriptedClient", "SeenTurn", "scripted_client"),
+    "steps": (
+        *("Step", "ask", "die", "fail", "plan", "read_file", "say", "send", "step_of", "stop"),
+        *("terminal", "think", "tool", "update", "wait_for_cancel", "write_file"),
+    ),
+    "tap": ("Tap", "WireLog"),
+    "wire": ("RawPeer", "WireFault", "raw_pair"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AgentScript",
+    "FakeClock",
+    "RawPeer",
+    "ScriptedAgent",
+    "ScriptedClient",
+    "ScriptedTurn",
+    "SeenTurn",
+    "Step",
+    "Tap",
+    "WireFault",
+    "WireLog",
+    "ask",
+    "die",
+    "fail",
+    "plan",
+    "raw_pair",
+    "read_file",
+    "say",
+    "scripted_client",
+    "send",
+    "settle",
+    "step_of",
+    "stop",
+    "terminal",
+    "think",
+    "tool",
+    "update",
+    "wait_for_cancel",
+    "write_file",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"accord.testing.{home}"), name)

@@ -1,0 +1,125 @@
+"""A tap on a transport: every message of both directions, in order, and what can be asserted about them."""
+
+import json
+from collections import Counter
+from typing import Any, Literal
+
+from accord.schema.jsontext import NotJson, parse_json
+from accord.testing.wire import Message, Side, WireFault, violations_in
+from accord.wire.transport import End, Frame, Receiver, Transport
+
+Direction = Literal["sent", "received"]
+
+
+class WireLog:
+    """Messages as they crossed, each with the side that sent it."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[Side, Message]] = []
+        self.noise: list[bytes] = []
+        """Lines that were no JSON object."""
+
+    def note(self, side: Side, frame: Frame) -> None:
+        """Take down one frame."""
+        try:
+            message = parse_json(frame) if isinstance(frame, bytes) else None
+        except NotJson:
+            message = None
+        if isinstance(message, dict):
+            self.messages.append((side, message))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            self.noise.append(frame if isinstance(frame, bytes) else frame.head)
+
+    def of(self, side: Side) -> list[Message]:
+        """What one side sent."""
+        return [message for sender, message in self.messages if sender == side]
+
+    def methods(self, side: Side) -> list[str]:
+        """The methods one side called or notified, in order."""
+        return [message["method"] for message in self.of(side) if "method" in message]
+
+    def calls(self, method: str) -> list[Any]:
+        """The parameters of every call or notification of this method, whichever side sent it."""
+        return [message.get("params") for _, message in self.messages if message.get("method") == method]
+
+    def updates(self, kind: str | None = None) -> list[Any]:
+        """The session updates, or those of one kind, as they were on the wire."""
+        updates = [params["update"] for params in self.calls("session/update")]
+        return [update for update in updates if kind is None or update["sessionUpdate"] == kind]
+
+    def assert_valid(self, side: Side = "agent") -> None:
+        """Everything this side sent is valid under the schema."""
+        if self.noise:
+            raise WireFault(f"a line that is no message: {self.noise[0][:200]!r}")
+        other: Side = "client" if side == "agent" else "agent"
+        asked: dict[Any, str] = {}
+        for sender, message in self.messages:
+            if sender == other and "method" in message and "id" in message:
+                asked[message["id"]] = message["method"]
+            elif sender == side:
+                found = violations_in(message, side, asked)
+                if found:
+                    raise WireFault(f"{json.dumps(message)[:400]} breaks the schema: {'; '.join(found)}")
+
+    def assert_answered(self) -> None:
+        """Every request of either side has exactly one answer."""
+        for side, other in (("agent", "client"), ("client", "agent")):
+            asked = [message["id"] for message in self.of(side) if "method" in message and "id" in message]  # type: ignore[arg-type]
+            answers = Counter(
+                repr(message.get("id")) for message in self.of(other) if "method" not in message
+            )  # type: ignore[arg-type]
+            for id in asked:
+                if answers[repr(id)] != 1:
+                    raise WireFault(f"the {side}'s request {id!r} has {answers[repr(id)]} answers")
+
+
+class Tap:
+    """A transport that passes everything on and writes it down."""
+
+    def __init__(self, transport: Transport, *, ours: Side, log: WireLog | None = None) -> None:
+        """`ours` is the side that uses this transport."""
+        self.log = WireLog() if log is None else log
+        self._transport = transport
+        self._ours: Side = ours
+        self._theirs: Side = "client" if ours == "agent" else "agent"
+
+    def start(self, receiver: Receiver) -> None:
+        """Begin to deliver."""
+        self._receiver = receiver
+        self._transport.start(self)
+
+    def frames(self, frames: list[Frame]) -> None:
+        """Something arrived."""
+        for frame in frames:
+            self.log.note(self._theirs, frame)
+        self._receiver.frames(frames)
+
+    def ended(self, end: End) -> None:
+        """The other side is gone."""
+        self._receiver.ended(end)
+
+    def send(self, frame: bytes) -> None:
+        """Pass it on."""
+        self.log.note(self._ours, frame)
+        self._transport.send(frame)
+
+    @property
+    def unsent(self) -> int:
+        """As the transport says."""
+        return self._transport.unsent
+
+    async def drain(self) -> None:
+        """As the transport does."""
+        await self._transport.drain()
+
+    def pause(self) -> None:
+        """As the transport does."""
+        self._transport.pause()
+
+    def resume(self) -> None:
+        """As the transport does."""
+        self._transport.resume()
+
+    async def aclose(self) -> None:
+        """As the transport does."""
+        await self._transport.aclose()
