@@ -74,7 +74,7 @@ class MessageMcpNotification(Object):
 
 @unstable
 class McpError(Record):
-    """Unstable. A failure of the MCP method itself. MCP may add members of its own."""
+    """Unstable. A failure of the MCP method itself. MCP may add members of its own; they are read past."""
 
     extra_members: ClassVar[bool] = True
 

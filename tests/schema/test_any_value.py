@@ -1,0 +1,113 @@
+"""What holds for any value of any type: it validates, it survives the round trip, and nothing but `Mismatch` is ever raised."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from tests.requirements import need_official_schemas
+from tests.schema.generated import damaged, json_values, values
+from tests.schema.our_facts import OURS, names
+
+import accord.schema
+from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
+from accord.schema.shape import Text, shape_of
+from accord.schema.walk import violations
+
+quick = settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+TYPES = [name for name in names(stable=False) if not isinstance(shape_of(getattr(accord.schema, name)), Text)]
+TAGS = ("type", "sessionUpdate", "outcome", "mode", "action", "state")
+every_type = pytest.mark.parametrize("name", TYPES)
+
+
+def with_tag(value: Any, again: Any) -> Any:
+    """On its own, a variant may come without its tag; it is always sent with it."""
+    if not (isinstance(again, dict) and isinstance(value, dict)):
+        return value
+    return {**{name: again[name] for name in TAGS if name in again}, **value}
+
+
+@pytest.fixture(scope="module")
+def official() -> dict[str, Draft202012Validator]:
+    document = json.loads((need_official_schemas() / "schema.unstable.json").read_text(encoding="utf-8"))
+    return {
+        name: Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": document["$defs"]})
+        for name in document["$defs"]
+    }
+
+
+@every_type
+def test_what_we_encode_is_official_and_decodes_back_equal(
+    name: str, official: dict[str, Draft202012Validator]
+) -> None:
+    cls: Any = getattr(accord.schema, name)
+
+    @quick
+    @given(values(shape_of(cls)))
+    def check(value: Any) -> None:
+        text = encode(value)
+        plain = json.loads(text)
+        assert to_builtins(value) == plain
+        assert violations(cls, plain) == []
+        assert [error.message for error in official[name].iter_errors(plain)] == []
+        assert decode(cls, text) == value
+
+    check()
+
+
+@every_type
+def test_almost_right_json_is_read_or_refused(name: str, official: dict[str, Draft202012Validator]) -> None:
+    cls: Any = getattr(accord.schema, name)
+
+    @quick
+    @given(values(shape_of(cls)).flatmap(lambda value: damaged(to_builtins(value))))
+    def check(value: Any) -> None:
+        text = encode(value)
+        found = violations(cls, value)
+        if not official[name].is_valid(value):
+            assert found, "the walk saw nothing where the official schema does"
+        try:
+            fitting = exact(cls, text)
+        except Mismatch:
+            pass
+        else:
+            assert read(cls, value) == fitting, "the exact and the lenient reading differ"
+        try:
+            lenient = decode(cls, text)
+        except Mismatch:
+            assert found, "refused although nothing is wrong"
+        else:
+            again = to_builtins(lenient)
+            assert found or name == "McpError" or again == with_tag(value, again), (
+                "lost although nothing is wrong"
+            )
+
+    check()
+
+
+@quick
+@given(st.sampled_from(TYPES), json_values)
+def test_any_json_is_read_or_refused(name: str, value: Any) -> None:
+    try:
+        decode(getattr(accord.schema, name), encode(value))
+    except Mismatch:
+        pass
+
+
+@quick
+@given(st.sampled_from(TYPES), st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(name: str, raw: bytes) -> None:
+    try:
+        decode(getattr(accord.schema, name), raw)
+    except Mismatch:
+        pass
+
+
+def test_every_exported_name_is_a_type_or_one_of_ours() -> None:
+    assert set(accord.schema.__all__) >= OURS
+    assert len(accord.schema.__all__) == len(set(accord.schema.__all__))

@@ -1,0 +1,163 @@
+"""Bytes to types and back: what fits is taken as it is, odd text is mended, and every failure is a `Mismatch`."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from accord.schema import (
+    UNSET,
+    AgentMessageChunk,
+    Error,
+    McpFailure,
+    McpResult,
+    MessageMcpResponse,
+    PromptRequest,
+    PromptResponse,
+    SessionInfoUpdate,
+    SessionNotification,
+    TextContent,
+    ToolCall,
+    Unknown,
+)
+from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
+
+
+def chunk(text: bytes) -> bytes:
+    head = (
+        b'{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
+    )
+    return head + text + b"}}}"
+
+
+@pytest.mark.rule(392)
+def test_half_an_emoji_in_a_prompt_becomes_a_replacement_character() -> None:
+    request = decode(PromptRequest, rb'{"sessionId":"s","prompt":[{"type":"text","text":"a\ud83d"}]}')
+    assert request == PromptRequest("s", [TextContent("a\ufffd")])
+    encode(request).decode("utf-8")
+
+
+@pytest.mark.rule(393)
+def test_an_emoji_split_over_two_chunks_loses_no_chunk() -> None:
+    first = decode(SessionNotification, chunk(rb'"so \ud83d"'))
+    second = decode(SessionNotification, chunk(rb'"\ude00 far"'))
+    assert first == SessionNotification("s", AgentMessageChunk(TextContent("so \ufffd")))
+    assert second == SessionNotification("s", AgentMessageChunk(TextContent("\ufffd far")))
+
+
+def test_what_we_send_never_carries_half_a_surrogate_pair() -> None:
+    assert encode(TextContent("a\ud83d b", meta={"\udfff": 1})) == (
+        '{"type":"text","text":"a\ufffd b","_meta":{"\ufffd":1}}'.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        chunk(b'"\xff"'),
+        chunk(b"NaN"),
+        chunk(b"Infinity"),
+        chunk(b"[" * 100_000 + b"]" * 100_000),
+        chunk(b"1" * 10_000),
+        chunk(b"1e999"),
+        b"",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{",
+        b'{"sessionId":"s"} trailing',
+    ],
+    ids=lambda raw: repr(raw[:110])[90:],
+)
+def test_every_other_text_is_one_clean_error(raw: bytes) -> None:
+    with pytest.raises(Mismatch) as failure:
+        decode(SessionNotification, raw)
+    assert "\n" not in str(failure.value)
+    with pytest.raises(Mismatch):
+        exact(SessionNotification, raw)
+
+
+def test_deep_nesting_in_free_values_is_an_error_too() -> None:
+    deep = b'{"code":1,"message":"m","data":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(Mismatch, match="nested too deep"):
+        decode(Error, deep)
+
+
+def test_a_mismatch_says_where_and_what() -> None:
+    with pytest.raises(Mismatch) as failure:
+        decode(
+            PromptRequest, b'{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"text","text":5}]}'
+        )
+    assert failure.value.path == "$.prompt[1].text"
+    assert failure.value.reason == "expected string, got number"
+    assert str(failure.value) == "$.prompt[1].text: expected string, got number"
+
+
+def test_exact_refuses_what_decode_forgives() -> None:
+    raw = b'{"stopReason":"tool_use"}'
+    assert decode(PromptResponse, raw) == PromptResponse(Unknown("tool_use", "tool_use"))
+    with pytest.raises(Mismatch, match="tool_use"):
+        exact(PromptResponse, raw)
+
+
+def test_absent_null_and_value_are_three_things() -> None:
+    for text in (b"{}", b'{"title":null}', b'{"title":"t"}'):
+        update = decode(SessionInfoUpdate, text)
+        assert to_builtins(update) == {"sessionUpdate": "session_info_update", **json.loads(text)}
+    assert decode(SessionInfoUpdate, b"{}").title is UNSET
+    assert not UNSET
+
+
+def test_ids_and_numbers_of_any_size_keep_their_value() -> None:
+    raw = b'{"code":-32603,"message":"m","data":{"id":9007199254740993,"big":123456789012345678901234567890,"f":3.0}}'
+    assert encode(decode(Error, raw)) == raw
+
+
+def test_raw_parts_of_an_envelope_decode_like_bytes() -> None:
+    class Envelope(msgspec.Struct):
+        params: msgspec.Raw
+
+    params = msgspec.json.decode(b'{"params":' + chunk(b'"hi"') + b"}", type=Envelope).params
+    assert decode(SessionNotification, params) == decode(SessionNotification, chunk(b'"hi"'))
+    assert exact(SessionNotification, params).session_id == "s"
+
+
+def test_a_tool_call_writes_its_tag_first_and_its_meta_last() -> None:
+    text = encode(ToolCall("c", "Look", kind="read", meta={"a": 1}))
+    assert text == (
+        b'{"sessionUpdate":"tool_call","toolCallId":"c","title":"Look","kind":"read","_meta":{"a":1}}'
+    )
+
+
+def test_plain_values_encode_too() -> None:
+    assert encode({"method": "_x", "params": [1, None, Unknown("z", {"z": 1})]}) == (
+        b'{"method":"_x","params":[1,null,{"z":1}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"result": None}, McpResult(None)),
+        ({"result": {"a": 1}}, McpResult({"a": 1})),
+        ({"error": {"code": -32601, "message": "no"}}, "McpFailure"),
+        ({"result": 1, "error": {"code": -32601, "message": "no"}}, McpResult(1)),
+        ({"result": 1, "error": "broken"}, McpResult(1)),
+    ],
+)
+@pytest.mark.rule(366)
+def test_an_mcp_answer_is_a_result_before_it_is_an_error(raw: Any, expected: Any) -> None:
+    answer = decode(MessageMcpResponse, json.dumps(raw).encode())
+    assert read(MessageMcpResponse, raw) == answer
+    if expected == "McpFailure":
+        assert isinstance(answer, McpFailure)
+        assert (answer.error.code, answer.error.message) == (-32601, "no")
+    else:
+        assert answer == expected
+
+
+def test_unknown_compares_by_value() -> None:
+    assert Unknown("a", {"x": 1}) == Unknown("a", {"x": 1})
+    assert Unknown("a", {"x": 1}) != Unknown("a", {"x": 2})
+    assert Unknown("end_turn", "end_turn") != "end_turn"

@@ -1,0 +1,129 @@
+"""Elicitation on the wire: open in every direction, yet never lax about what it knows."""
+
+import json
+from typing import Any
+
+import pytest
+
+from accord.schema import (
+    CreateElicitationRequest,
+    CreateElicitationResponse,
+    ElicitationAcceptAction,
+    ElicitationCancelAction,
+    ElicitationDeclineAction,
+    ElicitationFormMode,
+    ElicitationRequestScope,
+    ElicitationSchema,
+    ElicitationSessionScope,
+    ElicitationUrlMode,
+    MultiSelectPropertySchema,
+    StringMultiSelectItems,
+    StringPropertySchema,
+    TitledMultiSelectItems,
+    Unknown,
+)
+from accord.schema.codec import Mismatch, decode, encode
+
+FORM = {"mode": "form", "message": "Which?", "sessionId": "s", "requestedSchema": {}}
+URL = {"mode": "url", "message": "Sign in", "requestId": 7, "elicitationId": "e", "url": "https://h"}
+
+
+def received(cls: Any, members: dict[str, Any]) -> Any:
+    return decode(cls, json.dumps(members).encode())
+
+
+def test_both_modes_know_what_they_belong_to() -> None:
+    form = received(CreateElicitationRequest, {**FORM, "toolCallId": "c"})
+    assert form == ElicitationFormMode(
+        "Which?", session_id="s", tool_call_id="c", requested_schema=ElicitationSchema()
+    )
+    assert form.scope == ElicitationSessionScope("s", "c")
+    url = received(CreateElicitationRequest, URL)
+    assert url == ElicitationUrlMode("Sign in", request_id=7, elicitation_id="e", url="https://h")
+    assert url.scope == ElicitationRequestScope(7)
+
+
+def test_null_is_a_request_id_too() -> None:
+    assert received(CreateElicitationRequest, {**URL, "requestId": None}).scope == ElicitationRequestScope(
+        None
+    )
+
+
+@pytest.mark.rule(277)
+def test_an_unknown_mode_is_kept_and_is_neither_form_nor_page() -> None:
+    request = {**FORM, "mode": "_vote", "choices": [1]}
+    kept = received(CreateElicitationRequest, request)
+    assert kept == Unknown("_vote", request)
+    assert json.loads(encode(kept)) == request
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {**FORM, "requestedSchema": None},
+        {**FORM, "message": 5},
+        {**FORM, "sessionId": 5},
+        {key: value for key, value in FORM.items() if key != "sessionId"},
+        {key: value for key, value in FORM.items() if key != "mode"},
+        {**URL, "elicitationId": None},
+        {**URL, "requestId": 1.5},
+        {"mode": "_vote", "sessionId": "s"},
+        {"mode": "_vote", "message": "no scope"},
+        {**FORM, "requestedSchema": {"properties": {"a": {"type": "string", "minLength": -1}}}},
+        {**FORM, "requestedSchema": {"properties": {"a": {"type": "string", "enum": [1]}}}},
+        {**FORM, "requestedSchema": {"properties": {"a": {"type": "array"}}}},
+        {**FORM, "requestedSchema": {"properties": {"a": {}}}},
+        {**FORM, "requestedSchema": {"properties": None}},
+        {**FORM, "requestedSchema": {"required": "all"}},
+    ],
+)
+def test_a_broken_request_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(Mismatch):
+        received(CreateElicitationRequest, broken)
+
+
+def test_the_lenient_parts_of_a_form() -> None:
+    properties = {
+        "name": {"type": "string", "default": 5, "title": 5, "format": None},
+        "tags": {"type": "array", "items": {"type": "string", "enum": ["x"]}, "default": ["x", 5]},
+        "more": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+        "odd": {"type": "_color", "palette": 3},
+        "odder": {"type": "array", "items": {"type": "_color", "anyOf": []}},
+    }
+    request = received(
+        CreateElicitationRequest, {**FORM, "requestedSchema": {"type": 5, "properties": properties}}
+    )
+    fields = request.requested_schema.properties
+    assert fields["name"] == StringPropertySchema(format=None)
+    assert fields["tags"] == MultiSelectPropertySchema(StringMultiSelectItems(["x"]), default=["x"])
+    assert isinstance(fields["more"].items, TitledMultiSelectItems)
+    assert fields["odd"] == Unknown("_color", properties["odd"])
+    assert fields["odder"].items == Unknown("_color", properties["odder"]["items"])
+
+
+def test_the_three_answers() -> None:
+    content = {"text": "a", "count": 3, "share": 0.5, "sure": True, "tags": ["x"]}
+    assert received(CreateElicitationResponse, {"action": "accept", "content": content}) == (
+        ElicitationAcceptAction(content)
+    )
+    assert (
+        received(CreateElicitationResponse, {"action": "decline", "content": 5}) == ElicitationDeclineAction()
+    )
+    assert received(CreateElicitationResponse, {"action": "cancel"}) == ElicitationCancelAction()
+
+
+@pytest.mark.rule(276)
+def test_an_unknown_answer_is_no_acceptance() -> None:
+    answer = received(CreateElicitationResponse, {"action": "_x", "content": {}})
+    assert answer == Unknown("_x", {"action": "_x", "content": {}})
+
+
+@pytest.mark.parametrize("content", ["x", {"a": None}, {"a": [1]}, {"a": {}}])
+def test_acceptance_with_broken_content_is_refused(content: Any) -> None:
+    with pytest.raises(Mismatch):
+        received(CreateElicitationResponse, {"action": "accept", "content": content})
+
+
+def test_an_elicitation_cannot_be_made_without_a_scope() -> None:
+    with pytest.raises(ValueError, match="sessionId or requestId"):
+        ElicitationFormMode("Which?", requested_schema=ElicitationSchema())
