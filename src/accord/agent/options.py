@@ -1,0 +1,24 @@
+"""How an agent conducts its connections; the defaults suit nearly everybody."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.wire.routes import Limits, Observer
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """Settings of a connection."""
+
+    strict: bool = False
+    """Switches the repair of known dialects off: messages are judged as sent."""
+    cancel_grace: float = 5.0
+    """Seconds that cancelled code is given before its turn is answered without it."""
+    limits: Limits = field(default_factory=Limits)
+    """Bounds in bytes, and how long unfinished requests may hold back the end."""
+    clock: Clock = SYSTEM_CLOCK
+    observer: Observer | None = None
+    """Told what a connection survived: noise, malformed messages, answers to nothing. Without one it is logged."""
+    on_dialect: Callable[[int, str], None] | None = None
+    """Told once per client about each dialect it speaks: the row's number and text. Without one it is logged."""

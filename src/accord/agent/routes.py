@@ -1,0 +1,175 @@
+"""Which request goes where: the built-in behaviour, what the application took over, extensions, and other names of both."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+
+from accord.errors import InvalidParams, InvalidRequest
+from accord.schema.jsontext import NotJson, parse_json
+from accord.schema.methods import Method, notification, served_by
+from accord.schema.reader import Reader
+from accord.wire.routes import Call, Route
+
+from .handlers import Handlers
+from .handshake import Handshake
+from .service import Service
+
+if TYPE_CHECKING:
+    from .connection import AgentConnection
+
+Run = Callable[..., Any]
+
+FRAMED: Final = frozenset(
+    (
+        "initialize",
+        "session/new",
+        "session/load",
+        "session/resume",
+        "session/fork",
+        "session/prompt",
+        "session/list",
+        "session/delete",
+        "session/archive",
+        "auth/status",
+    )
+)
+"""Methods whose built-in behaviour stays around what the application does when it takes them over."""
+
+
+class Requests(Mapping[str, Route]):
+    """The requests an agent serves. Before `initialize` there is only that one; everything else is out of order."""
+
+    def __init__(self, routes: Mapping[str, Route], handshake: Handshake) -> None:
+        self._routes = routes
+        self._handshake = handshake
+
+    def __getitem__(self, method: str) -> Route:
+        if self._handshake.done or method == "initialize":
+            return self._routes[method]
+        return _TOO_EARLY
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._routes)
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+
+def request_routes(
+    handlers: Handlers,
+    handshake: Handshake,
+    service: Service,
+    reader: Reader,
+    notifications: Mapping[str, Route],
+) -> dict[str, Route]:
+    """A route for every request that is served."""
+    built_in: dict[str, Run] = {
+        "initialize": handshake.initialize,
+        "authenticate": handshake.authenticate,
+        "logout": handshake.logout,
+        "session/new": service.open,
+        "session/load": service.open,
+        "session/resume": service.open,
+        "session/fork": service.open,
+        "session/close": service.close,
+        "session/list": service.list,
+        "session/prompt": service.prompt,
+        "session/delete": service.delete,
+        "session/archive": service.archive,
+        "session/set_mode": service.set_mode,
+        "session/set_config_option": service.set_config_option,
+        "auth/status": handshake.auth_status,
+    }
+    routes: dict[str, Route] = {}
+    methods = {method.name: method for method in served_by("agent") if method.kind == "request"}
+    for name, method in methods.items():
+        if name in handlers.served:
+            taken = handlers.taken.get(name)
+            run = built_in[name] if taken is None or name in FRAMED else _taken(taken, service)
+            routes[name] = Route(run, reader.params_reader(method), _key(method))
+    for alias in reader.aliases("agent", "request"):
+        if alias.method in routes:
+            read = reader.params_reader(methods[alias.method], alias)
+            routes[alias.sent] = Route(routes[alias.method].run, read, routes[alias.method].key)
+        elif alias.method in notifications and (method := notification("agent", alias.method)) is not None:
+            run = _answered(notifications[alias.method].run)
+            routes[alias.sent] = Route(run, reader.params_reader(method, alias), _key(method))
+    for name, function in handlers.taken.items():
+        if name not in methods:
+            routes[name] = Route(_taken(function, service), _plain, _connection)
+    return routes
+
+
+def notification_routes(
+    handlers: Handlers, connection: "AgentConnection", service: Service, reader: Reader
+) -> dict[str, Route]:
+    """A route for every notification that is heard."""
+    routes: dict[str, Route] = {}
+    for name, own in (("session/cancel", service.cancel), ("mcp/message", service.mcp_message)):
+        method = notification("agent", name)
+        assert method is not None
+        run = _heard(own, handlers.notifications.get(name), connection)
+        routes[name] = Route(run, reader.params_reader(method), _key(method), urgent=True)
+        for alias in reader.aliases("agent", "notification"):
+            if alias.method == name:
+                routes[alias.sent] = Route(
+                    run, reader.params_reader(method, alias), _key(method), urgent=True
+                )
+    for name, function in handlers.notifications.items():
+        if name not in routes:
+            routes[name] = Route(_heard(None, function, connection), _plain, _connection)
+    return routes
+
+
+def _key(method: Method) -> Callable[[Any], Hashable | None]:
+    return _session if method.in_session else _connection
+
+
+def _session(params: Any) -> Hashable:
+    return params.session_id
+
+
+def _connection(params: Any) -> None:
+    return None
+
+
+def _refuse(params: Any, call: Call) -> None:
+    raise InvalidRequest("Not initialized")
+
+
+_TOO_EARLY = Route(_refuse, lambda raw: None, _connection)
+
+
+def _plain(raw: Raw | None) -> Any:
+    try:
+        return {} if raw is None else parse_json(raw)
+    except NotJson as error:
+        raise InvalidParams(str(error)) from None
+
+
+def _taken(function: Run, service: Service) -> Run:
+    async def run(params: Any, call: Call) -> Any:
+        return await service.app(function, params, service.request(call))
+
+    return run
+
+
+def _answered(notified: Run) -> Run:
+    """A notification that comes with an id is acted on, and answered."""
+
+    def run(params: Any, call: Call) -> dict[str, Any]:
+        notified(params)
+        return {}
+
+    return run
+
+
+def _heard(own: Run | None, function: Run | None, connection: "AgentConnection") -> Run:
+    def run(params: Any) -> Any:
+        if own is not None:
+            own(params)
+        result = None if function is None else function(params, connection)
+        return result if hasattr(result, "__await__") else None
+
+    return run

@@ -1,0 +1,303 @@
+"""What every agent does by itself for each method of the protocol, calling the application's functions on the way."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RpcError, UsageError
+from accord.schema.config import (
+    CurrentModeUpdate,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+)
+from accord.schema.mcp import MessageMcpNotification
+from accord.schema.prompts import CancelNotification, PromptRequest, PromptResponse
+from accord.schema.sessions import (
+    ArchiveSessionRequest,
+    ArchiveSessionResponse,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    NewSessionRequest,
+    NewSessionResponse,
+    ResumeSessionRequest,
+)
+from accord.schema.updates import SessionUpdate
+from accord.wire.routes import Call
+
+from .course import Course
+from .ids import new_session_id
+from .opening import OpeningResponse, answer, check, unknown_session
+from .peer import LOG, Peer
+from .pickers import UnknownChoice
+from .request import ClientRequest
+from .session import AgentSession, OpeningRequest
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from .app import Agent
+    from .connection import AgentConnection
+
+
+class Service:
+    """The sessions of one connection, and the methods that act on them."""
+
+    def __init__(self, agent: "Agent", connection: "AgentConnection", peer: Peer) -> None:
+        self.sessions: dict[str, AgentSession] = {}
+        self._agent = agent
+        self._handlers = agent.handlers
+        self._connection = connection
+        self._peer = peer
+
+    def session(self, session_id: str) -> AgentSession:
+        """The open session of this id; raises the protocol's error if there is none."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise unknown_session(session_id)
+        return session
+
+    def request(self, call: Call) -> ClientRequest:
+        """What a handler is given beside the parameters."""
+        return ClientRequest(self._peer, self._connection, call)
+
+    async def app(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the application. What it raises goes on to the client, the traceback to the log."""
+        try:
+            result = function(*args)
+            return await result if hasattr(result, "__await__") else result
+        except RpcError:
+            raise
+        except Exception:
+            LOG.exception("%s failed", getattr(function, "__qualname__", function))
+            raise
+
+    # -- sessions begin -----------------------------------------------------------------------------------------
+
+    async def open(self, params: OpeningRequest, call: Call) -> OpeningResponse:
+        """New, load, resume and fork."""
+        check(params, self._agent.accepts)
+        stored = isinstance(params, LoadSessionRequest | ResumeSessionRequest)
+        if stored and (open_one := self.sessions.get(params.session_id)) is not None and open_one.course:
+            raise InvalidRequest("A prompt is running in this session")
+        session = AgentSession(self._peer, params.session_id if stored else new_session_id(), params)
+        if not isinstance(params, LoadSessionRequest):
+            session.hold()
+        given = await self._opened_by(session, params, call)
+        if isinstance(given, NewSessionResponse | ForkSessionResponse):
+            session.id = given.session_id
+        response = answer(session, given)
+        before = self.sessions.pop(session.id, None)
+        if before is not None:
+            await self.end(before)
+        self.sessions[session.id] = session
+        call.after_answer(session.opened)
+        return response
+
+    async def _opened_by(
+        self, session: AgentSession, params: OpeningRequest, call: Call
+    ) -> OpeningResponse | None:
+        method = _opening_method(params)
+        taken = self._handlers.taken.get(method)
+        if taken is not None:
+            return await self.app(taken, params, self.request(call))
+        hook = self._handlers.hooks.get(method)
+        if hook is None:
+            return None
+        if isinstance(params, ForkSessionRequest):
+            return await self.app(hook, session, params.session_id)
+        return await self.app(hook, session)
+
+    # -- sessions end -------------------------------------------------------------------------------------------
+
+    async def close(self, params: CloseSessionRequest, call: Call) -> CloseSessionResponse:
+        """Cancel what runs, free the session."""
+        session = self.sessions.pop(params.session_id, None)
+        if session is None:
+            raise unknown_session(params.session_id)
+        await self._end_undisturbed(session)
+        return CloseSessionResponse()
+
+    async def delete(self, params: DeleteSessionRequest, call: Call) -> DeleteSessionResponse:
+        """Close the session if it is open, then let the application forget it."""
+        await self._close_if_open(params.session_id)
+        taken = self._handlers.taken.get("session/delete")
+        if taken is not None:
+            return await self.app(taken, params, self.request(call)) or DeleteSessionResponse()
+        await self.app(self._handlers.hooks["session/delete"], params.session_id, self.request(call))
+        return DeleteSessionResponse()
+
+    async def archive(self, params: ArchiveSessionRequest, call: Call) -> ArchiveSessionResponse:
+        """Close the session if it is open, then let the application hide it."""
+        await self._close_if_open(params.session_id)
+        taken = self._handlers.taken["session/archive"]
+        return await self.app(taken, params, self.request(call)) or ArchiveSessionResponse()
+
+    async def _close_if_open(self, session_id: str) -> None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            await self._end_undisturbed(session)
+
+    async def _end_undisturbed(self, session: AgentSession) -> None:
+        # The session is out of the list already: a cancelled request must not leave it half closed.
+        await asyncio.shield(self._peer.own(self.end(session)))
+
+    async def end(self, session: AgentSession) -> None:
+        """Cancel the session's turn, wait for its answer, tell the application."""
+        course = session.course
+        if course is not None:
+            course.cancel()
+            await asyncio.wait((course.answered,))
+        session.closed()
+        hook = self._handlers.hooks.get("session/close")
+        if hook is not None:
+            await self.app(hook, session)
+
+    async def end_all(self) -> None:
+        """The client is gone."""
+        while self.sessions:
+            _, session = self.sessions.popitem()
+            try:
+                await self.end(session)
+            except Exception:  # noqa: BLE001 - logged where it happened; the others still have to be ended
+                continue
+
+    def cancel_all(self) -> None:
+        """Cancel every turn."""
+        for session in self.sessions.values():
+            if session.course is not None:
+                session.course.cancel()
+
+    async def list(self, params: ListSessionsRequest, call: Call) -> ListSessionsResponse:
+        """The sessions there are. A filter that cannot be applied is refused, never ignored."""
+        if params.cwd and not os.path.isabs(params.cwd):
+            raise InvalidParams(f"cwd is not absolute: {params.cwd!r}")
+        known = ("exclude", "include", "only") if "session/archive" in self._handlers.served else ()
+        if params.archived and params.archived not in known:
+            raise InvalidParams(f"archived: this agent does not know the filter {params.archived!r}")
+        handler = self._handlers.taken.get("session/list") or self._handlers.hooks["session/list"]
+        result = await self.app(handler, params, self.request(call))
+        return result if isinstance(result, ListSessionsResponse) else ListSessionsResponse([*result])
+
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    async def prompt(self, params: PromptRequest, call: Call) -> PromptResponse:
+        """Run one turn."""
+        session = self.session(params.session_id)
+        if session.course is not None:
+            raise InvalidRequest("A prompt is already running in this session")
+        if self._peer.reader.strict:
+            self._agent.check_prompt(params.prompt)
+        session.course = course = Course(self._peer, Turn(self._peer, session, params))
+
+        def answered() -> None:
+            session.course = None
+            course.answered.set_result(None)
+
+        call.after_answer(answered)
+        return await course.run(self._prompt_function(params, call))
+
+    def _prompt_function(self, params: PromptRequest, call: Call) -> Callable[[Turn], Any]:
+        taken = self._handlers.taken.get("session/prompt")
+        if taken is None:
+            return self._handlers.hooks["session/prompt"]
+
+        return lambda turn: taken(params, self.request(call))
+
+    def cancel(self, params: CancelNotification) -> None:
+        """Cancel the turn of a session, or a child session that may be cancelled; otherwise nothing happens."""
+        session = self.sessions.get(params.session_id)
+        if session is not None:
+            if session.course is not None:
+                session.course.cancel()
+            return
+        for parent in self.sessions.values():
+            if (child := parent.children.get(params.session_id)) is not None:
+                child.cancelled()
+
+    def mcp_message(self, params: MessageMcpNotification) -> None:
+        """News about an MCP request of ours."""
+        from .mcp import mcp_heard
+
+        mcp_heard(self._peer, params)
+
+    # -- what is set --------------------------------------------------------------------------------------------
+
+    async def set_mode(self, params: SetSessionModeRequest, call: Call) -> SetSessionModeResponse:
+        """Change the mode."""
+        session = self.session(params.session_id)
+        pickers = session.pickers
+        if pickers.modes is None:
+            raise MethodNotFound("This session has no modes")
+        try:
+            mode_id = pickers.find_mode(params.mode_id)
+        except UnknownChoice as error:
+            raise InvalidParams(str(error)) from None
+        await self._mode_chosen(session, mode_id)
+        if pickers.mode_option is not None:
+            await self._option_chosen(session, pickers.mode_option.id, mode_id)
+        updates = pickers.set_mode(mode_id)
+        call.after_answer(lambda: _tell(session, updates))
+        return SetSessionModeResponse()
+
+    async def set_config_option(
+        self, params: SetSessionConfigOptionRequest, call: Call
+    ) -> SetSessionConfigOptionResponse:
+        """Change an option; the answer lists all of them."""
+        session = self.session(params.session_id)
+        pickers = session.pickers
+        if not pickers.options:
+            raise MethodNotFound("This session has no config options")
+        config_id = params.config_id
+        if call.method == "session/set_model":
+            config_id = pickers.find_model_option(config_id)
+        try:
+            value = pickers.find_value(config_id, params.value)
+        except UnknownChoice as error:
+            raise InvalidParams(str(error)) from None
+        mode_option = pickers.mode_option
+        if mode_option is not None and mode_option.id == config_id and isinstance(value, str):
+            await self._mode_chosen(session, value)
+        await self._option_chosen(session, config_id, value)
+        try:
+            updates = pickers.set_option(config_id, value)
+        except UsageError:
+            updates = []  # the application has put other options in its place
+        call.after_answer(lambda: _tell(session, [u for u in updates if isinstance(u, CurrentModeUpdate)]))
+        return SetSessionConfigOptionResponse(pickers.shown())
+
+    async def _mode_chosen(self, session: AgentSession, mode_id: str) -> None:
+        hook = self._handlers.hooks.get("session/set_mode")
+        if hook is not None:
+            await self.app(hook, session, mode_id)
+
+    async def _option_chosen(self, session: AgentSession, config_id: str, value: str | bool) -> None:
+        hook = self._handlers.hooks.get("session/set_config_option")
+        if hook is not None:
+            await self.app(hook, session, config_id, value)
+
+
+def _tell(session: AgentSession, updates: list[SessionUpdate]) -> None:
+    if session.state != "closed":
+        for update in updates:
+            session.push(update)
+
+
+def _opening_method(params: OpeningRequest) -> str:
+    match params:
+        case NewSessionRequest():
+            return "session/new"
+        case LoadSessionRequest():
+            return "session/load"
+        case ResumeSessionRequest():
+            return "session/resume"
+        case ForkSessionRequest():
+            return "session/fork"

@@ -1,0 +1,203 @@
+"""A tool call as the client sees it: pending, in progress, then completed or failed; what it shows is resent in full."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from msgspec import UNSET
+
+from accord.errors import UsageError
+from accord.schema.content import ContentBlock, TextContent
+from accord.schema.permissions import PermissionOption
+from accord.schema.tools import (
+    Content,
+    Diff,
+    Terminal,
+    ToolCall,
+    ToolCallChange,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+)
+
+from .permission import PermissionAnswer
+
+if TYPE_CHECKING:
+    from .terminal import ClientTerminal
+    from .turn import Turn
+
+Location: TypeAlias = "ToolCallLocation | str | PathLike[str] | tuple[str | PathLike[str], int]"
+"""A file, possibly with a line; relative paths are taken from the session's directory."""
+
+_KINDS = frozenset(get_args(ToolKind))
+
+
+class ToolCallScope:
+    """`async with turn.tool_call(...) as call:`. The end of the block ends the call."""
+
+    def __init__(
+        self,
+        turn: "Turn",
+        title: str,
+        *,
+        kind: ToolKind | None = None,
+        name: str | None = None,
+        locations: Iterable[Location] = (),
+        raw_input: Any = UNSET,
+        start: bool = False,
+    ) -> None:
+        if kind is not None and kind not in _KINDS:
+            raise UsageError(f"{kind!r} is no kind of tool call; the kinds are {', '.join(sorted(_KINDS))}")
+        self.id = turn.session.ids.tool_call()
+        self.status: ToolCallStatus | None = None
+        """None until the call is announced."""
+        self._turn = turn
+        self._content: list[ToolCallContent] = []
+        self._refused = False
+        self._first = ToolCall(
+            self.id,
+            title,
+            UNSET if kind is None else kind,
+            "in_progress" if start else "pending",
+            locations=[self._location(place) for place in locations] or UNSET,
+            raw_input=raw_input,
+            name=UNSET if name is None else name,
+        )
+
+    async def __aenter__(self) -> "ToolCallScope":
+        if self.status is not None:
+            raise UsageError(
+                f"tool call {self.id} was already used; each call needs a `turn.tool_call` of its own"
+            )
+        self.status = "in_progress" if self._first.status == "in_progress" else "pending"
+        self._turn.announce(self, self._first)
+        await self._turn.drain()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(error)
+
+    # -- how far it is ------------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> bool:
+        """Whether it was announced and has not ended."""
+        return self.status in ("pending", "in_progress")
+
+    async def start(self) -> None:
+        """The work begins. Harmless when it has."""
+        if self.status == "pending":
+            self.status = "in_progress"
+            await self._change(ToolCallChange(self.id, status="in_progress"))
+
+    async def fail(self, reason: str | None = None) -> None:
+        """It ends as failed, with the reason as what it shows last."""
+        if not self.open:
+            raise UsageError(f"tool call {self.id} has ended as {self.status}; it cannot fail any more")
+        self._end("failed", reason)
+        await self._turn.drain()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End it, unless it has ended: completed, or failed after an error or a refused permission."""
+        if not self.open:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self._end("failed", None)
+        elif error is not None:
+            self._end("failed", str(error) or type(error).__name__)
+        elif self._refused:
+            self._end("failed", None)
+        else:
+            if self.status == "pending":
+                self._turn.tell(ToolCallChange(self.id, status="in_progress"))
+            self._end("completed", None)
+
+    def _end(self, status: ToolCallStatus, reason: str | None) -> None:
+        self.status = status
+        change = ToolCallChange(self.id, status=status)
+        if reason is not None:
+            self._content.append(Content(TextContent(reason)))
+            change.content = self._content
+        self._turn.ended(self, change)
+
+    # -- what it shows ------------------------------------------------------------------------------------------
+
+    async def text(self, text: str) -> None:
+        """Show some text, after what is shown already."""
+        await self._show(Content(TextContent(text)))
+
+    async def content(self, *blocks: ContentBlock) -> None:
+        """Show content blocks, after what is shown already."""
+        await self._show(*(Content(block) for block in blocks))
+
+    async def diff(self, path: "str | PathLike[str]", *, old: str | None, new: str) -> None:
+        """Show a change of a file; `old=None` means that the file is new."""
+        await self._show(Diff(self._turn.session.path(path), new, old))
+
+    async def terminal(self, terminal: "ClientTerminal") -> None:
+        """Show a terminal live. It stays visible after its release, but must be shown before."""
+        if terminal.released:
+            raise UsageError(f"terminal {terminal.id} was released; show it in the tool call before that")
+        await self._show(Terminal(terminal.id))
+
+    async def replace(self, content: Iterable[ToolCallContent]) -> None:
+        """Show this instead of what is shown."""
+        self._content = list(content)
+        await self._change(ToolCallChange(self.id, content=self._content))
+
+    async def locations(self, *places: Location) -> None:
+        """The files it is about, so that an editor can follow along; replaces those before."""
+        await self._change(ToolCallChange(self.id, locations=[self._location(place) for place in places]))
+
+    async def title(self, title: str) -> None:
+        """Name it differently."""
+        await self._change(ToolCallChange(self.id, title=title))
+
+    async def raw_input(self, value: Any) -> None:
+        """What the tool was called with, as JSON."""
+        await self._change(ToolCallChange(self.id, raw_input=value))
+
+    async def raw_output(self, value: Any) -> None:
+        """What the tool gave back, as JSON."""
+        await self._change(ToolCallChange(self.id, raw_output=value))
+
+    async def ask_permission(
+        self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
+    ) -> PermissionAnswer:
+        """Ask whether it may run, showing what it shows now. A yes starts it; after a no it ends as failed."""
+        if not self.open:
+            raise UsageError(f"tool call {self.id} is not open; ask inside its `async with` block")
+        question = ToolCallUpdate(self.id, title=self._first.title, kind=self._first.kind)
+        if self._content:
+            question.content = self._content
+        answer = await self._turn.ask_permission(question, options, timeout=timeout)
+        self._refused = not answer
+        if answer:
+            await self.start()
+        return answer
+
+    async def _show(self, *content: ToolCallContent) -> None:
+        self._content += content
+        await self._change(ToolCallChange(self.id, content=self._content))
+
+    async def _change(self, change: ToolCallChange) -> None:
+        if self.status is None:
+            raise UsageError(
+                f"tool call {self.id} is not announced yet; use it inside its `async with` block"
+            )
+        self._turn.tell(change)
+        await self._turn.drain()
+
+    def _location(self, place: Location) -> ToolCallLocation:
+        path, line = place if isinstance(place, tuple) else (place, None)
+        if isinstance(path, ToolCallLocation):
+            path, line = path.path, path.line or None
+        if line is not None and line < 1:
+            raise UsageError(f"lines count from 1: {path}:{line}")
+        return ToolCallLocation(self._turn.session.path(path), UNSET if line is None else line)
