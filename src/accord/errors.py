@@ -142,6 +142,8 @@ class AuthRequired(RpcError):
 
     default_code = AUTH_REQUIRED
     default_message = "Authentication required"
+    methods: tuple[Any, ...] = ()
+    """At a client: the ways to sign in that the agent advertised, as `accord.schema.AuthMethod`."""
 
 
 class NotFound(RpcError):

@@ -22,6 +22,11 @@ class BackPressure:
         self._paused = False
         self._draining = False
 
+    @property
+    def paused(self) -> bool:
+        """Whether reading has stopped."""
+        return self._paused
+
     def hold(self, size: int) -> None:
         """So many received bytes wait to be dealt with."""
         self._held += size

@@ -1,0 +1,94 @@
+"""Permission requests: what a handler is asked, ready-made policies, and how a decision becomes an answer.
+
+Consent fails closed: only an option that was offered is ever selected. A policy that approves by itself relies on kinds
+in official spelling as the agent sent them, and only ever picks `allow_once`.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from accord.schema import (
+    CancelledOutcome,
+    PermissionOption,
+    PermissionOptionKind,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    SelectedPermissionOutcome,
+)
+from accord.schema.dialects import display_kind, official_kind
+from accord.session import ToolCallState
+
+if TYPE_CHECKING:
+    from accord.client.session import ClientSession
+
+Decision: TypeAlias = str | PermissionOption | None
+"""The id of an offered option, the option itself, or None: nobody decided."""
+
+READING: Final = frozenset(("read", "search"))
+"""Tool kinds that change nothing and reach nobody outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """May this tool call run? The agent waits for the answer before it acts."""
+
+    session: "ClientSession"
+    call: ToolCallState
+    """The tool call as it stands, with what the request said about it."""
+    sent: RequestPermissionRequest
+    """The request as the agent sent it."""
+
+    @property
+    def options(self) -> list[PermissionOption]:
+        """The answers on offer, in the agent's order."""
+        return self.sent.options
+
+    @property
+    def official_kind(self) -> str | None:
+        """The tool kind, where the agent itself sent an official one: the only kind an automatic decision may look at."""
+        sent = self.sent.tool_call
+        if sent.kind:
+            return official_kind(sent)
+        # A kind that only a repair could read shows up for display; what was known before is then no ground either.
+        return official_kind(self.call) if display_kind(sent) == "other" else None
+
+    def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
+        """The first offered option that the agent itself declared as of this kind."""
+        return next((option for option in self.options if official_kind(option) == kind), None)
+
+
+PermissionHandler: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
+
+
+def reject_all(request: PermissionRequest) -> Decision:
+    """Refuse, by the offered option for it where there is one. The default."""
+    return request.option("reject_once")
+
+
+def allow_reads(request: PermissionRequest) -> Decision:
+    """Allow once what only reads or searches, by the agent's own official word; refuse the rest."""
+    if request.official_kind in READING:
+        return request.option("allow_once") or reject_all(request)
+    return reject_all(request)
+
+
+def allow_all(request: PermissionRequest) -> Decision:
+    """Allow everything, once each time. Where that is not offered, refuse: `allow_always` is nobody's default."""
+    return request.option("allow_once") or reject_all(request)
+
+
+def chosen(options: list[PermissionOption], decision: object) -> PermissionOption | None:
+    """The offered option that a handler's decision names, or None for everything else."""
+    if isinstance(decision, PermissionOption):
+        decision = decision.option_id
+    if not isinstance(decision, str):
+        return None
+    return next((option for option in options if option.option_id == decision), None)
+
+
+def answer(option: PermissionOption | None) -> RequestPermissionResponse:
+    """What is sent for it."""
+    if option is None:
+        return RequestPermissionResponse(CancelledOutcome())
+    return RequestPermissionResponse(SelectedPermissionOutcome(option.option_id))

@@ -1,0 +1,297 @@
+"""A session at the client: prompt it, watch it, change its settings, close it.
+
+The state is current at any time. Updates arrive inline from the connection, in wire order: applied to the state, then
+put into the queue of whoever iterates.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from accord.client import choices, gates
+from accord.client.answer import Answer
+from accord.client.blocks import Prompt, blocks_of, check_offered
+from accord.client.events import AgentEnded, ClientEvent
+from accord.client.inbox import Inbox
+from accord.client.listeners import OVERHEAD, Listeners
+from accord.client.questions import OpenQuestions
+from accord.client.setup import SessionSetup
+from accord.client.terminals import TerminalViews
+from accord.client.turn import Turn
+from accord.errors import ConnectionClosed, NotOffered, UsageError
+from accord.schema import (
+    CancelNotification,
+    CloseSessionRequest,
+    ContentBlock,
+    PromptRequest,
+    SessionUpdate,
+    SubagentUpdate,
+    Unknown,
+)
+from accord.session import Event, Picker, SessionState, TurnCancelling, TurnEnded, TurnStarted
+from accord.workspace.roots import Roots
+from accord.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from accord.client.life import Life
+
+
+class ClientSession:
+    """One session of an agent. Made by the agent's handle; a child session is announced by its parent."""
+
+    def __init__(
+        self, life: "Life", session_id: str, setup: SessionSetup, parent: "ClientSession | None" = None
+    ) -> None:
+        self.life = life
+        self.id = session_id
+        self.setup = setup
+        """What it was opened with."""
+        self.parent = parent
+        """Unstable. For a child session: the one that announced it. A child can be watched, and cancelled if it says so."""
+        self.state = SessionState(session_id, setup.cwd, setup.additional_directories)
+        self.terminals = TerminalViews(self._publish_client_event)
+        """What the commands that run for the agent print."""
+        self.lost: str | None = None
+        """Why the session could not be taken up again after a restart; None while all is well."""
+        self.closed = False
+        self.replaying = False
+        self.serving = 0
+        """Requests of the agent about this session that wait for us."""
+        self._listeners = Listeners(life.sessions.ledger)
+        self._questions = OpenQuestions(self)
+        self._turn: Turn | None = None
+        self._workspace: Workspace | None = None
+
+    def __repr__(self) -> str:
+        return f"ClientSession({self.id!r}, cwd={self.setup.cwd!r})"
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn runs, the last moments of a cancelled one included."""
+        return self._turn is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a good reason for silence: the agent waits for us, or a tool is at work."""
+        return (
+            self.serving > 0
+            or any(call.status == "in_progress" and call.open for call in self.state.tool_calls.values())
+            or any(child.busy for child in self.children)
+        )
+
+    @property
+    def children(self) -> "list[ClientSession]":
+        """Unstable. The child sessions it has announced."""
+        found = map(self.life.sessions.find, self.state.history.subagents)
+        return [child for child in found if child is not None and child.parent is self]
+
+    @property
+    def roots(self) -> Roots:
+        """The folders that bound what the agent may read, write and run in here."""
+        if self.parent is None:
+            return Roots(self.setup.cwd, self.setup.additional_directories)
+        told = self.parent.state.history.subagents.get(self.id)
+        return (
+            self.parent.roots
+            if told is None
+            else self.parent.roots.child(told.cwd, told.additional_directories)
+        )
+
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    def prompt(self, prompt: Prompt) -> AsyncGenerator[ClientEvent]:
+        """Run a turn: iterate over its events, in order, from `TurnStarted` to `TurnEnded`.
+
+        If the turn fails, the error is raised behind the last event. Leaving the iteration cancels the turn.
+        """
+        return self._events_of_turn(self._checked_prompt(prompt))
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """Run a turn and return what the agent said."""
+        turn = await self._begin(self._checked_prompt(prompt), None)
+        try:
+            await turn.wait()
+        finally:
+            turn.leave()
+        if turn.error is not None:
+            raise turn.error
+        assert turn.ended is not None, "a turn that is over has ended"
+        return Answer.of(self.state, turn.ended)
+
+    def cancel(self) -> None:
+        """Ask the agent to stop, and dismiss its open permission questions. The turn goes on until it is answered."""
+        if self.parent is not None:
+            self._cancel_child()
+            return
+        turn = self._turn
+        if turn is None or turn.cancelling:
+            return
+        self.life.link.notify("session/cancel", CancelNotification(self.id))
+        self.publish(TurnCancelling())
+        self._questions.dismiss()
+        turn.cancel()
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Work in another mode, one that the agent listed; by its config option where it has one for that."""
+        await choices.set_mode(self, mode_id)
+
+    async def set_config_option(self, config_id: str, value: str | bool) -> None:
+        """Set an option that the agent listed to a value it listed; True or False for a switch."""
+        await choices.set_config_option(self, config_id, value)
+
+    async def choose(self, picker: Picker, value: str | bool) -> None:
+        """Set whatever a picker of `state.settings.pickers` stands for: an option, the mode, or a legacy model."""
+        await choices.choose(self, picker, value)
+
+    def events(self) -> AsyncGenerator[ClientEvent]:
+        """Every event of the session, in turns and between them, until it is closed."""
+        return self._listeners.listen()
+
+    def _checked_prompt(self, prompt: Prompt) -> list[ContentBlock]:
+        self.insist_on_use()
+        if self.parent is not None:
+            raise NotOffered("a child session takes no prompts from the client; prompt its parent")
+        if self._turn is not None and not self._turn.cancelling:
+            raise UsageError(
+                "a turn is running in this session; cancel it or wait for its end before the next prompt"
+            )
+        blocks = blocks_of(prompt)
+        check_offered(blocks, self.life.link.capabilities)
+        gates.insist_on_validity("session/prompt", PromptRequest(self.id, blocks))
+        return blocks
+
+    async def _begin(self, blocks: list[ContentBlock], inbox: Inbox[ClientEvent] | None) -> Turn:
+        if self._turn is not None and self._turn.cancelling:
+            await self._turn.wait()
+        link = await self.life.ready()
+        self.insist_on_use()
+        if self._turn is not None:
+            raise UsageError("another turn has begun in this session meanwhile; one runs at a time")
+        self._turn = turn = Turn(self, link, inbox)
+        self.publish(TurnStarted(blocks))
+        await turn.start(blocks)
+        return turn
+
+    async def _events_of_turn(self, blocks: list[ContentBlock]) -> AsyncGenerator[ClientEvent]:
+        inbox = self._listeners.open()
+        try:
+            turn = await self._begin(blocks, inbox)
+        except BaseException:
+            self.unsubscribe(inbox)
+            raise
+        try:
+            while await inbox.ready():
+                while inbox:
+                    yield inbox.take()
+        finally:
+            turn.leave()
+        if turn.error is not None:
+            raise turn.error
+
+    def _cancel_child(self) -> None:
+        assert self.parent is not None
+        told = self.parent.state.history.subagents.get(self.id)
+        if told is None or not told.may_cancel:
+            raise NotOffered(f"the child session {self.id!r} cannot be cancelled: it does not offer that")
+        self.life.link.notify("session/cancel", CancelNotification(self.id))
+        self._questions.dismiss()
+
+    # -- what arrives -------------------------------------------------------------------------------------------
+
+    def take(self, update: SessionUpdate | Unknown, size: int) -> None:
+        """One update of the agent, from a message of this many bytes."""
+        event = self.state.apply(update)  # pyright: ignore[reportArgumentType] - unknown updates pass through
+        inboxes = self._listeners.inboxes
+        if inboxes:
+            size += OVERHEAD
+            for inbox in inboxes:
+                inbox.put(event, size)
+        elif self._turn is None and not self.replaying:
+            self._listeners.keep(event, size)
+        if type(event) is SubagentUpdate:
+            self.life.child_announced(self, event.session_id)
+
+    def publish(self, event: Event) -> Event:
+        """Something that this side knows happened: apply it and tell everybody."""
+        event = self.state.apply(event)
+        self._listeners.tell(event)
+        return event
+
+    def tell(self, event: ClientEvent) -> None:
+        """Something that is no part of the state."""
+        self._listeners.tell(event)
+
+    def turn_over(self, turn: Turn, ended: TurnEnded) -> None:
+        """A turn has ended; called once by it."""
+        if self._turn is turn:
+            self._turn = None
+        self._questions.dismiss()
+        self.publish(ended)
+
+    def unsubscribe(self, inbox: Inbox[ClientEvent]) -> None:
+        """This queue hears nothing more."""
+        self._listeners.leave(inbox)
+
+    # -- what the agent asks for --------------------------------------------------------------------------------
+
+    @property
+    def questions(self) -> OpenQuestions:
+        """The permission requests that wait for a decision."""
+        return self._questions
+
+    def workspace(self) -> Workspace:
+        """The files and terminals that the agent works on in this session."""
+        if self._workspace is None:
+            maker = self.life.handlers.workspace
+            assert maker is not None, "only served when a workspace is offered"
+            self._workspace = maker(self)
+        return self._workspace
+
+    async def close_workspace(self) -> None:
+        """End what runs for the agent."""
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            await workspace.aclose()
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close the session at the agent: what runs is cancelled, the history stays with the agent."""
+        link = await self.life.ready()
+        gates.require("session/close", link.capabilities)
+        self.insist_on_use()
+        self._questions.dismiss()
+        await link.call("session/close", CloseSessionRequest(self.id), key=self.id)
+        await self.shut()
+
+    async def shut(self, why: str = "the session was closed") -> None:
+        """The session is over at the agent: end what belongs to it here."""
+        self.closed = True
+        children = self.children
+        self.life.sessions.remove(self)
+        turn = self._turn
+        if turn is not None:
+            turn.give_up(ConnectionClosed(f"the turn was not answered: {why}"))
+            await turn.finish()
+        for child in children:
+            await child.shut(why)
+        await self.close_workspace()
+        self._listeners.close()
+
+    def agent_ended(self, event: AgentEnded) -> None:
+        """The program behind the session is gone: nobody waits for our answers any more."""
+        self.tell(event)
+        self._questions.dismiss()
+        if self._workspace is not None:
+            self.life.own(self.close_workspace())
+
+    def insist_on_use(self) -> None:
+        """Refuse calls on a session that is closed or lost."""
+        if self.closed:
+            raise UsageError(
+                f"the session {self.id!r} is closed; open it again with load_session or resume_session"
+            )
+        if self.lost is not None:
+            raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
+
+    def _publish_client_event(self, event: Any) -> None:
+        self._listeners.tell(event)

@@ -1,0 +1,94 @@
+"""Files and terminals for the agent: `fs/*` and `terminal/*`, each request served by the workspace of its session."""
+
+from typing import TYPE_CHECKING, Any
+
+from accord.schema import (
+    UNSET,
+    CreateTerminalRequest,
+    CreateTerminalResponse,
+    KillTerminalRequest,
+    KillTerminalResponse,
+    ReadTextFileRequest,
+    ReadTextFileResponse,
+    ReleaseTerminalRequest,
+    ReleaseTerminalResponse,
+    TerminalExitStatus,
+    TerminalOutputRequest,
+    TerminalOutputResponse,
+    WaitForTerminalExitRequest,
+    WaitForTerminalExitResponse,
+    WriteTextFileRequest,
+    WriteTextFileResponse,
+)
+from accord.workspace.terminal import ExitStatus
+
+if TYPE_CHECKING:
+    from accord.client.session import ClientSession
+
+
+async def read_text_file(session: "ClientSession", asked: ReadTextFileRequest) -> ReadTextFileResponse:
+    """`fs/read_text_file`."""
+    text = await session.workspace().read_text_file(asked.path, _given(asked.line), _given(asked.limit))
+    return ReadTextFileResponse(text)
+
+
+async def write_text_file(session: "ClientSession", asked: WriteTextFileRequest) -> WriteTextFileResponse:
+    """`fs/write_text_file`."""
+    await session.workspace().write_text_file(asked.path, asked.content)
+    return WriteTextFileResponse()
+
+
+async def create_terminal(session: "ClientSession", asked: CreateTerminalRequest) -> CreateTerminalResponse:
+    """`terminal/create`."""
+    terminal_id = await session.workspace().create_terminal(
+        asked.command,
+        _given(asked.args),
+        env={variable.name: variable.value for variable in asked.env or ()},
+        cwd=_given(asked.cwd),
+        output_byte_limit=_given(asked.output_byte_limit),
+    )
+    session.terminals.view(terminal_id).command = " ".join([asked.command, *(asked.args or ())])
+    return CreateTerminalResponse(terminal_id)
+
+
+async def terminal_output(session: "ClientSession", asked: TerminalOutputRequest) -> TerminalOutputResponse:
+    """`terminal/output`."""
+    now = await session.workspace().terminal_output(asked.terminal_id)
+    answer = TerminalOutputResponse(now.output, now.truncated)
+    if now.exit_status is not None:
+        session.terminals.view(asked.terminal_id).exit_status = now.exit_status
+        answer.exit_status = TerminalExitStatus(*_code_and_signal(now.exit_status))
+    return answer
+
+
+async def wait_for_exit(
+    session: "ClientSession", asked: WaitForTerminalExitRequest
+) -> WaitForTerminalExitResponse:
+    """`terminal/wait_for_exit`."""
+    status = await session.workspace().wait_for_exit(asked.terminal_id)
+    session.terminals.view(asked.terminal_id).exit_status = status
+    return WaitForTerminalExitResponse(*_code_and_signal(status))
+
+
+async def kill_terminal(session: "ClientSession", asked: KillTerminalRequest) -> KillTerminalResponse:
+    """`terminal/kill`."""
+    await session.workspace().kill_terminal(asked.terminal_id)
+    return KillTerminalResponse()
+
+
+async def release_terminal(
+    session: "ClientSession", asked: ReleaseTerminalRequest
+) -> ReleaseTerminalResponse:
+    """`terminal/release`."""
+    await session.workspace().release_terminal(asked.terminal_id)
+    session.terminals.view(asked.terminal_id).released = True
+    return ReleaseTerminalResponse()
+
+
+def _given(value: Any) -> Any:
+    """The value, or None where it is absent or null."""
+    return None if value is UNSET else value
+
+
+def _code_and_signal(status: ExitStatus) -> tuple[int | None, str | None]:
+    return status.exit_code, status.signal
