@@ -21,6 +21,8 @@ quick = settings(
 )
 
 TYPES = [name for name in names(stable=False) if not isinstance(shape_of(getattr(accord.schema, name)), Text)]
+READ_PAST = {"McpError", "MessageMcpResponse"}
+"""The types with an object to which others may add members; a reader does not keep those."""
 TAGS = ("type", "sessionUpdate", "outcome", "mode", "action", "state")
 every_type = pytest.mark.parametrize("name", TYPES)
 
@@ -83,9 +85,8 @@ def test_almost_right_json_is_read_or_refused(name: str, official: dict[str, Dra
             assert found, "refused although nothing is wrong"
         else:
             again = to_builtins(lenient)
-            assert found or name == "McpError" or again == with_tag(value, again), (
-                "lost although nothing is wrong"
-            )
+            kept = name in READ_PAST or again == with_tag(value, again)
+            assert found or kept, "lost although nothing is wrong"
 
     check()
 
