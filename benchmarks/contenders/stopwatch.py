@@ -17,6 +17,7 @@ class Stopwatch:
         self.agent = agent
         self.measure: str = workload["measure"]
         self.repeat: int = workload["repeat"]
+        self.loop: str = workload.get("loop", "asyncio")
         self.job = json.dumps(workload["job"])
         self.expected: int = workload["job"].get("count", 1)
         self.updates = 0

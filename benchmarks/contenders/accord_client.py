@@ -1,0 +1,87 @@
+"""The benchmark's client on Accord: runs one workload, prints its figures as JSON."""
+
+import asyncio
+
+import accord
+from accord.schema import Diff, TextContent
+
+from .stopwatch import WARM_UP, Stopwatch, now
+
+
+async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
+    """One turn; what arrives is looked at as an application does: typed, by kind."""
+    async for event in session.prompt(prompt):
+        if isinstance(event, accord.AgentMessageChunk) and isinstance(event.content, TextContent):
+            watch.received(event.content.text)
+        elif isinstance(event, accord.ToolCallChanged):
+            for item in event.patch.content or []:
+                if isinstance(item, Diff):
+                    watch.received(item.new_text)
+
+
+async def take_awaiting(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
+    """The same, with something to wait for: now shorter, now longer."""
+    async for event in session.prompt(prompt):
+        if isinstance(event, accord.AgentMessageChunk) and isinstance(event.content, TextContent):
+            await watch.dwell(event.content.text)
+            watch.received(event.content.text)
+
+
+async def run(watch: Stopwatch) -> None:
+    async with accord.connect(*watch.agent) as agent:
+        session = await agent.new_session("/")
+        await take(watch, session, WARM_UP)
+        if watch.measure == "requests":
+            await requests(watch, session)
+        elif watch.measure == "sessions":
+            await sessions(watch, agent)
+        elif watch.measure == "order":
+            await order(watch, session)
+        else:
+            watch.start()
+            await take(watch, session, watch.job)
+            watch.stop()
+            watch.report()
+
+
+async def requests(watch: Stopwatch, session: accord.ClientSession) -> None:
+    for _ in range(50):
+        await session.set_mode("ask")
+    watch.start()
+    for number in range(watch.repeat):
+        began = now()
+        await session.set_mode("code" if number % 2 else "ask")
+        watch.lags.append(now() - began)
+    watch.stop()
+    watch.report()
+
+
+async def sessions(watch: Stopwatch, agent: accord.RemoteAgent) -> None:
+    opened = [await agent.new_session("/") for _ in range(watch.repeat)]
+    watch.start()
+    await asyncio.gather(*(take(watch, session, watch.job) for session in opened))
+    watch.stop()
+    watch.report()
+
+
+async def order(watch: Stopwatch, session: accord.ClientSession) -> None:
+    expected = list(range(watch.expected))
+    disordered = incomplete = 0
+    watch.start()
+    for _ in range(watch.repeat):
+        watch.numbers.clear()
+        await take_awaiting(watch, session, watch.job)
+        disordered += watch.numbers != sorted(watch.numbers)
+        incomplete += sorted(watch.numbers) != expected
+    watch.stop()
+    watch.report(disordered=disordered, incomplete=incomplete)
+
+
+if __name__ == "__main__":
+    watched = Stopwatch.from_arguments()
+    if watched.loop == "uvloop":
+        import uvloop
+
+        uvloop.run(run(watched))
+    else:
+        asyncio.run(run(watched))
