@@ -15,13 +15,16 @@ from accord.schema import (
     MessageMcpResponse,
     PromptRequest,
     PromptResponse,
+    ReadTextFileRequest,
     SessionInfoUpdate,
     SessionNotification,
+    SetProviderRequest,
     TextContent,
     ToolCall,
     Unknown,
 )
 from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
+from accord.schema.walk import violations
 
 
 def chunk(text: bytes) -> bytes:
@@ -92,6 +95,26 @@ def test_a_mismatch_says_where_and_what() -> None:
     assert failure.value.path == "$.prompt[1].text"
     assert failure.value.reason == "expected string, got number"
     assert str(failure.value) == "$.prompt[1].text: expected string, got number"
+
+
+LONG = "x\n" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("cls", "value"),
+    [
+        (PromptResponse, {"stopReason": 5, LONG: 1}),
+        (ReadTextFileRequest, {"sessionId": "s", "path": "/a", "line": LONG}),
+        (SetProviderRequest, {"providerId": "p", "apiType": "a", "baseUrl": "u", "headers": {LONG: 5}}),
+        (PromptRequest, {"sessionId": "s", "prompt": [{"type": LONG}]}),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_short_line_whatever_the_peer_wrote(cls: Any, value: Any) -> None:
+    with pytest.raises(Mismatch) as failure:
+        decode(cls, json.dumps(value).encode())
+    for problem in (failure.value, *violations(cls, value)):
+        assert "\n" not in str(problem)
+        assert len(str(problem)) < 250
 
 
 def test_exact_refuses_what_decode_forgives() -> None:

@@ -6,7 +6,7 @@ list elements are skipped, and a variant nobody knows is kept as `Unknown`. Ever
 
 from typing import Any, cast
 
-from .mismatch import Mismatch
+from .mismatch import Mismatch, brief, member
 from .shape import (
     BOUNDS,
     Anything,
@@ -70,7 +70,7 @@ def _read(shape: Shape, value: Any, path: str) -> Any:
             return _read_list(shape, value, path)
         case MapOf():
             members = _expect(value, dict[str, Any], "object", path)
-            return {key: _read(shape.value, item, f"{path}.{key}") for key, item in members.items()}
+            return {key: _read(shape.value, item, member(path, key)) for key, item in members.items()}
         case Text():
             text = _expect(value, str, "string", path)
             if len(text) < shape.min_length:
@@ -141,13 +141,13 @@ def _read_constant(shape: Constants, value: Any, path: str) -> str | Unknown:
         return text
     if shape.kept:
         return Unknown(text, text)
-    raise Mismatch(path, f"expected one of {', '.join(shape.values)}, got {text!r}")
+    raise Mismatch(path, f"expected one of {', '.join(shape.values)}, got {brief(text)}")
 
 
 def _read_integer(shape: Integer, value: Any, path: str) -> int:
     number = whole(value)
     if number is None:
-        raise Mismatch(path, f"expected whole number, got {json_type(value) if value is None else value!r}")
+        raise Mismatch(path, f"expected whole number, got {brief(value)}")
     low, high = BOUNDS[shape.format]
     if not low <= number <= high:
         raise Mismatch(path, f"out of range for {shape.format}")
@@ -161,7 +161,7 @@ def _read_union(shape: UnionOf, value: Any, path: str) -> Any:
             expected = f"{shape.tag_field} is missing" if isinstance(value, dict) else "expected object"
             raise Mismatch(path, expected)
         if not (shape.open or shape.kept):
-            raise Mismatch(f"{path}.{shape.tag_field}", f"unknown variant {tag!r}")
+            raise Mismatch(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
         if shape.least is not None:
             _read(shape.least, value, path)
         return Unknown(tag, value)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from .mismatch import Mismatch
+from .mismatch import Mismatch, brief, member
 from .reading import json_type, pick, read_value, whole
 from .shape import (
     BOUNDS,
@@ -70,7 +70,7 @@ def _walk(shape: Shape, value: Any, path: str) -> Iterator[Violation]:
                 yield _wrong_type("object", value, path)
                 return
             for key, item in cast(dict[str, Any], value).items():
-                yield from _walk(shape.value, item, f"{path}.{key}")
+                yield from _walk(shape.value, item, member(path, key))
         case Text() | Constants():
             yield from _walk_text(shape, value, path)
         case Integer() | Number():
@@ -95,9 +95,9 @@ def _walk_object(shape: ObjectOf, value: Any, path: str) -> Iterator[Violation]:
             yield from _walk(known[name].shape, item, f"{path}.{name}")
         elif name == shape.tag_field:
             if item != shape.tag:
-                yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {item!r}")
+                yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {brief(item)}")
         elif not shape.extra_members:
-            yield Violation(f"{path}.{name}", "unknown member")
+            yield Violation(member(path, name), "unknown member")
     for field in shape.fields:
         if field.required and field.wire not in members:
             yield Violation(path, f"{field.wire} is missing")
@@ -116,7 +116,7 @@ def _walk_union(shape: UnionOf, value: Any, path: str) -> Iterator[Violation]:
         )
         yield Violation(path, reason)
     elif not shape.open:
-        yield Violation(f"{path}.{shape.tag_field}", f"unknown variant {tag!r}")
+        yield Violation(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
 
 
 def _walk_text(shape: Text | Constants, value: Any, path: str) -> Iterator[Violation]:
@@ -124,7 +124,7 @@ def _walk_text(shape: Text | Constants, value: Any, path: str) -> Iterator[Viola
         yield _wrong_type("string", value, path)
     elif isinstance(shape, Constants):
         if value not in shape.values:
-            yield Violation(path, f"expected one of {', '.join(shape.values)}, got {value!r}")
+            yield Violation(path, f"expected one of {', '.join(shape.values)}, got {brief(value)}")
     elif len(value) < shape.min_length:
         yield Violation(path, "must not be empty")
 
@@ -139,6 +139,6 @@ def _walk_number(shape: Integer | Number, value: Any, path: str) -> Iterator[Vio
         number = whole(value)
         low, high = BOUNDS[shape.format]
         if number is None:
-            yield Violation(path, f"expected whole number, got {value!r}")
+            yield Violation(path, f"expected whole number, got {brief(value)}")
         elif not low <= number <= high:
             yield Violation(path, f"out of range for {shape.format}")
