@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import accord
+from accord.schema import PlanItems
 
 
 def on_permission(request: accord.PermissionRequest) -> str | None:
@@ -20,14 +21,14 @@ def on_permission(request: accord.PermissionRequest) -> str | None:
     return chosen.option_id if chosen else None
 
 
-def show(event: accord.Event) -> None:
+def show(event: accord.ClientEvent) -> None:
     match event:
         case accord.AgentThoughtChunk():
             print(f"  (thinks: {accord.text_of(event)})")
         case accord.AgentMessageChunk():
             print(f"  says: {accord.text_of(event)!r}")
-        case accord.PlanChanged(plan=plan) if plan is not None:
-            print(f"  plan: {', '.join(f'{entry.content} [{entry.status}]' for entry in plan.entries)}")
+        case accord.PlanChanged(plan=PlanItems(entries=entries)):
+            print(f"  plan: {', '.join(f'{entry.content} [{entry.status}]' for entry in entries)}")
         case accord.ToolCallChanged(call=call):
             print(f"  tool: {call.label} [{call.status}]")
         case accord.TurnEnded(raw_reason=reason):

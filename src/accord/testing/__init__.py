@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accord.testing.agents import AgentScript, ScriptedAgent, ScriptedTurn
+    from accord.testing.clients import ScriptedClient, SeenTurn, scripted_client
     from accord.testing.clock import FakeClock, settle
-    from accord.testing.scripted_agent import AgentScript, ScriptedAgent, ScriptedTurn
-    from accord.testing.scripted_client import ScriptedClient, SeenTurn, scripted_client
     from accord.testing.steps import (
         Step,
         ask,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clock": ("FakeClock", "settle"),
-    "scripted_agent": ("AgentScript", "ScriptedAgent", "ScriptedTurn"),
-    "scripted_client": ("ScriptedClient", "SeenTurn", "scripted_client"),
+    "agents": ("AgentScript", "ScriptedAgent", "ScriptedTurn"),
+    "clients": ("ScriptedClient", "SeenTurn", "scripted_client"),
     "steps": (
         *("Step", "ask", "die", "fail", "plan", "read_file", "say", "send", "step_of", "stop"),
         *("terminal", "think", "tool", "update", "wait_for_cancel", "write_file"),

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from accord.errors import UsageError
-from accord.testing.scripted_agent import ScriptedAgent, read_script
+from accord.testing.agents import ScriptedAgent, read_script
 from accord.wire.stdio import StdioTransport
 
 

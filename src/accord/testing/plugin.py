@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from accord.testing.agents import AgentScript
+    from accord.testing.clients import ScriptedClient
     from accord.testing.clock import FakeClock
-    from accord.testing.scripted_agent import AgentScript
-    from accord.testing.scripted_client import ScriptedClient
     from accord.testing.wire import RawPeer
     from accord.wire.memory import MemoryTransport
 
@@ -34,7 +34,7 @@ def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
 @pytest.fixture
 def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient]]":
     """`async with accord_client(agent) as client`: a scripted client; what the agent sent is judged at the end."""
-    from accord.testing.scripted_client import scripted_client
+    from accord.testing.clients import scripted_client
 
     return scripted_client
 
@@ -42,6 +42,6 @@ def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient
 @pytest.fixture
 def accord_agent(tmp_path: Path) -> "AgentScript":
     """`accord_agent(say("hi"))`: a scripted agent, in memory (`transport()`) or as a command line (`command()`)."""
-    from accord.testing.scripted_agent import AgentScript
+    from accord.testing.agents import AgentScript
 
     return AgentScript(tmp_path)

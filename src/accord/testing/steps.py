@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from accord.errors import RpcError, UsageError
 
 if TYPE_CHECKING:
-    from accord.testing.scripted_agent import ScriptedTurn
+    from accord.testing.agents import ScriptedTurn
 
 Step = Callable[["ScriptedTurn"], Awaitable[Any]]
 
@@ -34,9 +34,8 @@ def think(text: str) -> Step:
 
 def plan(*entries: Any) -> Step:
     """Show a plan: texts, or pairs of text and status."""
-    return lambda turn: turn.turn.plan(
-        [tuple(entry) if isinstance(entry, list) else entry for entry in entries]
-    )
+    steps: list[Any] = [entry if isinstance(entry, str) else tuple(entry) for entry in entries]
+    return lambda turn: turn.turn.plan(steps)
 
 
 def tool(title: str, *steps: Step, kind: Any = None, **more: Any) -> Step:

@@ -63,11 +63,12 @@ class WireLog:
 
     def assert_answered(self) -> None:
         """Every request of either side has exactly one answer."""
-        for side, other in (("agent", "client"), ("client", "agent")):
-            asked = [message["id"] for message in self.of(side) if "method" in message and "id" in message]  # type: ignore[arg-type]
+        sides: tuple[tuple[Side, Side], ...] = (("agent", "client"), ("client", "agent"))
+        for side, other in sides:
+            asked = [message["id"] for message in self.of(side) if "method" in message and "id" in message]
             answers = Counter(
                 repr(message.get("id")) for message in self.of(other) if "method" not in message
-            )  # type: ignore[arg-type]
+            )
             for id in asked:
                 if answers[repr(id)] != 1:
                     raise WireFault(f"the {side}'s request {id!r} has {answers[repr(id)]} answers")

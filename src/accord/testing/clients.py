@@ -1,6 +1,6 @@
 """A client that answers as a script says and keeps what it saw, for testing agents: accord apps, or any command line."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 from accord.agent import Agent
 from accord.client import (
+    ClientEvent,
     ClientHandlers,
     ClientOptions,
     ClientSession,
@@ -19,8 +20,7 @@ from accord.client import (
 from accord.client.handlers import WorkspaceMaker
 from accord.errors import UsageError
 from accord.schema import PermissionOption
-from accord.session.events import Event, TurnEnded
-from accord.session.toolcalls import ToolCallState
+from accord.session import ToolCallState, TurnEnded
 from accord.testing.tap import Tap, WireLog
 from accord.wire.memory import memory_pair
 from accord.wire.process import spawn
@@ -31,7 +31,7 @@ from accord.wire.transport import Transport
 class SeenTurn:
     """One turn as the client saw it."""
 
-    events: list[Event] = field(default_factory=list[Event])
+    events: list[ClientEvent] = field(default_factory=list[ClientEvent])
     permissions: list[PermissionRequest] = field(default_factory=list[PermissionRequest])
     tool_calls: list[ToolCallState] = field(default_factory=list[ToolCallState])
     text: str = ""
@@ -107,7 +107,7 @@ class ScriptedClient:
 @asynccontextmanager
 async def scripted_client(
     agent: Agent | str, *arguments: str, **script: Any
-) -> AsyncIterator[ScriptedClient]:
+) -> AsyncGenerator[ScriptedClient]:
     """A `ScriptedClient` of this agent. When the block ends well, everything the agent sent must have been valid."""
     client = ScriptedClient(**script)
     try:

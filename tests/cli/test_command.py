@@ -1,0 +1,52 @@
+"""The command line as a user meets it: every line it prints, right and wrong arguments, exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from accord import __version__
+from accord.errors import MissingExtra
+from accord.extras import EXTRAS, is_installed, require
+
+
+def accord(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "accord.cli", *words], capture_output=True, text=True, check=False)
+
+
+def test_the_version_is_one_line() -> None:
+    run = accord("--version")
+    assert (run.returncode, run.stdout) == (0, f"accord {__version__}\n")
+
+
+def test_help_lists_the_commands_and_no_command_is_wrong_usage() -> None:
+    assert "doctor" in accord("--help").stdout
+    assert accord("--help").returncode == 0
+    assert accord().returncode == 2
+
+
+def test_an_unknown_command_is_refused_in_one_line() -> None:
+    run = accord("nope")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "accord nope: no such command; there are: doctor\n"
+
+
+def test_the_doctor_tells_what_to_do_about_everything_missing() -> None:
+    run = accord("doctor")
+    assert run.returncode == 0
+    for extra in EXTRAS:
+        line = next(line for line in run.stdout.splitlines() if line.startswith(f"[{extra}]"))
+        assert ("installed" in line) == is_installed(extra)
+        assert is_installed(extra) or f"pip install 'accord[{extra}]'" in line
+
+
+def test_a_missing_extra_is_one_line_with_the_install_command() -> None:
+    missing = next((extra for extra in EXTRAS if not is_installed(extra)), None)
+    if missing is None:
+        pytest.skip("every extra is installed here, so none can be missing")
+    run = accord("doctor", missing)
+    assert run.returncode == 2
+    assert f"pip install 'accord[{missing}]'" in run.stderr
+    assert run.stderr.count("\n") == 1
+    with pytest.raises(MissingExtra, match=r"accord check needs the \["):
+        require(missing, "accord check")
