@@ -1,60 +1,56 @@
-"""Every transport, held to the one contract."""
+"""Every transport, on every event loop, held to the one contract."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from transport_contract import CHECKS, Inbox, Link, MakeLink
+from links import ECHO, listening, memory_link, process_link
+from loops import LOOPS
+from transport_contract import CHECKS, Inbox, MakeLink
 
 from accord.wire.memory import memory_pair
-from accord.wire.transport import End, Frame, Oversized
+from accord.wire.transport import Oversized
 
-
-class MemoryLink:
-    """A memory pair whose other end echoes."""
-
-    def __init__(self) -> None:
-        self.near, self.far = memory_pair()
-        self.heard = Inbox()
-        self.far.start(self)
-
-    def frames(self, frames: list[Frame]) -> None:
-        for frame in frames:
-            assert isinstance(frame, bytes)
-            self.far.send(frame)
-        self.heard.frames(frames)
-
-    def ended(self, end: End) -> None:
-        self.heard.ended(end)
-
-    async def far_has_echoed(self, number: int) -> None:
-        await self.heard.count(number)
-
-    async def far_stops_reading(self) -> None:
-        self.far.pause()
-
-    async def far_reads_on(self) -> None:
-        self.far.resume()
-
-    async def far_goes(self) -> None:
-        await self.far.aclose()
-
-
-@asynccontextmanager
-async def memory_link() -> AsyncGenerator[Link]:
-    link = MemoryLink()
-    yield link
-    await link.near.aclose()
-    await link.far.aclose()
-
-
-LINKS: dict[str, MakeLink] = {"memory": memory_link}
+CHECK = str(Path(__file__).with_name("stdio_check.py"))
+LINKS: dict[str, MakeLink] = {"memory": memory_link, "process": process_link}
 
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("link", LINKS)
-async def test_contract(link: str, check: str):
-    await CHECKS[check](LINKS[link])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_contract(loop: str, link: str, check: str):
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(run(check, LINKS[link]))
+
+
+async def run(check: str, make_link: MakeLink) -> None:
+    await CHECKS[check](make_link)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_contract_over_own_stdio(loop: str, check: str, tmp_path: Path):
+    """The check runs in a program of its own, whose stdin and stdout are joined crosswise with the echo's."""
+    with listening(str(tmp_path)) as listener:
+        echo = subprocess.Popen(
+            [sys.executable, "-SE", ECHO, listener.getsockname()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        with echo:
+            checked = subprocess.run(
+                [sys.executable, "-W", "error", CHECK, check, loop, str(listener.fileno())],
+                stdin=echo.stdout,
+                stdout=echo.stdin,
+                stderr=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+                text=True,
+                check=False,
+            )
+            echo.kill()
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 async def test_a_frame_over_the_limit_of_a_memory_pair_arrives_as_oversized():

@@ -7,7 +7,7 @@ The same bytes give the same frames however they are cut.
 
 from typing import Final
 
-from .transport import Frame, Oversized
+from accord.wire.transport import Frame, Oversized
 
 DEFAULT_LIMIT: Final = 64 * 1024 * 1024
 """The longest frame taken, in bytes. Base64 images and replayed history are big; memory is not endless."""

@@ -6,8 +6,8 @@ Frames cross on the event loop, never inside `send`, a bounded batch a turn, as 
 import asyncio
 from collections import deque
 
-from .framing import DEFAULT_LIMIT, SHOWN
-from .transport import End, Frame, Oversized, Receiver
+from accord.wire.framing import DEFAULT_LIMIT, SHOWN
+from accord.wire.transport import End, Frame, Oversized, Receiver
 
 HIGH_WATER = 256 * 1024
 """Undelivered bytes at which `drain` begins to wait."""

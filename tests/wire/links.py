@@ -1,0 +1,113 @@
+"""Links for the transport contract: each transport with an echo at its far end."""
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from transport_contract import Inbox, Link
+
+from accord.wire.children import Patience
+from accord.wire.memory import memory_pair
+from accord.wire.process import spawn
+from accord.wire.stdio import StdioTransport
+from accord.wire.transport import End, Frame, Transport
+
+ECHO = str(Path(__file__).with_name("echo_child.py"))
+QUICK = Patience(leave=0.3, terminate=5.0)
+
+
+class MemoryLink:
+    """A memory pair whose other end echoes."""
+
+    def __init__(self) -> None:
+        self.near, self.far = memory_pair()
+        self.heard = Inbox()
+        self.far.start(self)
+
+    def frames(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            assert isinstance(frame, bytes)
+            self.far.send(frame)
+        self.heard.frames(frames)
+
+    def ended(self, end: End) -> None:
+        self.heard.ended(end)
+
+    async def far_has_echoed(self, number: int) -> None:
+        await self.heard.count(number)
+
+    async def far_stops_reading(self) -> None:
+        self.far.pause()
+
+    async def far_reads_on(self) -> None:
+        self.far.resume()
+
+    async def far_goes(self) -> None:
+        await self.far.aclose()
+
+
+class ControlledLink:
+    """A transport to the echo program, which is told what to do through a socket of its own."""
+
+    def __init__(self, near: Transport, control: socket.socket) -> None:
+        self.near = near
+        self._control = control
+
+    async def far_has_echoed(self, number: int) -> None:
+        await self._order(f"echoed {number}")
+
+    async def far_stops_reading(self) -> None:
+        await self._order("stop")
+
+    async def far_reads_on(self) -> None:
+        await self._order("go")
+
+    async def far_goes(self) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._control, b"exit\n")
+
+    async def _order(self, order: str) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(self._control, f"{order}\n".encode())
+        async with asyncio.timeout(30):
+            assert await loop.sock_recv(self._control, 3) == b"ok\n"
+
+
+def listening(folder: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(os.path.join(folder, "control"))
+    listener.listen()
+    listener.setblocking(False)
+    return listener
+
+
+@asynccontextmanager
+async def memory_link() -> AsyncGenerator[Link]:
+    link = MemoryLink()
+    yield link
+    await link.near.aclose()
+    await link.far.aclose()
+
+
+@asynccontextmanager
+async def process_link() -> AsyncGenerator[Link]:
+    with tempfile.TemporaryDirectory() as folder, listening(folder) as listener:
+        near = await spawn([sys.executable, "-SE", ECHO, listener.getsockname()], patience=QUICK)
+        control, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with control:
+            yield ControlledLink(near, control)
+            await near.aclose()
+
+
+@asynccontextmanager
+async def stdio_link(listener: socket.socket) -> AsyncGenerator[Link]:
+    """For a program whose stdin and stdout are the echo program's stdout and stdin."""
+    near = StdioTransport(flush=0.3)
+    control, _ = await asyncio.get_running_loop().sock_accept(listener)
+    with control:
+        yield ControlledLink(near, control)
+        await near.aclose()
