@@ -1,0 +1,52 @@
+"""What the README and the examples say, done literally."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: str, cwd: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False, timeout=50
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_example_client_drives_the_example_agent() -> None:
+    said = run("examples/client.py", cwd=ROOT)
+    assert "connected to example-agent" in said
+    assert "tool: Sort notes.txt [completed]" in said
+    assert "the turn ended: end_turn" in said
+    assert said.endswith("notes.txt is now 'apples\\npears\\n'\n")
+
+
+def test_the_agent_and_client_of_the_readme_work_as_printed(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert [name for name, _ in blocks] == ["hello_agent.py", "hello_client.py"]
+    for name, code in blocks:
+        (tmp_path / name).write_text(code)
+    assert run("hello_client.py", cwd=tmp_path).endswith("You said: Hello\n")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_every_python_block_of_the_docs_compiles(page: Path) -> None:
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
+        indented = "".join(f"    {line}" for line in code.splitlines(keepends=True))
+        compile(f"async def block():\n{indented}    pass\n", f"{page.name}:{number}", "exec")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
