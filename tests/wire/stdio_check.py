@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+import traceback
 
 from links import stdio_link
 from loops import LOOPS
@@ -23,4 +24,10 @@ async def run(check: str, listening: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    # What goes wrong is told in a file: stderr may be the wire itself here.
+    with open(sys.argv[4], "a") as report:
+        try:
+            main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+        except BaseException:
+            traceback.print_exc(file=report)
+            raise

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from lifeline import Lifeline
 from loops import LOOPS
 
 from accord.wire.children import Exit, Patience, start
-from accord.wire.kin import kin, process
+from accord.wire.kin import kin
 from accord.wire.watchdog import WATCHDOG
 
 LOOP_FACTORIES = LOOPS
@@ -121,30 +122,21 @@ async def test_a_watchdog_that_was_killed_is_replaced():
 
 async def test_a_tree_is_found_by_descent_by_group_and_by_session(tmp_path: Path):
     lifeline = Lifeline(tmp_path)
-    hold = 'exec 9>"$LIFELINE"; '
-    script = (
-        hold
-        + "setsid sh -c 'echo $$ >&9; sh -c \"echo \\$\\$ >&9; sleep 1000; true\"; true' & echo $$ >&9; wait"
-    )
-    tree = start(["sh", "-c", script], env={"LIFELINE": str(lifeline.path)})
+    apart_script = "echo $$ >&9; sh -c 'echo $$ >&9; sleep 1000; true'; true"
+    script = 'exec 9>"$LIFELINE"; setsid sh -c "$APART" & echo $$ >&9; wait'
+    tree = start(["sh", "-c", script], env={"LIFELINE": str(lifeline.path), "APART": apart_script})
     holders = await lifeline.holders(3)
     members = kin(tree.pid)
     assert set(holders) <= set(members)
-    apart = next(
-        member for member in members.values() if member.session != tree.pid and member.pid in holders
-    )
+    tree.look()
     os.kill(tree.pid, signal.SIGKILL)
     async with asyncio.timeout(30):
         assert await tree.wait() == Exit(signal="SIGKILL")
+    apart = next(member for member in members.values() if member.session != tree.pid)
     assert apart.pid not in kin(tree.pid), "its parent is gone, and with it the way to it"
     assert apart.pid in kin(tree.pid, members.values())
-    assert kin(tree.pid, [type(apart)(apart.pid, 1, apart.group, apart.session, born=0)]) == {}
-    for member in members.values():
-        if member.pid in holders and process(member.pid):
-            os.kill(member.pid, signal.SIGKILL)
+    assert kin(tree.pid, [replace(apart, born=0)]) == {}, "another of the same number is nobody of ours"
     await tree.end(QUICK)
-    for member in kin(tree.pid, members.values()).values():
-        os.kill(member.pid, signal.SIGKILL)
     await lifeline.gone()
 
 

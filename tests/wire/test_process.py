@@ -254,6 +254,22 @@ async def test_a_cancelled_close_goes_on(tmp_path: Path):
     assert len(inbox.ends) == 1
 
 
+async def test_a_loop_that_shuts_down_kills_what_is_still_closing(tmp_path: Path):
+    lifeline = Lifeline(tmp_path)
+    transport, inbox = await shell(
+        HOLD + "trap '' TERM; sleep 1000; true", lifeline, patience=Patience(leave=1000)
+    )
+    await lifeline.holders(1)
+    closing = asyncio.ensure_future(transport.aclose())
+    await asyncio.wait([closing], timeout=0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await lifeline.gone()
+    await asyncio.wait([closing])
+    assert len(inbox.ends) == 1
+    await transport.tree.end(QUICK)
+
+
 async def test_a_program_is_found_as_the_child_would_find_it(tmp_path: Path):
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\necho $ME $(pwd); test -z ${GONE+x}\n")

@@ -1,8 +1,11 @@
 """Every transport, on every event loop, held to the one contract."""
 
 import asyncio
+import os
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -30,27 +33,41 @@ async def run(check: str, make_link: MakeLink) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("wiring", ["pipes", "one socket"])
 @pytest.mark.parametrize("loop", LOOPS)
-def test_contract_over_own_stdio(loop: str, check: str, tmp_path: Path):
-    """The check runs in a program of its own, whose stdin and stdout are joined crosswise with the echo's."""
-    with listening(str(tmp_path)) as listener:
-        echo = subprocess.Popen(
-            [sys.executable, "-SE", ECHO, listener.getsockname()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        with echo:
-            checked = subprocess.run(
-                [sys.executable, "-W", "error", CHECK, check, loop, str(listener.fileno())],
-                stdin=echo.stdout,
-                stdout=echo.stdin,
-                stderr=subprocess.PIPE,
+def test_contract_over_own_stdio(loop: str, wiring: str, check: str, tmp_path: Path):
+    """The check runs in a program of its own, whose stdin and stdout are joined crosswise with the echo's.
+
+    One socket for everything, stderr too, cannot be made non-blocking and is served by threads.
+    """
+    report = tmp_path / "report"
+    with listening(str(tmp_path)) as listener, ExitStack() as wires:
+        if wiring == "pipes":
+            (echo_in, our_out), (our_in, echo_out) = fds = [os.pipe() for _ in range(2)]
+            our_err = wires.enter_context(report.open("wb")).fileno()
+        else:
+            ours, echos = (end.detach() for end in socket.socketpair())
+            fds = [(ours, echos)]
+            our_in = our_out = our_err = ours
+            echo_in = echo_out = echos
+        for pair in fds:
+            for fd in pair:
+                wires.callback(os.close, fd)
+        with (
+            subprocess.Popen(
+                [sys.executable, "-SE", ECHO, listener.getsockname()], stdin=echo_in, stdout=echo_out
+            ) as echo,
+            subprocess.Popen(
+                [sys.executable, "-W", "error", CHECK, check, loop, str(listener.fileno()), str(report)],
+                stdin=our_in,
+                stdout=our_out,
+                stderr=our_err,
                 pass_fds=[listener.fileno()],
-                text=True,
-                check=False,
-            )
+            ) as checked,
+        ):
+            wires.close()
+            assert (checked.wait(40), report.read_text()) == (0, "")
             echo.kill()
-    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 async def test_a_frame_over_the_limit_of_a_memory_pair_arrives_as_oversized():

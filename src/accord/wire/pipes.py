@@ -7,6 +7,7 @@ cannot be waited for on the loop have the same two contracts in `threads.py`.
 
 import asyncio
 import os
+import stat
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -118,8 +119,10 @@ class Backlog:
 
 
 def _give_back(fd: int, blocking: bool) -> None:
-    # Others may have the same open file, such as the next command of a shell script: they find it as it was.
-    os.set_blocking(fd, blocking)
+    # A pipe may be shared with others, such as the next command of a shell script: they find it as it was. A socket
+    # may be our own other direction, which goes on.
+    if blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
+        os.set_blocking(fd, True)
     os.close(fd)
 
 

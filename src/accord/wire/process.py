@@ -153,6 +153,9 @@ class ProcessTransport:
             self.tree.look()
             self._writer.close()
             await self.tree.end(replace(patience, leave=max(deadline - clock.now(), 0.0)), clock)
+        except asyncio.CancelledError:
+            self.tree.kill()  # the event loop itself is being shut down: no time for manners
+            raise
         finally:
             self._finish()
             self._errors.close()
@@ -164,8 +167,10 @@ class ProcessTransport:
 
     def _over(self) -> None:
         self._output_over = True
-        self._last_frame()
-        self._settle()
+        try:
+            self._last_frame()
+        finally:
+            self._settle()
 
     def _last_frame(self) -> None:
         frames = self._framer.finish()
@@ -197,12 +202,17 @@ class ProcessTransport:
         self._ending = True
         if self._settling is not None:
             self._settling.cancel()
+        try:
+            if not self._output_over:
+                self._data(self._reader.read_on(_REST))
+                self._last_frame()
+        finally:
+            self._reader.close()
+            self._writer.close()
+            self._tell_end()
+
+    def _tell_end(self) -> None:
         exit = self.tree.exit
-        if not self._output_over:
-            self._data(self._reader.read_on(_REST))
-            self._last_frame()
-        self._reader.close()
-        self._writer.close()
         if exit is not None:
             self._words.feed(self._errors.read_on(_REST))
         self._end = End(

@@ -17,7 +17,7 @@ from accord.wire.transport import End, Receiver
 
 
 class StdioTransport:
-    """Speaks over stdin and stdout; they are taken over as soon as it is made.
+    """Speaks over stdin and stdout; they are taken over as soon as it is made, best before there is an event loop.
 
     After the end of stdin `send` still writes, until `aclose`: requests that came before it want their answers.
     `limit` is the longest frame taken, `flush` how many seconds `aclose` waits for a client that does not read.
@@ -115,6 +115,10 @@ def take_over() -> tuple[Reader | None, Writer | None]:
     # Where one was closed, its number may by now be anything, the event loop's own included: hands off.
     took_in, took_out = sys.__stdin__ is not None, sys.__stdout__ is not None
     nowhere = os.open(os.devnull, os.O_RDWR)
+    while nowhere < 3:
+        nowhere = os.open(
+            os.devnull, os.O_RDWR
+        )  # a closed one stays filled, lest a file of ours takes its number
     reader: Reader | None = None
     writer: Writer | None = None
     if took_in:
@@ -134,13 +138,11 @@ def take_over() -> tuple[Reader | None, Writer | None]:
 
 def _reader(fd: int) -> Reader:
     if sys.platform != "win32":
-        mode = os.fstat(fd).st_mode
-        if os.isatty(fd):
-            own = _reopened(fd, os.O_RDONLY)
-            if own is not None:
-                return LoopReader(own)
-        elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-            return LoopReader(fd)
+        own = _own(fd, os.O_RDONLY)
+        if own is not None and (
+            os.isatty(own) or stat.S_IFMT(os.fstat(own).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)
+        ):
+            return LoopReader(own)
     from accord.wire.threads import ThreadReader
 
     return ThreadReader(fd)
@@ -148,10 +150,7 @@ def _reader(fd: int) -> Reader:
 
 def _writer(fd: int) -> Writer:
     if sys.platform != "win32":
-        # Not to block is a property of the open file, which a terminal or `2>&1` shares with stderr and with others.
-        if not _shared(fd):
-            return LoopWriter(fd)
-        own = _reopened(fd, os.O_WRONLY)
+        own = _own(fd, os.O_WRONLY)
         if own is not None:
             return LoopWriter(own)
     from accord.wire.threads import ThreadWriter
@@ -159,14 +158,13 @@ def _writer(fd: int) -> Writer:
     return ThreadWriter(fd)
 
 
-def _shared(fd: int) -> bool:
-    if os.isatty(fd):
-        return True
-    return sys.__stderr__ is not None and os.path.samestat(os.fstat(fd), os.fstat(2))
+def _own(fd: int, flags: int) -> int | None:
+    """A descriptor that may be made non-blocking without anybody else noticing: `fd` itself, or one in its place.
 
-
-def _reopened(fd: int, flags: int) -> int | None:
-    """The same pipe or terminal as an open file of our own, where the system has a way to it; `fd` is then closed."""
+    Not to block is a property of the open file, which a terminal or `2>&1` shares with stderr and with other programs.
+    """
+    if not os.isatty(fd) and not (sys.__stderr__ is not None and os.path.samestat(os.fstat(fd), os.fstat(2))):
+        return fd
     try:
         own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:

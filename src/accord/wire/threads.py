@@ -28,6 +28,7 @@ class ThreadReader:
         self._fd = fd
         self._may_read = threading.Semaphore(0)
         self._due = True  # the thread waits to be let go on
+        self._held: bytes | None = None  # read before a pause was asked for
         self._paused = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -45,7 +46,11 @@ class ThreadReader:
 
     def resume(self) -> None:
         self._paused = False
-        self._go_on()
+        held, self._held = self._held, None
+        if held is None:
+            self._go_on()
+        else:
+            asyncio.get_running_loop().call_soon(self._deliver, held)
 
     def close(self) -> None:
         if self._closed:
@@ -81,6 +86,9 @@ class ThreadReader:
 
     def _deliver(self, data: bytes) -> None:
         if self._closed:
+            return
+        if self._paused:
+            self._held = data
             return
         self._due = bool(data)
         if not data:

@@ -6,8 +6,9 @@ without blocking. Framing, processes and sockets are its business; what the fram
 The rules any implementation keeps (tests/wire/transport_contract.py runs them against each):
 * frames arrive in the order they were sent, each exactly once, without their line end;
 * `ended` is called exactly once, after the last frame, whoever caused the end;
-* `send` after the end is dropped silently; `aclose` is bounded in time and may be called twice;
-* `pause` stops deliveries (what was already read may still come), `resume` goes on where it stopped.
+* `send` never raises; after the end it is dropped, or still goes out where only the incoming direction ended;
+* `pause` stops deliveries (what was already read may still come), `resume` goes on where it stopped;
+* `aclose` is bounded in time, may be called twice, and returns after `ended`; a paused reader misses the rest.
 """
 
 from dataclasses import dataclass
