@@ -23,8 +23,6 @@ def main(path: str) -> None:
         if control in ready:
             received = control.recv(4096)
             if not received:
-                control.close()
-                os.read(0, 1) if reading else None
                 return
             orders += received
             *lines, orders = orders.split(b"\n")
