@@ -82,6 +82,8 @@ async def reattach(life: "Life", session: ClientSession, link: Link) -> None:
     lost = SessionLost(session.id, reason)
     session.tell(lost)
     life.tell(lost)
+    # Out of the table: the agent has forgotten it, and may well give the same id to the next session.
+    await session.shut("it was lost when the agent was restarted")
 
 
 async def _checked(life: "Life", method: str, setup: SessionSetup) -> Link:

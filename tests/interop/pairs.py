@@ -1,0 +1,17 @@
+"""Who talks to whom: pairs of a client and an agent, each `accord`, `python` or `typescript`."""
+
+import pytest
+
+Pair = tuple[str, str]
+
+OUR_CLIENT: list[Pair] = [("accord", "python"), ("accord", "typescript"), ("accord", "accord")]
+OFFICIAL_CLIENTS: list[Pair] = [("python", "accord"), ("typescript", "accord")]
+OUR_AGENT: list[Pair] = [*OFFICIAL_CLIENTS, ("accord", "accord")]
+CONTROLS: list[Pair] = [("python", "typescript"), ("typescript", "python")]
+"""Official peers among themselves: what fails here is no fault of Accord."""
+
+
+def talks(*groups: list[Pair]) -> pytest.MarkDecorator:
+    """Run a test on the conversations of these pairs."""
+    pairs = list(dict.fromkeys(pair for group in groups for pair in group))
+    return pytest.mark.parametrize("talk", pairs, ids=["-to-".join(pair) for pair in pairs], indirect=True)

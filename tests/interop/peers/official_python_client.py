@@ -1,0 +1,187 @@
+"""The scripted client on the official Python SDK: plays every scene of script.json and prints what it observes.
+
+Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import acp
+from acp import schema
+from official_python_desk import Desk
+
+SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
+LONG = 10_000
+
+
+def short(value: Any) -> Any:
+    """The same value, with long texts by their length and hash."""
+    if isinstance(value, str) and len(value) > LONG:
+        return {"length": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
+    if isinstance(value, dict):
+        return {key: short(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [short(item) for item in value]
+    return value
+
+
+def plain(model: Any) -> Any:
+    """What the SDK understood, as JSON."""
+    return None if model is None else model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Complaints(logging.Handler):
+    """Whatever the SDK logs as a fault is an observation."""
+
+    def __init__(self, player: "Player") -> None:
+        super().__init__(logging.WARNING)
+        self._player = player
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fault = record.exc_info[1] if record.exc_info else ""
+        self._player.tell("complaint", text=f"{record.getMessage()} {fault}")
+
+
+class Player(Desk):
+    """Plays the steps of a scene; as a client it answers what the agent asks."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+        self.scene = ""
+        self.sessions: dict[str, str] = {}
+        self.meanwhile: list[dict[str, Any]] = []
+        self.running: list[asyncio.Task[None]] = []
+        self.agent: Any = None
+
+    def on_connect(self, conn: acp.Agent) -> None:
+        self.agent = conn
+
+    def tell(self, what: str, **more: Any) -> None:
+        sys.stdout.write(json.dumps({"scene": self.scene, "what": what, **short(more)}) + "\n")
+        sys.stdout.flush()
+
+    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
+        content = plain(update)
+        self.tell("update", session=session_id, type=type(update).__name__, update=content)
+        if self.meanwhile and content.get("content", {}) == {"type": "text", "text": "waiting"}:
+            self.running = [asyncio.create_task(self.steps(self.meanwhile))]
+
+    async def play(self, capabilities: schema.ClientCapabilities) -> None:
+        """The handshake, then all scenes."""
+        self.scene = "initialize"
+        answer = await self.agent.initialize(
+            acp.PROTOCOL_VERSION, capabilities, schema.Implementation(name="official-python", version="1")
+        )
+        self.tell("answer", to="initialize", result=plain(answer))
+        for name, scene in SCRIPT["scenes"].items():
+            self.scene = name
+            self.sessions = {}
+            self.decision = scene.get("permission")
+            self.forms = [SCRIPT["filled_in"], None]
+            await self.steps(scene["steps"])
+
+    async def steps(self, steps: list[dict[str, Any]]) -> None:
+        for step in steps:
+            try:
+                result = await getattr(self, step["do"])(step)
+            except acp.RequestError as error:
+                self.tell("error", to=step["do"], code=error.code, message=str(error), data=error.data)
+            except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what the test wants to see
+                self.tell("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
+            else:
+                if result is not None:
+                    self.tell("answer", to=step["do"], result=plain(result))
+
+    def session(self, step: dict[str, Any]) -> str:
+        name: str = step.get("session", "main")
+        return self.sessions.get(name, name)
+
+    async def new(self, step: dict[str, Any]) -> Any:
+        answer = await self.agent.new_session(self.folder, mcp_servers=[])
+        self.sessions[step.get("as", "main")] = answer.session_id
+        return answer
+
+    async def prompt(self, step: dict[str, Any]) -> Any:
+        blocks: list[Any] = [acp.text_block(step["text"])]
+        blocks += [
+            schema.PromptRequest.model_validate({"sessionId": "", "prompt": [SCRIPT[name]]}).prompt[0]
+            for name in step.get("with", [])
+        ]
+        if "bulk" in step:
+            blocks.append(acp.text_block(SCRIPT["bulk"] * (step["bulk"] // len(SCRIPT["bulk"]))))
+        self.meanwhile, self.running = step.get("once_waiting", []), []
+        answer = await self.agent.prompt(self.session(step), blocks)
+        await asyncio.gather(*self.running)
+        return answer
+
+    async def together(self, step: dict[str, Any]) -> None:
+        await asyncio.gather(*(self.steps([{"do": "prompt", **prompt}]) for prompt in step["prompts"]))
+
+    async def cancel(self, step: dict[str, Any]) -> None:
+        await self.agent.cancel(self.session(step))
+
+    async def set_mode(self, step: dict[str, Any]) -> Any:
+        return await self.agent.set_session_mode(self.session(step), step["mode"])
+
+    async def set_config(self, step: dict[str, Any]) -> Any:
+        return await self.agent.set_config_option(step["option"], self.session(step), step["value"])
+
+    async def list(self, step: dict[str, Any]) -> Any:
+        sessions: list[Any] = []
+        cursor = None
+        while True:
+            page = await self.agent.list_sessions(cwd=self.folder, cursor=cursor)
+            sessions += page.sessions
+            cursor = page.next_cursor
+            if cursor is None:
+                return schema.ListSessionsResponse(sessions=sessions)
+
+    async def load(self, step: dict[str, Any]) -> Any:
+        return await self.agent.load_session(self.folder, self.session(step), mcp_servers=[])
+
+    async def resume(self, step: dict[str, Any]) -> Any:
+        return await self.agent.resume_session(self.session(step), self.folder, mcp_servers=[])
+
+    async def close(self, step: dict[str, Any]) -> Any:
+        return await self.agent.close_session(self.session(step))
+
+    async def delete(self, step: dict[str, Any]) -> None:
+        self.tell("not-offered", to="delete")  # this SDK has no call for it
+
+    async def authenticate(self, step: dict[str, Any]) -> Any:
+        return await self.agent.authenticate(step["method"])
+
+    async def extension(self, step: dict[str, Any]) -> None:
+        result = await self.agent.ext_method(step["method"].removeprefix("_"), step["params"])
+        self.tell("answer", to="extension", result=result)
+
+
+async def main(folder: str, *command: str) -> None:
+    player = Player(folder)
+    logging.captureWarnings(capture=True)
+    warnings.simplefilter("always")
+    logging.getLogger().addHandler(Complaints(player))
+    async with acp.spawn_agent_process(
+        player, *command, transport_kwargs={"stderr": None}, use_unstable_protocol=True
+    ) as (_, process):
+        await player.play(
+            schema.ClientCapabilities(
+                fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
+                terminal=True,
+                elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
+            )
+        )
+        player.scene = "end"
+        await process.wait()
+    player.tell("exit", code=process.returncode)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,7 @@
+// The official TypeScript SDK, from where the tests have it installed.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const installed = createRequire(new URL("../../node/package.json", import.meta.url));
+
+export const acp = await import(pathToFileURL(installed.resolve("@agentclientprotocol/sdk")).href);

@@ -1,0 +1,31 @@
+// A command that the scripted client on the official TypeScript SDK runs for an agent, and what it has printed.
+import { spawn } from "node:child_process";
+
+export class Terminal {
+  printed = Buffer.alloc(0);
+  exitStatus = null;
+
+  constructor({ command, args = [], env = [], cwd, outputByteLimit }) {
+    this.limit = outputByteLimit ?? Infinity;
+    const variables = { ...process.env, ...Object.fromEntries(env.map(({ name, value }) => [name, value])) };
+    this.child = spawn(command, args, { cwd, env: variables, stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream.on("data", (data) => (this.printed = Buffer.concat([this.printed, data])));
+    }
+    this.ended = new Promise((resolve) =>
+      this.child.on("close", (exitCode, signal) => resolve((this.exitStatus = { exitCode, signal }))),
+    );
+  }
+
+  output() {
+    const truncated = this.printed.length > this.limit;
+    let start = truncated ? this.printed.length - this.limit : 0;
+    while (truncated && (this.printed[start] & 0xc0) === 0x80) start += 1; // not in the middle of a character
+    const output = this.printed.subarray(start).toString("utf8");
+    return this.exitStatus ? { output, truncated, exitStatus: this.exitStatus } : { output, truncated };
+  }
+
+  kill() {
+    if (!this.exitStatus) this.child.kill("SIGKILL");
+  }
+}

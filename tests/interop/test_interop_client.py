@@ -1,0 +1,97 @@
+"""Accord's client as an application uses it, with agents on the official SDKs: typed events, the answer, the agent's death."""
+
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from tests.interop.conversation import SCRIPT, command_of
+
+import accord
+from accord.schema import Diff
+
+official_agents = pytest.mark.parametrize("peer", ["python", "typescript"])
+
+
+def yes(request: accord.PermissionRequest) -> str | None:
+    """What the user would click."""
+    assert request.call.label == SCRIPT["danger"]["title"]
+    allow = request.option("allow_once")
+    return allow and allow.option_id
+
+
+@official_agents
+async def test_an_application_follows_a_turn_by_typed_events(peer: str, tmp_path: Path) -> None:
+    handlers = accord.ClientHandlers(permissions=yes)
+    async with accord.connect(*command_of("agent", peer), handlers=handlers) as agent:
+        assert agent.info is not None
+        assert (agent.info.name, agent.info.version) == (SCRIPT["agent"]["name"], SCRIPT["agent"]["version"])
+        session = await agent.new_session(tmp_path)
+
+        calls = [event async for event in session.prompt("tool") if isinstance(event, accord.ToolCallChanged)]
+        assert [event.patch.status for event in calls if event.patch.status] == [
+            "pending",
+            "in_progress",
+            "completed",
+        ]
+        assert [event.new for event in calls] == [True, False, False, False]
+        [diff] = session.state.tool_calls[calls[0].call.tool_call_id].content
+        assert isinstance(diff, Diff)
+        assert (diff.old_text, diff.new_text) == (SCRIPT["edit"]["old"], SCRIPT["edit"]["new"])
+
+        events = [event async for event in session.prompt("permission")]
+        asked = [
+            type(event)
+            for event in events
+            if isinstance(event, accord.PermissionAsked | accord.PermissionAnswered)
+        ]
+        assert asked == [accord.PermissionAsked, accord.PermissionAnswered]
+        assert isinstance(events[0], accord.TurnStarted)
+        assert isinstance(events[-1], accord.TurnEnded)
+        assert events[-1].stop_reason == "end_turn"
+
+        answer = await session.ask("text")
+        assert answer.text == "".join(SCRIPT["pieces"])
+        assert answer.stop_reason == "end_turn"
+
+
+@official_agents
+async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
+    peer: str, tmp_path: Path
+) -> None:
+    async with accord.connect(*command_of("agent", peer)) as agent:
+        session = await agent.new_session(tmp_path)
+        async with aclosing(session.prompt("cancel-me")) as events:
+            async for event in events:
+                if accord.text_of(event) == "waiting":
+                    break
+        answer = await session.ask("echo after that")
+        assert answer.text == "after that"
+        assert [call.status for call in session.state.tool_calls.values()] == ["failed"]
+
+
+@official_agents
+@pytest.mark.rule(244)
+async def test_what_is_not_offered_is_refused_to_the_agent(peer: str, tmp_path: Path) -> None:
+    async with accord.connect(*command_of("agent", peer)) as agent:
+        session = await agent.new_session(tmp_path)
+        for word in ("files", "terminal", "form"):  # these agents do not look at what the client offers
+            with pytest.raises(accord.RpcError):
+                await session.ask(word)
+        assert (await session.ask("echo still here")).text == "still here"
+
+
+@official_agents
+async def test_an_agent_that_dies_is_started_again(peer: str, tmp_path: Path) -> None:
+    options = accord.ClientOptions(restart=accord.RestartPolicy(max_restarts=1, pause=0))
+    async with accord.connect(*command_of("agent", peer), options=options) as agent:
+        session = await agent.new_session(tmp_path)
+        with pytest.raises(accord.Crashed) as death:
+            await session.ask("crash")
+        assert death.value.exit_code == SCRIPT["exit_code"]
+        assert SCRIPT["last_words"] in death.value.stderr
+
+        anew = await agent.new_session(tmp_path)
+        assert (await anew.ask("echo back again")).text == "back again"
+        assert session.lost is not None, "the agent keeps its sessions in memory: the old one is gone"
+        with pytest.raises(accord.UsageError, match="was lost"):
+            await session.ask("echo anybody there?")

@@ -1,0 +1,132 @@
+"""The recorded wire of a conversation, and its judges: the strict walk of accord.schema and the official JSON Schema."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+from tests.requirements import need_official_schemas
+
+from accord.testing.wire import violations_in
+
+Side = Literal["agent", "client"]
+Message = dict[str, Any]
+
+
+@dataclass
+class WireRecord:
+    """Every line of both directions."""
+
+    to_agent: list[bytes]
+    to_client: list[bytes]
+
+    @staticmethod
+    def read(folder: Path) -> "WireRecord":
+        """What tee.py left."""
+        return WireRecord(
+            *(
+                (folder / name).read_bytes().removesuffix(b"\n").split(b"\n")
+                for name in ("to_agent", "to_client")
+            )
+        )
+
+    def lines_of(self, side: Side) -> list[bytes]:
+        """What one side sent, line by line."""
+        return self.to_client if side == "agent" else self.to_agent
+
+    def sent_by(self, side: Side) -> list[Message]:
+        """What one side sent."""
+        return [json.loads(line) for line in self.lines_of(side)]
+
+    def calls(self, side: Side, method: str) -> list[Message]:
+        """The requests or notifications of one method that a side sent."""
+        return [message for message in self.sent_by(side) if message.get("method") == method]
+
+    def answers_of(self, side: Side, method: str) -> list[Message]:
+        """How a side answered the requests of one method."""
+        asked = {message["id"] for message in self.calls(other(side), method)}
+        return [
+            message for message in self.sent_by(side) if "method" not in message and message["id"] in asked
+        ]
+
+    def asked_of(self, side: Side) -> dict[Any, str]:
+        """The requests that a side was sent: the method by the id."""
+        return {
+            message["id"]: message["method"]
+            for message in self.sent_by(other(side))
+            if "method" in message and "id" in message
+        }
+
+    def breaches(self, side: Side) -> list[str]:
+        """What the strict walk finds wrong in what a side sent."""
+        asked = self.asked_of(side)
+        return [
+            f"{json.dumps(message)[:300]}: {fault}"
+            for message in self.sent_by(side)
+            for fault in violations_in(message, side, asked)
+        ]
+
+    def unofficial(self, side: Side) -> list[str]:
+        """What the official JSON Schema finds wrong in what a side sent."""
+        asked = self.asked_of(side)
+        return [
+            f"{json.dumps(message)[:300]}: {fault[:300]}"
+            for message in self.sent_by(side)
+            for fault in official_faults(message, side, asked)
+        ]
+
+    def answer_counts(self, side: Side) -> Counter[Any]:
+        """How often a side answered each id."""
+        return Counter(message["id"] for message in self.sent_by(side) if "method" not in message)
+
+
+def other(side: Side) -> Side:
+    """The one at the other end."""
+    return "client" if side == "agent" else "agent"
+
+
+def official_faults(message: Message, sender: Side, asked: dict[Any, str]) -> Iterator[str]:
+    """What is wrong with one message; methods and answers of extensions have no official type."""
+    names = official_names()
+    if "method" in message:
+        method = message["method"]
+        kind = "Request" if "id" in message else "Notification"
+        name, value = names.get((method, other(sender), kind)), message.get("params", {})
+        if name is None and not method.startswith("_"):
+            yield f"there is no {kind.lower()} {method}"
+    elif "error" in message:
+        name, value = "Error", message["error"]
+    else:
+        name, value = names.get((asked[message["id"]], sender, "Response")), message["result"]
+    if name is not None:
+        for fault in official_type(name).iter_errors(value):
+            yield f"{name}: {fault.message}"
+
+
+@cache
+def official_schema() -> dict[str, Any]:
+    """The stable one: nothing unstable is used in these conversations."""
+    return json.loads((need_official_schemas() / "schema.json").read_text("utf-8"))
+
+
+@cache
+def official_names() -> dict[tuple[str, str, str], str]:
+    """The names of the official types by method, by the side that serves it, and by their part in it."""
+    names: dict[tuple[str, str, str], str] = {}
+    for name, definition in official_schema()["$defs"].items():
+        if "x-method" not in definition:
+            continue
+        kind = next(kind for kind in ("Request", "Response", "Notification") if name.endswith(kind))
+        sides = ("agent", "client") if definition["x-side"] == "protocol" else (definition["x-side"],)
+        names |= {(definition["x-method"], side, kind): name for side in sides}
+    return names
+
+
+@cache
+def official_type(name: str) -> Draft202012Validator:
+    """A judge for values of one official type."""
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": official_schema()["$defs"]})
