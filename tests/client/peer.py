@@ -1,20 +1,19 @@
 """A scripted agent spoken by hand, and a client connected to it over memory. Everything the client sends is judged by the strict walk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from accord.client import (
     ClientEvent,
-    ClientHandlers,
-    ClientOptions,
     ClientSession,
     RemoteAgent,
     connect_transport,
 )
 from accord.testing.wire import Message, RawPeer
 from accord.wire.memory import memory_pair
+from accord.wire.transport import Frame
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -46,11 +45,18 @@ class Peer(RawPeer):
     """The agent's side of the wire."""
 
     def __init__(self, transport: Any, *, judged: bool = True) -> None:
+        self.lines: list[bytes] = []
+        self.agent: RemoteAgent
         super().__init__(transport, hears="client" if judged else None)
 
-    def update(self, session_id: str, kind: str, **members: Any) -> None:
+    def frames(self, frames: list[Frame]) -> None:
+        """What the transport brings; the lines are kept as they came."""
+        self.lines += [frame for frame in frames if isinstance(frame, bytes)]
+        super().frames(frames)
+
+    def update(self, session_id: str, tag: str, /, **members: Any) -> None:
         """Send a `session/update`."""
-        self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": kind, **members}})
+        self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": tag, **members}})
 
     def say(self, text: str, session_id: str = "s1", **members: Any) -> None:
         """Send a piece of the agent's message."""
@@ -71,6 +77,18 @@ class Peer(RawPeer):
         self.reply(asked, {"sessionId": session_id, **more})
         return asked
 
+    async def answered(self, method: str, params: Any, *, id: Any = None) -> Any:
+        """Ask the client something and give its result."""
+        message = await self.answer_to(self.ask(method, params, id=id))
+        assert "result" in message, message
+        return message["result"]
+
+    async def refused(self, method: str, params: Any, *, id: Any = None) -> Any:
+        """Ask the client something that it refuses, and give the error."""
+        message = await self.answer_to(self.ask(method, params, id=id))
+        assert "error" in message, message
+        return message["error"]
+
     def judge_the_rest(self) -> None:
         """Hold to the schema what the test did not read."""
         for message in self.heard:
@@ -85,11 +103,11 @@ class Peer(RawPeer):
 async def connected(
     capabilities: dict[str, Any] | None = None,
     *,
-    handlers: ClientHandlers | None = None,
-    options: ClientOptions | None = None,
-    judged: bool = True,
+    handlers: Any = None,
+    options: Any = None,
+    judged: Any = True,
     **answer: Any,
-) -> AsyncIterator[tuple[RemoteAgent, Peer]]:
+) -> AsyncGenerator[tuple[RemoteAgent, Peer]]:
     """A client and the scripted agent it is connected to; the agent offers everything unless told otherwise."""
     ours, theirs = memory_pair()
     peer = Peer(theirs, judged=judged)
@@ -98,6 +116,7 @@ async def connected(
         connect_transport(ours, handlers=handlers, options=options).__aenter__(),
         peer.greet(offered, **answer),
     )
+    peer.agent = agent
     try:
         yield agent, peer
     finally:
@@ -107,14 +126,14 @@ async def connected(
 
 @asynccontextmanager
 async def in_session(
-    capabilities: dict[str, Any] | None = None,
+    capabilities: Any = None,
     *,
     cwd: Any = "/project",
-    handlers: ClientHandlers | None = None,
-    options: ClientOptions | None = None,
-    judged: bool = True,
+    handlers: Any = None,
+    options: Any = None,
+    judged: Any = True,
     **opened: Any,
-) -> AsyncIterator[tuple[ClientSession, Peer]]:
+) -> AsyncGenerator[tuple[ClientSession, Peer]]:
     """The same with the session `s1` open; `opened` is what the agent says of it."""
     async with connected(capabilities, handlers=handlers, options=options, judged=judged) as (agent, peer):
         session, _ = await both(agent.new_session(cwd), peer.open("s1", **opened))
@@ -135,7 +154,7 @@ class Watching:
     """A turn that somebody iterates over, in a task of its own; `events` grows as they come."""
 
     def __init__(self, events: AsyncIterator[ClientEvent]) -> None:
-        self.events: list[ClientEvent] = []
+        self.events: list[Any] = []
         self._news = asyncio.Event()
         self._task = asyncio.create_task(self._watch(events))
 
@@ -154,7 +173,7 @@ class Watching:
             self._news.clear()
             await self._news.wait()
 
-    async def end(self) -> list[ClientEvent]:
+    async def end(self) -> list[Any]:
         """All events, once the iteration has ended; raises what it raised."""
         await self._task
         return self.events
@@ -164,6 +183,16 @@ class Watching:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+
+
+def options(*named: str) -> list[dict[str, str]]:
+    """Permission options by `id:kind`."""
+    return [
+        {"optionId": id, "name": id.title(), "kind": kind} for id, kind in (name.split(":") for name in named)
+    ]
+
+
+YES_NO = options("yes:allow_once", "always:allow_always", "no:reject_once", "never:reject_always")
 
 
 def kinds(events: Iterable[Any]) -> list[str]:

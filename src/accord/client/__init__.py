@@ -1,6 +1,7 @@
 """Drive an agent: start it, open sessions, prompt them, and serve what it asks for."""
 
 from accord.client.answer import Answer
+from accord.client.authstatus import AuthStatus
 from accord.client.connect import Connecting, connect, connect_transport
 from accord.client.elicitation import DECLINED, Address, Form
 from accord.client.events import (
@@ -35,6 +36,7 @@ __all__ = [
     "AgentEvent",
     "AgentRestarted",
     "Answer",
+    "AuthStatus",
     "AuthStatusChanged",
     "ClientEvent",
     "ClientHandlers",

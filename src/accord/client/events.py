@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from accord.client.authstatus import AuthStatus
 from accord.errors import ConnectionClosed
-from accord.schema import AuthStatusUpdateNotification
 from accord.session import Event
 
 
@@ -56,9 +56,9 @@ class SessionLost:
 
 @dataclass(frozen=True, slots=True)
 class AuthStatusChanged:
-    """Unstable. The agent reports who is signed in. Act on `state` alone; a word it does not know counts as unknown."""
+    """Unstable. The agent reports that another one is signed in, or nobody. Any time after `initialize`."""
 
-    status: AuthStatusUpdateNotification
+    status: AuthStatus
 
 
 AgentEvent: TypeAlias = AgentEnded | AgentRestarted | SessionReattached | SessionLost | AuthStatusChanged

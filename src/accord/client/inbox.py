@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 E = TypeVar("E")
 
-_RELEASE: Final = 64 * 1024
-"""Taken bytes are handed back to the connection in portions of this size, or when the queue is empty."""
+_PORTION: Final = 32 * 1024
+"""The connection is told in portions of this size, not event by event."""
 
 
 class Wire(Protocol):
@@ -49,12 +50,13 @@ class Ledger:
 class Inbox(Generic[E]):
     """One writer, on the event loop, and one reader. Once closed it gives what is left, then ends."""
 
-    __slots__ = ("_closed", "_events", "_ledger", "_taken", "_waiter")
+    __slots__ = ("_accounted", "_closed", "_events", "_ledger", "_unread", "_waiter")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._events: deque[tuple[E, int]] = deque()
-        self._taken = 0
+        self._unread = 0
+        self._accounted = 0
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -63,9 +65,10 @@ class Inbox(Generic[E]):
         if self._closed:
             return
         self._events.append((event, size))
-        self._ledger.hold(size)
-        waiter = self._waiter
-        if waiter is not None:
+        self._unread = unread = self._unread + size
+        if unread - self._accounted >= _PORTION:
+            self._account()
+        if self._waiter is not None:
             self._wake()
 
     def close(self) -> None:
@@ -76,21 +79,10 @@ class Inbox(Generic[E]):
     def abandon(self) -> None:
         """The reader is gone: forget what is left, so that it holds nobody up."""
         self._closed = True
-        self._taken += sum(size for _, size in self._events)
         self._events.clear()
-        self._give_back()
+        self._unread = 0
+        self._account()
         self._wake()
-
-    def take(self) -> E:
-        """The next event of a queue that is not empty."""
-        event, size = self._events.popleft()
-        self._taken += size
-        if self._taken >= _RELEASE or not self._events:
-            self._give_back()
-        return event
-
-    def __len__(self) -> int:
-        return len(self._events)
 
     async def ready(self) -> bool:
         """Wait until there is something to take; False once the queue is closed and empty."""
@@ -104,10 +96,23 @@ class Inbox(Generic[E]):
                 self._waiter = None
         return True
 
-    def _give_back(self) -> None:
-        taken, self._taken = self._taken, 0
-        if taken:
-            self._ledger.release(taken)
+    def taken(self) -> Iterator[E]:
+        """Take what is there, one by one."""
+        events = self._events
+        while events:
+            event, size = events.popleft()
+            self._unread = unread = self._unread - size
+            if self._accounted - unread >= _PORTION:
+                self._account()
+            yield event
+
+    def _account(self) -> None:
+        difference = self._unread - self._accounted
+        self._accounted = self._unread
+        if difference > 0:
+            self._ledger.hold(difference)
+        elif difference < 0:
+            self._ledger.release(-difference)
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None

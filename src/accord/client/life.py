@@ -48,6 +48,7 @@ class Life:
         self._restarts = Restarts(options.restart, options.clock)
         self._restarting: asyncio.Task[Any] | None = None
         self._link: Link | None = None
+        self._failure: AccordError | None = None  # why the latest restart did not work
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listeners: tuple[Inbox[AgentEvent], ...] = ()
@@ -80,6 +81,8 @@ class Life:
             await asyncio.wait([self._restarting])
         if self._closing:
             raise UsageError("the connection to the agent was closed by this side")
+        if self._failure is not None:
+            raise self._failure
         return self.link
 
     async def restart(self) -> None:
@@ -183,8 +186,15 @@ class Life:
                 return
 
     async def _restart(self) -> None:
-        old = self.link
-        await old.aclose()
+        try:
+            await self._start_over()
+        except AccordError as error:
+            self._failure = error
+            raise
+        self._failure = None
+
+    async def _start_over(self) -> None:
+        await self.link.aclose()
         for session in self.sessions:
             if session.parent is not None:
                 await session.shut("its parent's agent was restarted")

@@ -203,7 +203,8 @@ class Link:
 
     async def aclose(self) -> None:
         """End the program; bounded, harmless twice."""
-        self.closing = True
+        # An agent that has died by itself before stays a dead one: its errors go on telling how.
+        self.closing = self.closing or self.connection.end is None
         await self.connection.aclose()
 
     # -- the end ------------------------------------------------------------------------------------------------

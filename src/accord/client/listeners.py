@@ -70,8 +70,8 @@ class Listeners:
             for event, _ in kept:
                 yield event
             while await inbox.ready():
-                while inbox:
-                    yield inbox.take()
+                for event in inbox.taken():
+                    yield event
         finally:
             self.leave(inbox)
             inbox.abandon()

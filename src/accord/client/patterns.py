@@ -14,7 +14,7 @@ from accord.clock import SYSTEM_CLOCK, Clock
 
 LONGEST_PATTERN: Final = 1000
 LONGEST_TEXT: Final = 100_000
-SECONDS: Final = 2.0
+SECONDS: Final = 1.0
 
 _PROGRAM: Final = """
 import json, re, sys

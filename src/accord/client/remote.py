@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Raw
 
 from accord.client import gates, opening
+from accord.client.authstatus import AuthStatus
 from accord.client.events import AgentEvent
 from accord.client.life import Life
 from accord.client.login import Launch
@@ -25,7 +26,6 @@ from accord.schema import (
     AuthMethod,
     AuthMethodTerminal,
     AuthStatusRequest,
-    AuthStatusResponse,
     DeleteSessionRequest,
     Implementation,
     ListSessionsRequest,
@@ -83,7 +83,8 @@ class RemoteAgent:
         inbox = self._life.listen()
         try:
             while await inbox.ready():
-                yield inbox.take()
+                for event in inbox.taken():
+                    yield event
         finally:
             self._life.leave(inbox)
 
@@ -233,9 +234,9 @@ class RemoteAgent:
         """Sign out. Sessions that are open may go on, end, or ask to sign in again."""
         await self._gated("logout", LogoutRequest())
 
-    async def auth_status(self) -> AuthStatusResponse:
-        """Unstable. Whether somebody is signed in. Act on `state` alone; a word it does not know counts as unknown."""
-        return await self._gated("auth/status", AuthStatusRequest())
+    async def auth_status(self) -> AuthStatus:
+        """Unstable. Whether somebody is signed in."""
+        return AuthStatus.of(await self._gated("auth/status", AuthStatusRequest()))
 
     def _auth_method(self, method_id: str) -> AuthMethod:
         for method in self.auth_methods:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Raw
 
 from accord.client import workspaces
+from accord.client.authstatus import AuthStatus
 from accord.client.events import AuthStatusChanged
 from accord.client.mcp import McpCall, serve
 from accord.errors import InvalidParams
@@ -127,7 +128,7 @@ class Routes:
                 session.serving -= 1
 
     def _auth_status(self, params: AuthStatusUpdateNotification) -> None:
-        self._life.tell(AuthStatusChanged(params))
+        self._life.tell(AuthStatusChanged(AuthStatus.of(params)))
 
     async def _mcp_message(self, params: MessageMcpRequest, _call: Call) -> Any:
         service = self._life.handlers.mcp.get(params.server_id)

@@ -107,7 +107,7 @@ class ClientSession:
 
     async def ask(self, prompt: Prompt) -> Answer:
         """Run a turn and return what the agent said."""
-        turn = await self._begin(self._checked_prompt(prompt), None)
+        turn = await self._begin(self._checked_prompt(prompt), watched=False)
         try:
             await turn.wait()
         finally:
@@ -159,29 +159,26 @@ class ClientSession:
         gates.insist_on_validity("session/prompt", PromptRequest(self.id, blocks))
         return blocks
 
-    async def _begin(self, blocks: list[ContentBlock], inbox: Inbox[ClientEvent] | None) -> Turn:
+    async def _begin(self, blocks: list[ContentBlock], *, watched: bool) -> Turn:
         if self._turn is not None and self._turn.cancelling:
             await self._turn.wait()
         link = await self.life.ready()
         self.insist_on_use()
         if self._turn is not None:
             raise UsageError("another turn has begun in this session meanwhile; one runs at a time")
-        self._turn = turn = Turn(self, link, inbox)
+        self._turn = turn = Turn(self, link, self._listeners.open() if watched else None)
         self.publish(TurnStarted(blocks))
         await turn.start(blocks)
         return turn
 
     async def _events_of_turn(self, blocks: list[ContentBlock]) -> AsyncGenerator[ClientEvent]:
-        inbox = self._listeners.open()
-        try:
-            turn = await self._begin(blocks, inbox)
-        except BaseException:
-            self.unsubscribe(inbox)
-            raise
+        turn = await self._begin(blocks, watched=True)
+        inbox = turn.inbox
+        assert inbox is not None, "a watched turn has a queue"
         try:
             while await inbox.ready():
-                while inbox:
-                    yield inbox.take()
+                for event in inbox.taken():
+                    yield event
         finally:
             turn.leave()
         if turn.error is not None:
@@ -286,12 +283,12 @@ class ClientSession:
 
     def insist_on_use(self) -> None:
         """Refuse calls on a session that is closed or lost."""
+        if self.lost is not None:
+            raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
         if self.closed:
             raise UsageError(
                 f"the session {self.id!r} is closed; open it again with load_session or resume_session"
             )
-        if self.lost is not None:
-            raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
 
     def _publish_client_event(self, event: Any) -> None:
         self._listeners.tell(event)

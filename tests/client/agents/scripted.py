@@ -40,11 +40,11 @@ def say(session: str, text: str) -> None:
 
 def die(phase: str) -> None:
     """End here if the test asked for it: `exit:<phase>` or `kill:<phase>`."""
-    if PHASE == f"exit:{phase}":
+    if f"exit:{phase}" == PHASE:
         sys.stderr.write("the disk is full\n")
         sys.stderr.flush()
         os._exit(7)
-    if PHASE == f"kill:{phase}":
+    if f"kill:{phase}" == PHASE:
         sys.stderr.write("about to be killed\n")
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGKILL)

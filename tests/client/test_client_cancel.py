@@ -1,0 +1,239 @@
+"""Cancelling a turn: by asking, by leaving, and what still comes afterwards."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from tests.client.peer import YES_NO, Watching, in_session, kinds
+
+from accord.client import ClientHandlers, ClientOptions, TimeLimits
+from accord.errors import TurnSilent
+from accord.schema import AgentMessageChunk
+from accord.session import PermissionAsked, ToolCallChanged, TurnCancelling, TurnEnded, TurnStarted
+from accord.testing.clock import FakeClock, settle
+
+
+def question(call_id="c1"):
+    return {"sessionId": "s1", "toolCall": {"toolCallId": call_id, "title": "Delete"}, "options": YES_NO}
+
+
+async def never(_request):
+    await asyncio.Event().wait()
+
+
+@pytest.mark.rule(160, 167)
+async def test_cancel_is_a_notification_and_the_turn_goes_on_until_it_is_answered():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("count to a million"))
+        prompt = await peer.next("session/prompt")
+        peer.update("s1", "tool_call", toolCallId="c1", title="Count", status="in_progress")
+        await turn.until(ToolCallChanged)
+        session.cancel()
+        told = await peer.next("session/cancel")
+        assert "id" not in told
+        assert told["params"] == {"sessionId": "s1"}
+        session.cancel()  # once is enough
+
+        peer.say("stopping")
+        peer.update("s1", "tool_call_update", toolCallId="c1", status="failed")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        events = await turn.end()
+    assert kinds(events) == [
+        "TurnStarted",
+        "ToolCallChanged",
+        "TurnCancelling",
+        "AgentMessageChunk",
+        "ToolCallChanged",
+        "TurnEnded",
+    ]
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].stop_reason == "cancelled"
+    assert [message.get("method") for message in peer.heard].count("session/cancel") == 1
+
+
+@pytest.mark.rule(166)
+async def test_open_tool_calls_are_marked_cancelled():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        peer.update("s1", "tool_call", toolCallId="c1", title="Open", status="in_progress")
+        peer.update("s1", "tool_call", toolCallId="c2", title="Done", status="completed")
+        await settle()
+        session.cancel()
+        assert session.state.tool_calls["c1"].cancelled
+        assert not session.state.tool_calls["c2"].cancelled
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()
+
+
+@pytest.mark.rule(165)
+async def test_cancel_answers_every_open_permission_request_at_once():
+    async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        first = peer.ask("session/request_permission", question("c1"), id=0)
+        second = peer.ask("session/request_permission", question("c2"), id="perm_2")
+        await settle()
+        assert len(session.state.permissions) == 2
+        session.cancel()
+        await peer.next("session/cancel")
+        cancelled = {"outcome": {"outcome": "cancelled"}}
+        answers = {message["id"]: message["result"] for message in [await peer.next(), await peer.next()]}
+        assert answers == {first: cancelled, second: cancelled}
+        assert session.state.permissions == {}
+        # One that comes after the cancellation is not even shown.
+        assert await peer.answered("session/request_permission", question("c3")) == cancelled
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()
+
+
+async def test_a_handler_that_clings_to_its_dialog_does_not_hold_up_the_cancellation():
+    closing = asyncio.Event()
+
+    async def stubborn(_request):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await closing.wait()
+
+    async with in_session(handlers=ClientHandlers(permissions=stubborn)) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        asked = peer.ask("session/request_permission", question())
+        await turn.until(PermissionAsked)
+        session.cancel()
+        assert (await peer.answer_to(asked))["result"] == {"outcome": {"outcome": "cancelled"}}
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()
+        closing.set()
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "refusal", "whatever"])
+async def test_a_cancel_that_is_answered_with_another_reason_ends_the_turn(reason):
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        session.cancel()
+        await peer.next("session/cancel")
+        peer.reply(prompt, {"stopReason": reason})
+        ended = (await turn.end())[-1]
+        assert isinstance(ended, TurnEnded)
+        assert ended.raw_reason == reason
+        assert session.state.turn == "idle"
+
+
+async def test_leaving_the_loop_cancels_the_turn_and_the_state_still_follows():
+    async with in_session() as (session, peer):
+
+        async def look_once():
+            async with aclosing(session.prompt("go")) as events:
+                async for event in events:
+                    if isinstance(event, AgentMessageChunk):
+                        return
+
+        looking = asyncio.create_task(look_once())
+        prompt = await peer.next("session/prompt")
+        peer.say("enough")
+        await looking
+        await peer.next("session/cancel")
+        peer.say(", more")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await settle()
+        assert session.state.messages[-1].text == "enough, more"
+        assert session.state.turn == "idle"
+
+
+async def test_a_loop_that_is_just_broken_off_cancels_the_turn_as_well():
+    async with in_session() as (session, peer):
+
+        async def look_once():
+            async for event in session.prompt("go"):
+                if isinstance(event, TurnStarted):
+                    break
+
+        await look_once()
+        prompt = await peer.next("session/prompt")
+        await peer.next("session/cancel")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await settle()
+        assert session.state.turn == "idle"
+
+
+async def test_cancelling_the_task_that_iterates_cancels_the_turn_and_returns_at_once():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        await turn.leave()
+        await peer.next("session/cancel")
+        assert session.state.turn == "cancelling"
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await settle()
+        assert session.state.turn == "idle"
+
+
+async def test_cancelling_an_ask_cancels_its_turn():
+    async with in_session() as (session, peer):
+        asking = asyncio.create_task(session.ask("go"))
+        prompt = await peer.next("session/prompt")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await peer.next("session/cancel")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+
+
+@pytest.mark.rule(171)
+async def test_the_next_prompt_waits_for_the_answer_of_a_cancelled_one():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("one"))
+        first = await peer.next("session/prompt")
+        session.cancel()
+        again = Watching(session.prompt("two"))
+        await peer.next("session/cancel")
+        await settle()
+        assert len(peer.heard) == 4, "the second prompt is not on its way"
+        peer.reply(first, {"stopReason": "cancelled"})
+        second = await peer.next("session/prompt")
+        assert second["params"]["prompt"][0]["text"] == "two"
+        peer.reply(second, {"stopReason": "end_turn"})
+        assert kinds(await turn.end())[-1] == "TurnEnded"
+        assert kinds(await again.end()) == ["TurnStarted", "TurnEnded"]
+
+
+async def test_a_cancel_right_behind_the_prompt_goes_out_behind_it():
+    async with in_session() as (session, peer), aclosing(session.prompt("go")) as events:
+        assert isinstance(await anext(events), TurnStarted)
+        session.cancel()
+        prompt = await peer.next("session/prompt")
+        await peer.next("session/cancel")
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        assert kinds([event async for event in events]) == ["TurnCancelling", "TurnEnded"]
+
+
+async def test_cancel_without_a_turn_sends_nothing():
+    async with in_session() as (session, peer):
+        session.cancel()
+        await settle()
+        assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
+
+
+async def test_a_cancelled_turn_that_is_never_answered_is_given_up():
+    clock = FakeClock()
+    options = ClientOptions(clock=clock, limits=TimeLimits(cancel=10))
+    async with in_session(options=options) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        await peer.next("session/prompt")
+        session.cancel()
+        await turn.until(TurnCancelling)
+        await clock.advance(8)
+        peer.say("one moment")
+        await clock.advance(9)
+        assert "TurnEnded" not in kinds(turn.events)
+        await clock.advance(3)
+        with pytest.raises(TurnSilent, match="silent for 10 s after that"):
+            await turn.end()
+        assert kinds(turn.events)[-1] == "TurnEnded"
+
+        again = Watching(session.prompt("again"))
+        peer.reply(await peer.until_method("session/prompt"), {"stopReason": "end_turn"})
+        assert kinds(await again.end())[-1] == "TurnEnded"

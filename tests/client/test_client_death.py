@@ -1,0 +1,184 @@
+"""Agents that die, in real processes: each phase is classified, everything open ends, and the last words are told."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.client.peer import Watching, kinds
+
+from accord.client import AgentEnded, ClientHandlers, ClientOptions, connect
+from accord.errors import Crashed, HandshakeFailed, Killed, NeverStarted
+from accord.session import PermissionAsked, TurnEnded
+
+SCRIPTED = str(Path(__file__).parent / "agents" / "scripted.py")
+CLOSE = {"SCRIPTED_CAPABILITIES": json.dumps({"sessionCapabilities": {"close": {}}})}
+
+
+def agent_that(*arguments: str, handlers=None, options=None):
+    return connect(sys.executable, SCRIPTED, *arguments, env=CLOSE, handlers=handlers, options=options)
+
+
+def assert_died(error, how):
+    if how == "exit":
+        assert isinstance(error, Crashed)
+        assert (error.exit_code, error.signal) == (7, None)
+        assert "the disk is full" in error.stderr
+        assert "the disk is full" in str(error)
+    else:
+        assert isinstance(error, Killed)
+        assert (error.exit_code, error.signal) == (None, "SIGKILL")
+        assert "about to be killed" in error.stderr
+
+
+async def test_a_program_that_does_not_exist():
+    with pytest.raises(NeverStarted, match="no-such-agent"):
+        async with connect("no-such-agent", "--acp"):
+            pass
+
+
+async def test_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(NeverStarted):
+        async with connect(sys.executable, SCRIPTED, cwd=tmp_path / "nowhere"):
+            pass
+
+
+@pytest.mark.rule(37)
+@pytest.mark.parametrize("phase", ["start", "initialize"])
+async def test_before_and_during_initialize(phase):
+    with pytest.raises(HandshakeFailed, match="exited with code 7 before initialize was answered") as caught:
+        async with agent_that(f"exit:{phase}"):
+            pass
+    assert caught.value.exit_code == 7
+    assert "the disk is full" in caught.value.stderr
+    with pytest.raises(HandshakeFailed) as caught:
+        async with agent_that(f"kill:{phase}"):
+            pass
+    assert caught.value.signal == "SIGKILL"
+
+
+async def test_a_program_that_is_no_agent():
+    script = "print('usage: frobnicate [options]'); import sys; sys.exit(2)"
+    with pytest.raises(HandshakeFailed, match="usage: frobnicate") as caught:
+        async with connect(sys.executable, "-c", script):
+            pass
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.rule(37)
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_while_a_session_is_opened(how, tmp_path):
+    async with agent_that(f"{how}:new") as agent:
+        with pytest.raises((Crashed, Killed)) as caught:
+            await agent.new_session(tmp_path)
+        assert_died(caught.value, how)
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_between_turns(how, tmp_path):
+    async with agent_that(f"{how}:between") as agent:
+        session = await agent.new_session(tmp_path)
+        told = [event async for event in _until_end(session.events())]
+        assert_died(told[-1].error, how)
+        with pytest.raises((Crashed, Killed)) as caught:
+            await session.ask("anyone there?")
+        assert_died(caught.value, how)
+
+
+async def _until_end(events):
+    async for event in events:
+        yield event
+        if isinstance(event, AgentEnded):
+            await events.aclose()
+            return
+
+
+@pytest.mark.rule(37)
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_in_the_middle_of_a_turn(how, tmp_path):
+    async with agent_that(f"{how}:turn") as agent:
+        session = await agent.new_session(tmp_path)
+        turn = Watching(session.prompt("hi"))
+        with pytest.raises((Crashed, Killed)) as caught:
+            await turn.end()
+        assert_died(caught.value, how)
+        assert kinds(turn.events) == ["TurnStarted", "AgentMessageChunk", "AgentEnded", "TurnEnded"]
+        ended = turn.events[-2]
+        assert isinstance(ended, AgentEnded)
+        assert_died(ended.error, how)
+        assert isinstance(turn.events[-1], TurnEnded)
+        assert turn.events[-1].error is not None
+        assert session.state.turn == "idle"
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_while_a_permission_is_decided(how, tmp_path):
+    cancelled = asyncio.Event()
+
+    async def think(_request):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with agent_that(f"{how}:permission", handlers=ClientHandlers(permissions=think)) as agent:
+        session = await agent.new_session(tmp_path)
+        turn = Watching(session.prompt("permission"))
+        await turn.until(PermissionAsked)
+        with pytest.raises((Crashed, Killed)) as caught:
+            await turn.end()
+        assert_died(caught.value, how)
+        await cancelled.wait()
+        assert session.state.permissions == {}
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_while_a_session_is_closed(how, tmp_path):
+    async with agent_that(f"{how}:close") as agent:
+        session = await agent.new_session(tmp_path)
+        with pytest.raises((Crashed, Killed)) as caught:
+            await session.close()
+        assert_died(caught.value, how)
+
+
+async def test_killed_from_outside_while_idle(tmp_path):
+    async with agent_that() as agent:
+        session = await agent.new_session(tmp_path)
+        events = agent.events()
+        waiting = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        import os
+        import signal
+
+        os.kill(int(session.id.removeprefix("s")), signal.SIGTERM)
+        ended = await waiting
+        assert isinstance(ended, AgentEnded)
+        assert (ended.exit_code, ended.signal) == (None, "SIGTERM")
+        await events.aclose()
+
+
+async def test_leaving_the_block_is_no_death(tmp_path):
+    async with agent_that() as agent:
+        session = await agent.new_session(tmp_path)
+        watching = Watching(session.events())
+        await asyncio.sleep(0)
+    assert await watching.end() == []
+
+
+async def test_a_body_that_fails_still_ends_the_agent(tmp_path):
+    async def fail():
+        async with agent_that() as agent:
+            await agent.new_session(tmp_path)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+
+async def test_what_the_agent_writes_to_stderr_is_handed_on(tmp_path):
+    lines: list[str] = []
+    with pytest.raises(HandshakeFailed):
+        async with agent_that("exit:start", options=ClientOptions(on_stderr=lines.append)):
+            pass
+    assert [line.strip() for line in lines] == ["the disk is full"]

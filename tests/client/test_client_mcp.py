@@ -1,0 +1,75 @@
+"""Unstable: MCP servers that the client offers to the agent over ACP."""
+
+import asyncio
+
+import pytest
+from tests.client.peer import both, connected
+
+from accord.client import ClientHandlers, McpMethodFailed
+from accord.schema import McpServerAcp
+from accord.testing.clock import settle
+
+
+def message(method="tools/list", request_id="r1", **more):
+    return {"serverId": "srv", "requestId": request_id, "method": method, **more}
+
+
+@pytest.mark.rule(301, 365, 367)
+async def test_results_failures_and_progress():
+    calls = []
+
+    async def serve(call):
+        calls.append(call)
+        if call.method == "tools/call":
+            call.notify("notifications/progress", {"progress": 1})
+            return {"content": [call.params]}
+        if call.method == "ping":
+            return None
+        raise McpMethodFailed(-32601, "Method not found")
+
+    async with connected(handlers=ClientHandlers(mcp={"srv": serve})) as (agent, peer):
+        _, asked = await both(agent.new_session("/", mcp_servers=[McpServerAcp("ide", "srv")]), peer.open())
+        assert asked["params"]["mcpServers"] == [{"type": "acp", "name": "ide", "serverId": "srv"}]
+        called = peer.ask("mcp/message", message("tools/call", params={"name": "open"}))
+        told = await peer.next("mcp/message")
+        assert told["params"] == message("notifications/progress", params={"progress": 1})
+        assert "id" not in told
+        assert (await peer.answer_to(called))["result"] == {"result": {"content": [{"name": "open"}]}}
+        assert await peer.answered("mcp/message", message("ping")) == {"result": None}
+        failed = await peer.answered("mcp/message", message("no/such"))
+        assert failed == {"error": {"code": -32601, "message": "Method not found"}}
+        calls[0].notify("notifications/progress", {"progress": 2})
+        await settle()
+        assert sum(m.get("method") == "mcp/message" for m in peer.heard) == 1, "none after the answer"
+
+
+@pytest.mark.rule(368)
+@pytest.mark.parametrize("broken", [{"requestId": None}, {"params": []}, {"serverId": "nope"}])
+async def test_a_malformed_message_is_an_outer_error(broken):
+    async def serve(_call):
+        raise AssertionError
+
+    async with connected(handlers=ClientHandlers(mcp={"srv": serve})) as (_, peer):
+        assert (await peer.refused("mcp/message", message() | broken))["code"] == -32602
+
+
+async def test_a_call_is_cancelled_by_its_outer_id():
+    cancelled = asyncio.Event()
+
+    async def serve(_call):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with connected(handlers=ClientHandlers(mcp={"srv": serve})) as (_, peer):
+        asked = peer.ask("mcp/message", message())
+        await settle()
+        peer.notify("$/cancel_request", {"requestId": asked})
+        assert (await peer.answer_to(asked))["error"]["code"] == -32800
+        await cancelled.wait()
+
+
+async def test_without_servers_there_is_no_such_method():
+    async with connected() as (_, peer):
+        assert (await peer.refused("mcp/message", message()))["code"] == -32601

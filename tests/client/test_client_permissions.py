@@ -1,0 +1,257 @@
+"""Permission requests: shown, decided by a handler or a policy, answered once, and never a yes by accident."""
+
+import asyncio
+
+import pytest
+from tests.client.peer import YES_NO, Watching, in_session, kinds, options
+
+from accord.client import ClientHandlers, ClientOptions, allow_all, allow_reads, reject_all
+from accord.session import PermissionAnswered, PermissionAsked
+from accord.testing.clock import settle
+
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+def selected(option_id):
+    return {"outcome": {"outcome": "selected", "optionId": option_id}}
+
+
+def question(offered=YES_NO, session_id="s1", **call):
+    return {"sessionId": session_id, "toolCall": {"toolCallId": "c1", **call}, "options": offered}
+
+
+async def decide(handler, offered=YES_NO, **call):
+    """What the client answers when this handler decides."""
+    async with in_session(handlers=ClientHandlers(permissions=handler)) as (_, peer):
+        return await peer.answered("session/request_permission", question(offered, **call))
+
+
+@pytest.mark.rule(196)
+async def test_without_a_handler_every_request_is_served_and_refused():
+    async with in_session() as (_, peer):
+        assert await peer.answered("session/request_permission", question()) == selected("no")
+        assert await peer.answered("session/request_permission", question([])) == CANCELLED
+        only_yes = options("y:allow_once", "a:allow_always", "n:reject_always")
+        assert await peer.answered("session/request_permission", question(only_yes)) == CANCELLED
+
+
+@pytest.mark.rule(197)
+@pytest.mark.dialect(27)
+async def test_a_handler_chooses_an_offered_option_by_id_or_itself():
+    odd = options("x 1:allow_once", "ü:reject_once")
+    assert await decide(lambda request: "x 1", odd) == selected("x 1")
+    assert await decide(lambda request: request.options[1], odd) == selected("ü")
+
+    async def later(request):
+        await asyncio.sleep(0)
+        return request.options[0].option_id
+
+    assert await decide(later, odd) == selected("x 1")
+
+
+@pytest.mark.parametrize("wrong", ["nope", "", "allow_once", True, 1, {"optionId": "yes"}, ["yes"], object()])
+async def test_whatever_is_not_an_offered_option_is_a_no(wrong):
+    assert await decide(lambda request: wrong) == CANCELLED
+
+
+async def test_nobody_decided_is_a_no():
+    assert await decide(lambda request: None) == CANCELLED
+
+
+async def test_a_handler_that_fails_is_a_no_and_is_reported():
+    reports: list[str] = []
+
+    def broken(_request):
+        raise RuntimeError("no screen")
+
+    async def broken_later(_request):
+        raise RuntimeError("no screen any more")
+
+    async def gives_up(_request):
+        raise asyncio.CancelledError
+
+    for handler in (broken, broken_later, gives_up):
+        opts = ClientOptions(observer=lambda report: reports.append(report.detail))
+        async with in_session(handlers=ClientHandlers(permissions=handler), options=opts) as (_, peer):
+            assert await peer.answered("session/request_permission", question()) == CANCELLED
+    assert [line for line in reports if "no screen" in line] == [
+        "the permission handler raised RuntimeError: no screen",
+        "the permission handler raised RuntimeError: no screen any more",
+    ]
+
+
+@pytest.mark.rule(202)
+async def test_several_requests_at_once_are_answered_in_any_order():
+    waiting: dict[str, asyncio.Future[str]] = {}
+
+    async def ask(request):
+        waiting[request.call.tool_call_id] = asyncio.get_running_loop().create_future()
+        return await waiting[request.call.tool_call_id]
+
+    async with in_session(handlers=ClientHandlers(permissions=ask)) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        one = peer.ask(
+            "session/request_permission", question(title="One") | {"toolCall": {"toolCallId": "1"}}, id=0
+        )
+        two = peer.ask("session/request_permission", question() | {"toolCall": {"toolCallId": "2"}}, id="two")
+        await settle()
+        assert len(session.state.permissions) == 2
+        waiting["2"].set_result("yes")
+        assert (await peer.next())["id"] == two
+        waiting["1"].set_result("never")
+        first = await peer.next()
+        assert first == {"jsonrpc": "2.0", "id": one, "result": selected("never")}
+        peer.reply(prompt, {"stopReason": "end_turn"})
+        events = await turn.end()
+    assert kinds(events) == [
+        "TurnStarted",
+        "PermissionAsked",
+        "PermissionAsked",
+        "PermissionAnswered",
+        "PermissionAnswered",
+        "TurnEnded",
+    ]
+    answered = [event for event in events if isinstance(event, PermissionAnswered)]
+    assert [event.option.option_id for event in answered if event.option] == ["yes", "never"]
+
+
+async def test_the_question_shows_the_call_as_it_stands():
+    asked: list[object] = []
+
+    def remember(request):
+        asked.append((request.call.title, request.call.kind, request.call.status, len(request.call.content)))
+
+    async with in_session(handlers=ClientHandlers(permissions=remember)) as (session, peer):
+        peer.update("s1", "tool_call", toolCallId="c1", title="Edit a.py", kind="edit")
+        diff = {"type": "diff", "path": "/project/a.py", "oldText": "a", "newText": "b"}
+        await peer.answered("session/request_permission", question(content=[diff]))
+        await peer.answered(
+            "session/request_permission",
+            {"sessionId": "s1", "toolCall": {"toolCallId": "other/c9", "title": "New"}, "options": YES_NO},
+        )
+        assert session.state.tool_calls["c1"].title == "Edit a.py"
+    assert asked == [("Edit a.py", "edit", "pending", 1), ("New", "other", "pending", 0)]
+
+
+@pytest.mark.rule(389)
+async def test_reads_are_approved_by_an_official_kind_as_sent_and_only_once():
+    assert await decide(allow_reads, kind="read") == selected("yes")
+    assert await decide(allow_reads, kind="search") == selected("yes")
+    for kind in ("edit", "delete", "execute", "fetch", "other", "switch_mode"):
+        assert await decide(allow_reads, kind=kind) == selected("no")
+    assert await decide(allow_reads) == selected("no")
+
+
+@pytest.mark.rule(389)
+@pytest.mark.dialect(16, 73)
+@pytest.mark.parametrize("kind", ["file", "Read", "READ", "read_file", "search ", 5, None, ["read"]])
+async def test_a_kind_that_had_to_be_repaired_is_no_ground_for_approval(kind):
+    assert await decide(allow_reads, kind=kind) == selected("no")
+
+
+@pytest.mark.rule(389)
+async def test_a_kind_the_call_was_announced_with_counts_unless_the_request_says_otherwise():
+    async with in_session(handlers=ClientHandlers(permissions=allow_reads)) as (_, peer):
+        peer.update("s1", "tool_call", toolCallId="c1", title="Read a.py", kind="read")
+        assert await peer.answered("session/request_permission", question()) == selected("yes")
+        assert await peer.answered("session/request_permission", question(kind="file")) == selected("no")
+        assert await peer.answered("session/request_permission", question(kind="execute")) == selected("no")
+        peer.update("s1", "tool_call", toolCallId="c2", title="Read b.py", kind="file")
+        repaired = question() | {"toolCall": {"toolCallId": "c2"}}
+        assert await peer.answered("session/request_permission", repaired) == selected("no")
+
+
+@pytest.mark.rule(389)
+async def test_automatic_approval_never_picks_allow_always_nor_a_repaired_option():
+    always = options("always:allow_always", "no:reject_once")
+    assert await decide(allow_reads, always, kind="read") == selected("no")
+    assert await decide(allow_all, always) == selected("no")
+    assert await decide(allow_all) == selected("yes")
+    spelled = options("y:allowOnce", "n:reject_once")
+    assert await decide(allow_all, spelled) == selected("n")
+    assert await decide(allow_reads, spelled, kind="read") == selected("n")
+
+
+async def test_a_policy_can_be_built_on_the_ready_made_ones():
+    def only_tests(request):
+        return allow_all(request) if request.call.title.startswith("pytest") else reject_all(request)
+
+    assert await decide(only_tests, title="pytest -x") == selected("yes")
+    assert await decide(only_tests, title="rm -rf /") == selected("no")
+
+
+@pytest.mark.rule(384)
+async def test_a_request_for_a_session_nobody_has_is_refused_and_nobody_is_asked():
+    async with in_session(handlers=ClientHandlers(permissions=_must_not_be_asked)) as (_, peer):
+        error = await peer.refused("session/request_permission", question(session_id="nope", kind="read"))
+        assert (error["code"], error["data"]) == (-32002, {"sessionId": "nope"})
+
+
+def _must_not_be_asked(_request):
+    raise AssertionError
+
+
+@pytest.mark.rule(25, 28)
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"sessionId": "s1", "options": YES_NO},
+        {"sessionId": "s1", "toolCall": {"toolCallId": "c"}},
+        {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": [{"optionId": "y", "name": "Yes"}]},
+        {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": options("y:perhaps")},
+        {"sessionId": 5, "toolCall": {"toolCallId": "c"}, "options": YES_NO},
+    ],
+)
+async def test_a_malformed_request_is_refused_and_nobody_is_asked(broken):
+    opts = ClientOptions(strict=True)
+    async with in_session(handlers=ClientHandlers(permissions=_must_not_be_asked), options=opts) as (_, peer):
+        error = await peer.refused("session/request_permission", broken)
+        assert error["code"] == -32602
+        assert isinstance(error["message"], str)
+
+
+@pytest.mark.dialect(21, 22, 23)
+async def test_questions_in_other_dialects_are_shown_and_answered():
+    asked: list[PermissionAsked] = []
+    async with in_session(handlers=ClientHandlers(permissions=lambda request: request.options[0])) as (
+        session,
+        peer,
+    ):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        assert await peer.answered("request_permission", question()) == selected("yes")
+        simse = {
+            "permissionId": "p1",
+            "toolName": "write_file",
+            "args": {"path": "a"},
+            "description": "Write a",
+        }
+        answer = await peer.answered("session/request_permission", simse)
+        assert answer["outcome"]["outcome"] == "selected"
+        nameless = {"sessionId": "s1", "toolCall": {"title": "Run", "kind": "execute"}, "options": YES_NO}
+        assert await peer.answered("session/request_permission", nameless) == selected("yes")
+        peer.reply(prompt, {"stopReason": "end_turn"})
+        asked = [event for event in await turn.end() if isinstance(event, PermissionAsked)]
+    assert len(asked) == 3
+
+
+@pytest.mark.dialect(22)
+async def test_a_repaired_question_never_feeds_an_automatic_approval():
+    async with in_session(handlers=ClientHandlers(permissions=allow_all)) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        simse = {"permissionId": "p1", "toolName": "rm", "args": {}, "description": "d"}
+        answer = await peer.answered("session/request_permission", simse)
+        peer.reply(prompt, {"stopReason": "end_turn"})
+        await turn.end()
+    # The options were made up by the repair, so there is none that the agent declared as `allow_once`.
+    assert answer == CANCELLED
+
+
+@pytest.mark.rule(391)
+async def test_strict_mode_refuses_dialects_of_permission():
+    async with in_session(options=ClientOptions(strict=True)) as (_, peer):
+        assert (await peer.refused("request_permission", question()))["code"] == -32601
+        simse = {"permissionId": "p1", "toolName": "rm", "args": {}, "description": "d"}
+        assert (await peer.refused("session/request_permission", simse))["code"] == -32602

@@ -1,0 +1,455 @@
+"""Opening, listing, changing and ending sessions: what is sent, what is refused here, what becomes of the answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.client.peer import EVERYTHING, Watching, all_of, both, connected, in_session, kinds
+
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotOffered, RpcError, UsageError
+from accord.schema import (
+    EnvVariable,
+    HttpHeader,
+    ImageContent,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
+    SystemPrompt,
+    TextContent,
+)
+from accord.testing.clock import settle
+
+STDIO = McpServerStdio("files", "/usr/bin/mcp-files", [], [])
+HTTP = McpServerHttp("web", "https://mcp.example", [HttpHeader("A", "b")])
+SSE = McpServerSse("old", "https://mcp.example/sse", [])
+ACP = McpServerAcp("ide", "srv-1")
+
+
+def without(*path: str) -> dict:
+    """All capabilities but one."""
+
+    def copy(node, rest):
+        return {
+            key: copy(value, rest[1:]) if rest and key == rest[0] and len(rest) > 1 else value
+            for key, value in node.items()
+            if not (len(rest) == 1 and key == rest[0])
+        }
+
+    return copy(EVERYTHING, list(path))
+
+
+@pytest.mark.rule(90, 91, 100, 101, 130)
+async def test_a_new_session_with_everything(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    servers = [
+        McpServerStdio("files", "/usr/bin/mcp-files", ["--root"], [EnvVariable("A", "b")]),
+        STDIO, HTTP, SSE, ACP,
+    ]  # fmt: skip
+    prompt = SystemPrompt("override", [TextContent("Be brief.")])
+    async with connected() as (agent, peer):
+        session, asked = await both(
+            agent.new_session(
+                ".", mcp_servers=servers, additional_directories=["lib", "/opt"], system_prompt=prompt
+            ),
+            peer.open("s1"),
+        )
+        assert asked["params"] == {
+            "cwd": str(tmp_path),
+            "additionalDirectories": [str(tmp_path / "lib"), "/opt"],
+            "mcpServers": [
+                {"name": "files", "command": "/usr/bin/mcp-files", "args": ["--root"],
+                 "env": [{"name": "A", "value": "b"}]},
+                {"name": "files", "command": "/usr/bin/mcp-files", "args": [], "env": []},
+                {"type": "http", "name": "web", "url": "https://mcp.example",
+                 "headers": [{"name": "A", "value": "b"}]},
+                {"type": "sse", "name": "old", "url": "https://mcp.example/sse", "headers": []},
+                {"type": "acp", "name": "ide", "serverId": "srv-1"},
+            ],
+            "systemPrompt": {"mode": "override", "content": [{"type": "text", "text": "Be brief."}]},
+        }  # fmt: skip
+        assert session.setup.cwd == str(tmp_path)
+        assert session.state.cwd == str(tmp_path)
+
+
+@pytest.mark.rule(98, 99, 301)
+@pytest.mark.parametrize(("server", "gate"), [(HTTP, "http"), (SSE, "sse"), (ACP, "acp")])
+async def test_servers_the_agent_cannot_reach_are_refused_here(server, gate):
+    async with connected(without("mcpCapabilities", gate)) as (agent, peer):
+        for call in (
+            agent.new_session("/project", mcp_servers=[STDIO, server]),
+            agent.load_session("x", "/project", mcp_servers=[server]),
+            agent.resume_session("x", "/project", mcp_servers=[server]),
+        ):
+            with pytest.raises(NotOffered, match=gate):
+                await call
+        assert len(peer.heard) == 1
+
+
+@pytest.mark.rule(301)
+async def test_server_ids_must_be_unique():
+    async with connected() as (agent, _):
+        with pytest.raises(UsageError, match="unique"):
+            await agent.new_session("/project", mcp_servers=[ACP, McpServerAcp("other", "srv-1")])
+
+
+@pytest.mark.rule(129)
+async def test_additional_directories_only_where_they_are_taken():
+    async with connected(without("sessionCapabilities", "additionalDirectories")) as (agent, peer):
+        for call in (
+            agent.new_session("/a", additional_directories=["/b"]),
+            agent.load_session("x", "/a", additional_directories=["/b"]),
+            agent.resume_session("x", "/a", additional_directories=["/b"]),
+        ):
+            with pytest.raises(NotOffered, match="additional directories"):
+                await call
+        assert len(peer.heard) == 1
+
+
+@pytest.mark.rule(351)
+async def test_a_system_prompt_only_as_far_as_it_is_taken():
+    append, override = (SystemPrompt(mode, [TextContent("x")]) for mode in ("append", "override"))
+    async with connected(without("sessionCapabilities", "systemPrompt")) as (agent, peer):
+        with pytest.raises(NotOffered, match="systemPrompt"):
+            await agent.new_session("/a", system_prompt=append)
+        assert len(peer.heard) == 1
+    async with connected(without("sessionCapabilities", "systemPrompt", "mode")) as (agent, peer):
+        with pytest.raises(NotOffered, match="override"):
+            await agent.new_session("/a", system_prompt=override)
+        bad: Any
+        for bad in ([], [ImageContent("aGk=", "image/png")]):
+            with pytest.raises(UsageError, match="text blocks"):
+                await agent.new_session("/a", system_prompt=SystemPrompt("append", bad))
+        with pytest.raises(UsageError, match="no mode"):
+            await agent.new_session("/a", system_prompt=SystemPrompt("_x", [TextContent("x")]))
+        assert len(peer.heard) == 1
+
+
+async def test_what_would_not_be_valid_on_the_wire_is_not_sent():
+    async with connected() as (agent, peer):
+        with pytest.raises(UsageError, match="env"):
+            await agent.new_session("/a", mcp_servers=[McpServerStdio("x", "/x", [], {"A": "b"})])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="not one folder"):
+            await agent.new_session("/a", additional_directories="/b")
+        with pytest.raises(UsageError, match="folder must have a name"):
+            await agent.new_session("")
+        assert len(peer.heard) == 1
+
+
+@pytest.mark.rule(103, 109, 113, 116, 126, 282, 330, 341, 346)
+@pytest.mark.parametrize("null", [False, True])
+async def test_every_gated_call_is_refused_here_where_its_gate_is_missing_or_null(null):
+    gates = ["resume", "close", "list", "delete", "fork", "archive", "status", "title"]
+    capabilities: dict[str, Any] = {"loadSession": None} if null else {}
+    capabilities["sessionCapabilities"] = dict.fromkeys(gates) if null else {}
+    async with in_session(capabilities) as (session, peer):
+        agent = peer.agent
+        for call in (
+            agent.load_session("x", "/"),
+            agent.resume_session("x", "/"),
+            session.close(),
+            agent.list_page(),
+            all_of(agent.list_sessions()),
+            agent.delete_session("x"),
+            agent.fork_session(session),
+            agent.archive_session("x"),
+            agent.unarchive_session("x"),
+            agent.session_status("x"),
+            agent.set_title("x", "y"),
+        ):
+            with pytest.raises(NotOffered):
+                await call
+        assert len(peer.heard) == 2
+
+
+@pytest.mark.rule(330)
+async def test_the_archived_filter_needs_its_capability():
+    async with connected(without("sessionCapabilities", "archive")) as (agent, peer):
+        with pytest.raises(NotOffered, match="archived"):
+            await agent.list_page(archived="only")
+        assert len(peer.heard) == 1
+
+
+@pytest.mark.rule(108, 134, 356)
+async def test_load_replays_the_history_into_the_state_once():
+    prompt = SystemPrompt("append", [TextContent("Be brief.")])
+    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
+    async with connected() as (agent, peer):
+        loading = asyncio.create_task(
+            agent.load_session(
+                "old", "/project", mcp_servers=[STDIO], additional_directories=["/lib"], system_prompt=prompt
+            )
+        )
+        asked = await peer.next("session/load")
+        assert asked["params"]["sessionId"] == "old"
+        assert asked["params"]["additionalDirectories"] == ["/lib"]
+        assert asked["params"]["systemPrompt"]["content"][0]["text"] == "Be brief."
+        for text, answer in (("hi", "hello"), ("more", "sure")):
+            peer.update("old", "user_message_chunk", content={"type": "text", "text": text})
+            peer.say(answer, "old")
+        peer.update("old", "tool_call", toolCallId="c1", title="Never finished")
+        peer.reply(asked, {"modes": modes})
+        session = await loading
+        assert [message.text for message in session.state.messages] == ["hi", "hello", "more", "sure"]
+        assert session.state.settings.current_mode_id == "ask"
+        assert session.state.tool_calls["c1"].ended_without_result
+
+        turn = Watching(session.prompt("go on"))
+        prompted = await peer.next("session/prompt")
+        assert prompted["params"]["sessionId"] == "old"
+        peer.reply(prompted, {"stopReason": "end_turn"})
+        assert kinds(await turn.end()) == ["TurnStarted", "TurnEnded"]
+
+
+@pytest.mark.rule(107)
+@pytest.mark.parametrize("answer", [None, {}])
+async def test_load_and_resume_answered_with_null(answer):
+    async with connected() as (agent, peer):
+        loading = asyncio.create_task(agent.load_session("a", "/"))
+        peer.reply(await peer.next("session/load"), answer)
+        resuming = asyncio.create_task(agent.resume_session("b", "/"))
+        peer.reply(await peer.next("session/resume"), answer)
+        assert ((await loading).id, (await resuming).id) == ("a", "b")
+
+
+async def test_a_load_that_fails_leaves_nothing_behind():
+    async with connected() as (agent, peer):
+        loading = asyncio.create_task(agent.load_session("gone", "/"))
+        asked = await peer.next("session/load")
+        peer.say("half a history", "gone")
+        peer.refuse(asked, -32002, "Session not found", data={"sessionId": "gone"})
+        with pytest.raises(RpcError, match="Session not found"):
+            await loading
+        assert agent.sessions == []
+        error = await peer.refused(
+            "session/request_permission",
+            {"sessionId": "gone", "toolCall": {"toolCallId": "c"}, "options": []},
+        )
+        assert error["code"] == -32002
+
+
+async def test_loading_a_session_that_is_open_rebuilds_its_state_and_a_failure_keeps_it():
+    async with in_session() as (session, peer):
+        agent = peer.agent
+        peer.say("before")
+        await settle()
+        loading = asyncio.create_task(agent.load_session("s1", "/project"))
+        asked = await peer.next("session/load")
+        peer.say("half")
+        peer.refuse(asked, -32603, "disk error")
+        with pytest.raises(RpcError):
+            await loading
+        assert [message.text for message in session.state.messages] == ["before"]
+
+        loading = asyncio.create_task(agent.load_session("s1", "/project"))
+        asked = await peer.next("session/load")
+        peer.say("whole")
+        peer.reply(asked, {})
+        assert await loading is session
+        assert [message.text for message in session.state.messages] == ["whole"]
+
+
+@pytest.mark.dialect(60, 62)
+async def test_a_load_without_a_replay_keeps_what_was_known_and_one_with_a_late_replay_is_taken():
+    async with in_session() as (session, peer):
+        agent = peer.agent
+        peer.say("known")
+        await settle()
+        loading = asyncio.create_task(agent.load_session("s1", "/project"))
+        peer.reply(await peer.next("session/load"), {})
+        await loading
+        assert [message.text for message in session.state.messages] == ["known"]
+        late = asyncio.create_task(agent.load_session("late", "/project"))
+        peer.reply(await peer.next("session/load"), {})
+        peer.say("history", "late")
+        session = await late
+        await settle()
+        assert session.state.messages[0].text == "history"
+
+
+@pytest.mark.rule(134)
+async def test_resume_says_the_folders_again_and_brings_no_history():
+    async with connected() as (agent, peer):
+        resuming = asyncio.create_task(
+            agent.resume_session("old", "/project", additional_directories=["/lib"])
+        )
+        asked = await peer.next("session/resume")
+        assert asked["params"] == {
+            "sessionId": "old",
+            "cwd": "/project",
+            "mcpServers": [],
+            "additionalDirectories": ["/lib"],
+        }
+        peer.reply(asked, {})
+        session = await resuming
+        assert session.state.messages == []
+        assert session.state.additional_directories == ["/lib"]
+
+
+@pytest.mark.rule(121, 122, 135)
+async def test_the_list_goes_page_by_page_with_the_cursor_as_it_came():
+    cursor = ' odd/+%="ü\\n'
+    async with connected() as (agent, peer):
+        listing = asyncio.create_task(all_of(agent.list_sessions(cwd="/project")))
+        first = await peer.next("session/list")
+        assert first["params"] == {"cwd": "/project"}
+        one = {"sessionId": "1", "cwd": "/project", "additionalDirectories": ["/lib"], "title": "One"}
+        peer.reply(first, {"sessions": [one, {"broken": True}], "nextCursor": cursor})
+        second = await peer.next("session/list")
+        assert second["params"] == {"cwd": "/project", "cursor": cursor}
+        peer.reply(second, {"sessions": [{"sessionId": "1", "cwd": "/project"}], "nextCursor": None})
+        found = await listing
+        assert [info.session_id for info in found] == ["1", "1"]
+        assert found[0].additional_directories == ["/lib"]
+        assert not found[1].additional_directories, "nothing is merged or remembered"
+        await settle()
+        assert len(peer.heard) == 3
+
+
+@pytest.mark.rule(339)
+async def test_the_archived_filter_stays_the_same_from_page_to_page():
+    async with connected() as (agent, peer):
+        listing = asyncio.create_task(all_of(agent.list_sessions(archived="only")))
+        peer.reply(await peer.next("session/list"), {"sessions": [], "nextCursor": "2"})
+        second = await peer.next("session/list")
+        assert second["params"] == {"archived": "only", "cursor": "2"}
+        peer.reply(second, {"sessions": []})
+        assert await listing == []
+
+
+async def test_a_list_without_an_end_is_noticed():
+    async with connected() as (agent, peer):
+        listing = asyncio.create_task(all_of(agent.list_sessions()))
+        for _ in range(2):
+            peer.reply(await peer.next("session/list"), {"sessions": [], "nextCursor": "again"})
+        with pytest.raises(BadAnswer, match="twice"):
+            await listing
+
+
+async def test_close_ends_the_session_here_too():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        listening = Watching(session.events())
+        closing = asyncio.create_task(session.close())
+        asked = await peer.next("session/close")
+        assert asked["params"] == {"sessionId": "s1"}
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        peer.reply(asked, {})
+        await closing
+        assert kinds(await turn.end())[-1] == "TurnEnded"
+        assert kinds(await listening.end())[-1] == "TurnEnded"
+        with pytest.raises(UsageError, match="is closed"):
+            await session.ask("hello?")
+        assert peer.agent.sessions == []
+        wanted = {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": []}
+        assert (await peer.refused("session/request_permission", wanted))["data"] == {"sessionId": "s1"}
+
+
+async def test_a_prompt_that_close_left_unanswered_ends_all_the_same():
+    async with in_session() as (session, peer):
+        turn = Watching(session.prompt("go"))
+        await peer.next("session/prompt")
+        closing = asyncio.create_task(session.close())
+        peer.reply(await peer.next("session/close"), {})
+        await closing
+        with pytest.raises(ConnectionClosed, match="the session was closed"):
+            await turn.end()
+
+
+async def test_delete_and_archive_end_an_open_session():
+    for method in ("delete", "archive"):
+        async with in_session() as (session, peer):
+            agent = peer.agent
+            calling = asyncio.create_task(getattr(agent, f"{method}_session")("s1"))
+            asked = await peer.next(f"session/{method}")
+            assert asked["params"] == {"sessionId": "s1"}
+            peer.reply(asked, {})
+            await calling
+            assert session.closed
+            assert agent.sessions == []
+
+
+@pytest.mark.rule(345, 350, 340)
+async def test_status_title_and_unarchive():
+    async with connected() as (agent, peer):
+        for answer, meaning in (("open", "open"), ("saved", "saved"), ("_x", "saved")):
+            asking = asyncio.create_task(agent.session_status("x"))
+            peer.reply(await peer.next("session/status"), {"status": answer})
+            assert await asking == meaning
+        assert agent.sessions == [], "asking attaches nothing"
+        titling = asyncio.create_task(agent.set_title("x", "  Fix  "))
+        asked = await peer.next("session/set_title")
+        assert asked["params"] == {"sessionId": "x", "title": "  Fix  "}
+        peer.reply(asked, {"title": "Fix"})
+        assert await titling == "Fix"
+        unarchiving = asyncio.create_task(agent.unarchive_session("x"))
+        peer.reply(await peer.next("session/unarchive"), {})
+        await unarchiving
+        loading = asyncio.create_task(agent.load_session("x", "/"))
+        peer.reply(await peer.next("session/load"), {})
+        await loading
+
+
+@pytest.mark.rule(282, 356)
+async def test_a_fork_is_a_session_of_its_own_with_the_same_setup():
+    async with connected() as (agent, peer):
+        prompt = SystemPrompt("append", [TextContent("Be brief.")])
+        source, _ = await both(
+            agent.new_session(
+                "/project", mcp_servers=[STDIO], additional_directories=["/lib"], system_prompt=prompt
+            ),
+            peer.open("s1"),
+        )
+        forking = asyncio.create_task(agent.fork_session(source))
+        asked = await peer.next("session/fork")
+        assert asked["params"]["sessionId"] == "s1"
+        assert asked["params"]["additionalDirectories"] == ["/lib"]
+        assert asked["params"]["systemPrompt"]["mode"] == "append"
+        peer.say("early", "s2")
+        peer.reply(asked, {"sessionId": "s2"})
+        fork = await forking
+        assert fork.id == "s2"
+        assert fork.state.messages[0].text == "early"
+        turn = Watching(fork.prompt("on your own"))
+        prompt = await peer.next("session/prompt")
+        assert prompt["params"]["sessionId"] == "s2"
+        peer.reply(prompt, {"stopReason": "end_turn"})
+        await turn.end()
+        assert source.state.messages == []
+
+
+@pytest.mark.dialect(63)
+async def test_a_new_session_that_is_an_old_one():
+    async with connected() as (agent, peer):
+        session, _ = await both(agent.new_session("/project"), peer.open("same"))
+        opening = asyncio.create_task(agent.new_session("/project"))
+        asked = await peer.next("session/new")
+        peer.say("replayed", "same")
+        peer.reply(asked, {"sessionId": "same"})
+        assert await opening is session
+        assert session.state.messages[0].text == "replayed"
+
+
+@pytest.mark.rule(295)
+async def test_providers():
+    async with connected() as (agent, peer):
+        setting = asyncio.create_task(agent.providers.set("main", "openai", "https://gw/v1", {"X": "y"}))
+        asked = await peer.next("providers/set")
+        assert asked["params"] == {
+            "providerId": "main",
+            "apiType": "openai",
+            "baseUrl": "https://gw/v1",
+            "headers": {"X": "y"},
+        }
+        peer.reply(asked, {})
+        await setting
+        listing = asyncio.create_task(agent.providers.list())
+        info = {"providerId": "main", "supported": ["openai", 5], "required": True, "current": None}
+        peer.reply(await peer.next("providers/list"), {"providers": [info]})
+        (provider,) = await listing
+        assert provider.supported == ["openai"]
+        disabling = asyncio.create_task(agent.providers.disable("main"))
+        peer.refuse(await peer.next("providers/disable"), -32602, "Provider is required")
+        with pytest.raises(InvalidParams):
+            await disabling
