@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord.errors import InvalidParams, UsageError
 from accord.schema.auth import AuthMethod, AuthMethodAgent
@@ -22,11 +22,11 @@ from .handlers import (
     DeleteSessionHandler,
     ForkSessionHandler,
     Handlers,
+    Listener,
     ListSessionsHandler,
     LoadSessionHandler,
     LogoutHandler,
     NewSessionHandler,
-    NotificationHandler,
     PromptHandler,
     ResumeSessionHandler,
     SetConfigOptionHandler,
@@ -117,12 +117,12 @@ class Agent:
         """Serve any method yourself: `@agent.on("session/archive")`, `@agent.on("_vendor/thing")`."""
         return On(self._take)
 
-    def on_notification(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
+    def on_notification(self, method: str) -> Callable[[Listener], Listener]:
         """Hear a notification: `@agent.on_notification("_vendor/event")`, with `(params, connection)`."""
         if not method.startswith("_") and notification("agent", method) is None:
             raise UsageError(f"{method!r} is no notification to an agent; your own begin with an underscore")
 
-        def register(function: NotificationHandler) -> NotificationHandler:
+        def register(function: Listener) -> Listener:
             self.handlers.listen(method, function)
             return function
 

@@ -1,7 +1,6 @@
 """What an agent can do, as `initialize` says it: exactly what its handlers and its declarations give, no more."""
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -38,8 +37,7 @@ _TOGETHER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Accepts:
+class Accepts(Struct, frozen=True, kw_only=True):
     """What an agent takes that cannot be seen from its handlers."""
 
     image: bool = False

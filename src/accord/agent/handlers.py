@@ -25,22 +25,35 @@ T = TypeVar("T")
 Or: TypeAlias = T | Awaitable[T]
 """Handlers may be plain functions or coroutine functions."""
 
-PromptHandler: TypeAlias = "Callable[[Turn], Or[StopReason | PromptResponse | None]]"
-NewSessionHandler: TypeAlias = "Callable[[AgentSession], Or[NewSessionResponse | None]]"
-LoadSessionHandler: TypeAlias = "Callable[[AgentSession], Or[LoadSessionResponse | None]]"
-ResumeSessionHandler: TypeAlias = "Callable[[AgentSession], Or[ResumeSessionResponse | None]]"
-ForkSessionHandler: TypeAlias = "Callable[[AgentSession, str], Or[ForkSessionResponse | None]]"
-CloseSessionHandler: TypeAlias = "Callable[[AgentSession], Or[None]]"
-ListSessionsHandler: TypeAlias = (
-    "Callable[[ListSessionsRequest, ClientRequest], Or[ListSessionsResponse | Sequence[SessionInfo]]]"
+# What each decorator of the agent takes, and gives back unchanged, so that a function may have several.
+PromptHandler = TypeVar("PromptHandler", bound="Callable[[Turn], Or[StopReason | PromptResponse | None]]")
+NewSessionHandler = TypeVar(
+    "NewSessionHandler", bound="Callable[[AgentSession], Or[NewSessionResponse | None]]"
 )
-DeleteSessionHandler: TypeAlias = "Callable[[str, ClientRequest], Or[None]]"
-SetModeHandler: TypeAlias = "Callable[[AgentSession, str], Or[None]]"
-SetConfigOptionHandler: TypeAlias = "Callable[[AgentSession, str, str | bool], Or[None]]"
-AuthenticateHandler: TypeAlias = "Callable[[str, ClientRequest], Or[None]]"
-LogoutHandler: TypeAlias = "Callable[[ClientRequest], Or[None]]"
+LoadSessionHandler = TypeVar(
+    "LoadSessionHandler", bound="Callable[[AgentSession], Or[LoadSessionResponse | None]]"
+)
+ResumeSessionHandler = TypeVar(
+    "ResumeSessionHandler", bound="Callable[[AgentSession], Or[ResumeSessionResponse | None]]"
+)
+ForkSessionHandler = TypeVar(
+    "ForkSessionHandler", bound="Callable[[AgentSession, str], Or[ForkSessionResponse | None]]"
+)
+CloseSessionHandler = TypeVar("CloseSessionHandler", bound="Callable[[AgentSession], Or[None]]")
+ListSessionsHandler = TypeVar(
+    "ListSessionsHandler",
+    bound="Callable[[ListSessionsRequest, ClientRequest], Or[ListSessionsResponse | Sequence[SessionInfo]]]",
+)
+DeleteSessionHandler = TypeVar("DeleteSessionHandler", bound="Callable[[str, ClientRequest], Or[None]]")
+SetModeHandler = TypeVar("SetModeHandler", bound="Callable[[AgentSession, str], Or[None]]")
+SetConfigOptionHandler = TypeVar(
+    "SetConfigOptionHandler", bound="Callable[[AgentSession, str, str | bool], Or[None]]"
+)
+AuthenticateHandler = TypeVar("AuthenticateHandler", bound="Callable[[str, ClientRequest], Or[None]]")
+LogoutHandler = TypeVar("LogoutHandler", bound="Callable[[ClientRequest], Or[None]]")
 RequestHandler: TypeAlias = "Callable[[Any, ClientRequest], Or[Any]]"
 NotificationHandler: TypeAlias = "Callable[[Any, AgentConnection], Or[None]]"
+Listener = TypeVar("Listener", bound=NotificationHandler)
 
 BUILT_IN: Final = frozenset(
     (

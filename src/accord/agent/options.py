@@ -1,14 +1,14 @@
 """How an agent conducts its connections; the defaults suit nearly everybody."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.wire.routes import Limits, Observer
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Struct, frozen=True, kw_only=True):
     """Settings of a connection."""
 
     strict: bool = False

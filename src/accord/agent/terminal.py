@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from accord.clock import within
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
@@ -30,8 +29,7 @@ RELEASE_BOUND: Final = 2.0
 """Seconds that the end of a block waits for the client to confirm a release; the release itself is not undone."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(Struct, frozen=True):
     """How a command ended and what it printed."""
 
     output: str

@@ -98,10 +98,11 @@ class ToolCallScope:
 
     async def fail(self, reason: str | None = None) -> None:
         """It ends as failed, with the reason as what it shows last."""
-        if not self.open:
+        if self.open:
+            self._end("failed", reason)
+            await self._turn.drain()
+        elif self._turn.live:
             raise UsageError(f"tool call {self.id} has ended as {self.status}; it cannot fail any more")
-        self._end("failed", reason)
-        await self._turn.drain()
 
     def close(self, error: BaseException | None = None) -> None:
         """End it, unless it has ended: completed, or failed after an error or a refused permission."""
@@ -171,7 +172,7 @@ class ToolCallScope:
         self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
     ) -> PermissionAnswer:
         """Ask whether it may run, showing what it shows now. A yes starts it; after a no it ends as failed."""
-        if not self.open:
+        if self._turn.live and not self.open:
             raise UsageError(f"tool call {self.id} is not open; ask inside its `async with` block")
         question = ToolCallUpdate(self.id, title=self._first.title, kind=self._first.kind)
         if self._content:

@@ -181,7 +181,8 @@ class Turn:
             return PermissionAnswer()
         if isinstance(tool_call, ToolCallScope):
             return await tool_call.ask_permission(options, timeout=timeout)
-        return await ask(self._peer, self.session.id, tool_call, options or ALLOW_OR_REJECT, timeout)
+        offered = ALLOW_OR_REJECT if options is None else options
+        return await ask(self._peer, self.session.id, tool_call, offered, timeout)
 
     def terminal(
         self,

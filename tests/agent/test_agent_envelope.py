@@ -1,0 +1,197 @@
+"""The envelope and what is no message at all, as an agent answers them."""
+
+from typing import Any
+
+import pytest
+from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+
+from accord.agent import AgentConnection, ClientRequest, Turn
+from accord.errors import RpcError
+
+
+async def chatty(turn: Turn) -> None:
+    await turn.think("a\nb")
+    async with turn.tool_call("Look", kind="read", locations=["a.py"]) as call:
+        await call.text("line one\nline two\u2028line three")
+    await turn.say("日本語 🎉\r\n\x00")
+
+
+@pytest.mark.rule(9, 11)
+@pytest.mark.parametrize("id", [0, -7, "a-1", "", 2**53 + 1, 2**63 - 1, "7"])
+async def test_ids_come_back_exactly_as_they_were_sent(id: Any) -> None:
+    async with talk(agent_that(silent)) as client:
+        session = await client.new_session()
+        client.raw.ask("session/prompt", {"sessionId": session, "prompt": []}, id=id)
+        answer = await client.raw.answer_to(id)
+        await client.new_session()
+    assert type(answer["id"]) is type(id)
+    assert [message for message in client.raw.heard if message.get("id") == id] == [answer]
+
+
+@pytest.mark.rule(1, 3, 5, 7, 29)
+async def test_every_message_is_one_line_of_json_in_utf8() -> None:
+    async with talk(agent_that(chatty)) as client:
+        updates, _ = await client.turn(await client.new_session(), "bitte 🎉\n日本")
+    assert updates[-1]["content"]["text"] == "日本語 🎉\r\n\x00"
+    assert all(message["jsonrpc"] == "2.0" for message in client.raw.heard)
+
+
+@pytest.mark.rule(13, 19, 56)
+async def test_notifications_are_never_answered_known_or_not() -> None:
+    async with talk(agent_that(silent)) as client:
+        for method in ("session/cancel", "_x/ping", "$/progress", "nope/nope", "session/prompt"):
+            client.raw.notify(method, {"sessionId": "nope"})
+        client.raw.notify("session/cancel", {"nonsense": 1})
+        client.raw.notify("session/cancel", [])
+        await client.new_session()
+    assert len(client.raw.heard) == 2
+
+
+@pytest.mark.rule(21, 23, 27, 31)
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("{oops", -32700),
+        ("\udc80".encode("utf-8", "surrogateescape"), -32700),
+        ('{"jsonrpc":"2.0"}', -32600),
+        ("5", -32600),
+        ("null", -32600),
+        ("[]", -32600),
+        ('[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}]', -32600),
+        ('{"jsonrpc":"2.0","id":{},"method":"session/new"}', -32600),
+    ],
+)
+async def test_what_is_no_message_is_answered_and_survived(line: Any, code: int) -> None:
+    async with talk(agent_that(silent)) as client:
+        client.raw.send(line)
+        answer = await client.raw.next()
+        await client.new_session()
+    assert answer["id"] is None
+    assert answer["error"]["code"] == code
+    assert isinstance(answer["error"]["message"], str)
+
+
+@pytest.mark.rule(24, 27)
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("session/prompt", {"sessionId": "s"}),
+        ("session/prompt", {"sessionId": 5, "prompt": []}),
+        ("session/new", {"mcpServers": []}),
+        ("session/new", {"cwd": 5, "mcpServers": []}),
+        ("session/new", [1]),
+        ("session/set_mode", {}),
+        ("session/close", {}),
+    ],
+)
+async def test_params_that_miss_or_mistype_something_are_refused(method: str, params: Any) -> None:
+    async with talk(agent_that(silent)) as client:
+        error = await client.error(method, params)
+    assert error["code"] == -32602
+    assert isinstance(error["message"], str)
+
+
+@pytest.mark.rule(32, 38, 40)
+@pytest.mark.parametrize("meta", [{"vendor.example/x": {"deep": [1]}}, None, "x", 5, []])
+async def test_extra_members_and_any_meta_are_taken(meta: Any) -> None:
+    more = {"_meta": meta, "zzz": 1}
+    server = {
+        "name": "a",
+        "command": "/bin/a",
+        "args": [],
+        "env": [{"name": "A", "value": "1", **more}],
+        **more,
+    }
+    async with talk(agent_that(silent), initialize=False) as client:
+        capabilities = {"fs": {"readTextFile": True, **more}, **more}
+        await client.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities, **more})
+        result = await client.call("session/new", {"cwd": "/a", "mcpServers": [server], **more})
+        _, ended = await client.turn(result["sessionId"], [{"type": "text", "text": "hi", **more}])
+    assert ended == {"stopReason": "end_turn"}
+
+
+@pytest.mark.rule(42, 44, 68)
+async def test_with_a_client_that_offers_nothing_only_the_baseline_is_sent() -> None:
+    async with talk(agent_that(chatty)) as client:
+        await client.turn(await client.new_session())
+    assert set(client.methods()) == {"session/update"}
+
+
+@pytest.mark.rule(17, 19, 44, 46)
+async def test_methods_of_ones_own_begin_with_an_underscore_both_ways() -> None:
+    heard: list[Any] = []
+
+    async def asks(turn: Turn) -> None:
+        turn.client.notify("_scene/event", {"n": 1})
+        await turn.say(str(await turn.client.request("_scene/question", {"n": 2})))
+        with pytest.raises(RpcError) as refused:
+            await turn.client.request("_scene/unknown")
+        await turn.say(str(refused.value.code))
+
+    agent = agent_that(asks)
+
+    @agent.on("_scene/double")
+    async def double(params: Any, call: ClientRequest) -> Any:
+        return {"twice": params["n"] * 2, "method": call.method, "id": call.id}
+
+    @agent.on_notification("_scene/news")
+    def news(params: Any, connection: AgentConnection) -> None:
+        heard.append((params, len(connection.sessions)))
+
+    async with talk(agent, capabilities=EVERYTHING) as client:
+        session = await client.new_session()
+        assert await client.call("_scene/double", {"n": 21}) == {
+            "twice": 42,
+            "method": "_scene/double",
+            "id": "raw-3",
+        }
+        client.raw.notify("_scene/news", {"n": 3})
+        turn = client.prompt(session)
+        assert (await client.raw.next("_scene/event"))["params"] == {"n": 1}
+        client.raw.reply(await client.asked("_scene/question"), [None, "plain"])
+        client.raw.refuse(await client.asked("_scene/unknown"), -32601)
+        updates, _ = await client.turn_of(turn)
+    assert heard == [({"n": 3}, 1)]
+    assert [update["content"]["text"] for update in updates] == ["-32601"]
+    assert client.said("agent_message_chunk")[0]["content"]["text"] == "[None, 'plain']"
+
+
+@pytest.mark.rule(48)
+async def test_trace_context_is_the_applications_to_read_and_never_made_up() -> None:
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+
+    async def traced(turn: Turn) -> None:
+        assert turn.request.meta == trace
+        await turn.say("seen")
+
+    async with talk(agent_that(traced)) as client:
+        session = await client.new_session()
+        updates, _ = await client.turn_of(client.prompt(session, _meta=trace))
+    assert updates[0]["content"]["text"] == "seen"
+    assert "traceparent" not in str(client.raw.heard)
+
+
+@pytest.mark.rule(392)
+@pytest.mark.parametrize("text", ['"a\\ud83d"', '"\\ude00b"', '"ok"'])
+async def test_a_lone_surrogate_becomes_a_replacement_character(text: str) -> None:
+    async def echo(turn: Turn) -> None:
+        await turn.say(turn.text)
+
+    async with talk(agent_that(echo)) as client:
+        session = await client.new_session()
+        before = (
+            '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"prompt":[{"type":"text","text":'
+        )
+        client.raw.send(before + text + '}],"sessionId":"' + session + '"}}')
+        updates, _ = await client.turn_of(9)
+    assert updates[0]["content"]["text"] in ("a\ufffd", "\ufffdb", "ok")
+
+
+@pytest.mark.rule(392)
+async def test_a_lone_surrogate_of_the_applications_own_is_mended_on_the_way_out() -> None:
+    async def broken(turn: Turn) -> None:
+        await turn.say("file \udce4")
+
+    async with talk(agent_that(broken)) as client:
+        updates, _ = await client.turn(await client.new_session())
+    assert updates[0]["content"]["text"] == "file \ufffd"

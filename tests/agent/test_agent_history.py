@@ -1,0 +1,294 @@
+"""Stored sessions, shown with an example agent that remembers: load, resume, list, delete, fork, archive, titles."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.agent.keeper import Story, keeper
+from tests.agent.scene import EVERYTHING, Client, agent_that, talk
+
+from accord.agent import AgentSession, Turn
+
+HERE = {"cwd": "/home/me/app", "mcpServers": []}
+
+
+async def told(stories: dict[str, Story], *prompts: str, cwd: str = "/home/me/app") -> str:
+    """A session of an earlier run in which these prompts were answered."""
+    async with talk(keeper(stories)) as client:
+        session = await client.new_session(cwd)
+        for prompt in prompts:
+            await client.turn(session, prompt)
+    return session
+
+
+async def recalled(client: Client, session: str) -> str:
+    updates, _ = await client.turn(session, "recall")
+    return updates[-1]["content"]["text"]
+
+
+@pytest.mark.rule(104, 105, 106, 288)
+async def test_load_replays_the_conversation_and_answers_behind_it() -> None:
+    stories: dict[str, Story] = {}
+    session = await told(stories, "remember milk", "remember eggs")
+    async with talk(keeper(stories), capabilities=EVERYTHING) as client:
+        id = client.raw.ask("session/load", {"sessionId": session, **HERE})
+        updates, result = await client.turn_of(id)
+        assert await recalled(client, session) == "milk, eggs"
+    assert [(update["sessionUpdate"], update["content"]["text"]) for update in updates] == [
+        ("user_message_chunk", "remember milk"),
+        ("agent_message_chunk", "noted"),
+        ("user_message_chunk", "remember eggs"),
+        ("agent_message_chunk", "noted"),
+    ]
+    assert result == {}
+
+
+@pytest.mark.rule(110, 111, 112)
+async def test_resume_restores_the_context_and_replays_nothing() -> None:
+    stories: dict[str, Story] = {}
+    session = await told(stories, "remember milk")
+    async with talk(keeper(stories)) as client:
+        id = client.raw.ask("session/resume", {"sessionId": session, "cwd": "/home/me/app"})
+        first = await client.raw.next()
+        title = await client.update("session_info_update")
+        assert await recalled(client, session) == "milk"
+    assert (first["id"], first["result"]) == (id, {})
+    assert title["title"] == "remember milk"
+
+
+@pytest.mark.rule(133)
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_extra_roots_are_never_restored_by_themselves(method: str) -> None:
+    async with talk(keeper()) as client:
+        session = await client.new_session(additionalDirectories=["/home/me/lib"])
+        assert client.connection.sessions[session].roots == ("/home/me/app", "/home/me/lib")
+        await client.call(method, {"sessionId": session, **HERE})
+        assert client.connection.sessions[session].roots == ("/home/me/app",)
+        await client.call(method, {"sessionId": session, **HERE, "additionalDirectories": ["/other"]})
+        assert client.connection.sessions[session].roots == ("/home/me/app", "/other")
+
+
+async def test_a_session_taken_up_again_takes_the_place_of_the_open_one() -> None:
+    agent = keeper()
+    closed: list[AgentSession] = []
+
+    @agent.close_session
+    async def close(session: AgentSession) -> None:
+        closed.append(session)
+
+    async with talk(agent) as client:
+        session = await client.new_session()
+        before = client.connection.sessions[session]
+        await client.call("session/load", {"sessionId": session, **HERE})
+        assert closed == [before]
+        assert before.state == "closed"
+        assert client.connection.sessions[session] is not before
+        assert await recalled(client, session) == "nothing"
+
+
+async def test_a_session_in_the_middle_of_a_turn_cannot_be_taken_up_again() -> None:
+    async def busy(turn: Turn) -> None:
+        await turn.say("busy")
+        await asyncio.Event().wait()
+
+    agent = agent_that(busy)
+
+    @agent.load_session
+    async def load(session: AgentSession) -> None:
+        """Any session is known."""
+
+    async with talk(agent) as client:
+        session = await client.new_session()
+        prompt = client.prompt(session)
+        await client.update("agent_message_chunk")
+        error = await client.error("session/load", {"sessionId": session, **HERE})
+        client.cancel(session)
+        _, result = await client.turn_of(prompt)
+    assert error["code"] == -32600
+    assert result == {"stopReason": "cancelled"}
+
+
+@pytest.mark.rule(117, 118, 119, 120, 123, 124, 125)
+async def test_the_list_is_paged_filtered_and_changes_nothing() -> None:
+    stories: dict[str, Story] = {}
+    here = [await told(stories, f"remember {n}") for n in range(3)]
+    there = await told(stories, "remember x", cwd="/home/me/other")
+    async with talk(keeper(stories)) as client:
+        first = await client.call("session/list", {})
+        rest = await client.call("session/list", {"cursor": first["nextCursor"]})
+        assert await client.call("session/list", {}) == first
+        filtered = await client.call("session/list", {"cwd": "/home/me/other"})
+        nothing = await client.call("session/list", {"cwd": "/nonexistent"})
+        bad_cursor = await client.error("session/list", {"cursor": "garbage"})
+        bad_cwd = await client.error("session/list", {"cwd": "relative"})
+        assert dict(client.connection.sessions) == {}
+    assert [info["sessionId"] for info in first["sessions"] + rest["sessions"]] == [*here, there]
+    assert first["sessions"][0]["cwd"] == "/home/me/app"
+    assert "nextCursor" not in rest or rest["nextCursor"] is None
+    assert [info["sessionId"] for info in filtered["sessions"]] == [there]
+    assert nothing["sessions"] == []
+    assert bad_cursor["code"] == bad_cwd["code"] == -32602
+
+
+@pytest.mark.rule(26, 117)
+async def test_the_list_needs_no_params() -> None:
+    async with talk(keeper()) as client:
+        for text in (
+            '{"jsonrpc":"2.0","id":1,"method":"session/list"}',
+            '{"jsonrpc":"2.0","id":1,"method":"session/list","params":null}',
+        ):
+            client.raw.send(text)
+            assert (await client.raw.answer_to(1))["result"]["sessions"] == []
+
+
+@pytest.mark.rule(34, 127, 128)
+async def test_a_deleted_session_is_gone_and_may_be_deleted_again() -> None:
+    async with talk(keeper()) as client:
+        session = await client.new_session()
+        assert await client.call("session/delete", {"sessionId": session}) == {}
+        assert (await client.call("session/list", {}))["sessions"] == []
+        assert await client.call("session/delete", {"sessionId": session}) == {}
+        assert await client.call("session/delete", {"sessionId": "nope"}) == {}
+        assert (await client.error("session/prompt", {"sessionId": session, "prompt": []}))["code"] == -32002
+
+
+@pytest.mark.rule(281, 283)
+async def test_a_fork_is_a_session_of_its_own_with_the_sources_context() -> None:
+    async with talk(keeper()) as client:
+        source = await client.new_session(additionalDirectories=["/home/me/lib"])
+        await client.turn(source, "remember milk")
+        fork = (await client.call("session/fork", {"sessionId": source, "cwd": "/home/me/app"}))["sessionId"]
+        await client.turn(fork, "remember eggs")
+        assert await recalled(client, fork) == "milk, eggs"
+        assert await recalled(client, source) == "milk"
+        assert client.connection.sessions[fork].roots == ("/home/me/app",)
+    assert fork != source
+
+
+@pytest.mark.rule(332, 334, 335, 336, 337, 338)
+async def test_an_archived_session_is_hidden_kept_and_brought_back() -> None:
+    async with talk(keeper()) as client:
+        kept, hidden = await client.new_session(), await client.new_session()
+
+        async def listed(**params: Any) -> list[tuple[str, bool]]:
+            page = await client.call("session/list", params)
+            return [(info["sessionId"], info["archived"]) for info in page["sessions"]]
+
+        for _ in range(2):
+            assert await client.call("session/archive", {"sessionId": hidden}) == {}
+        assert (
+            await listed()
+            == await listed(archived="exclude")
+            == await listed(archived=None)
+            == [(kept, False)]
+        )
+        assert await listed(archived="only", cwd="/home/me/app") == [(hidden, True)]
+        assert await listed(archived="include") == [(kept, False), (hidden, True)]
+        for _ in range(2):
+            assert await client.call("session/unarchive", {"sessionId": hidden}) == {}
+        assert await listed() == [(kept, False), (hidden, False)]
+        assert (await client.error("session/prompt", {"sessionId": hidden, "prompt": []}))["code"] == -32002
+        await client.call("session/load", {"sessionId": hidden, **HERE})
+        for method in ("session/archive", "session/unarchive"):
+            assert (await client.error(method, {"sessionId": "nope"}))["code"] == -32002
+        for value in ("zzz", 5):
+            assert (await client.error("session/list", {"archived": value}))["code"] == -32602
+
+
+async def test_a_filter_for_archived_sessions_is_refused_where_there_is_no_archive() -> None:
+    agent = agent_that(lambda turn: None)
+    agent.list_sessions(lambda request, call: [])
+    async with talk(agent) as client:
+        assert (await client.error("session/list", {"archived": "only"}))["code"] == -32602
+
+
+@pytest.mark.rule(333)
+async def test_archiving_in_the_middle_of_a_turn_cancels_it_first() -> None:
+    async def busy(turn: Turn) -> None:
+        await turn.say("busy")
+        await asyncio.Event().wait()
+
+    agent = agent_that(busy)
+    agent.list_sessions(lambda request, call: [])
+    agent.on("session/archive")(lambda request, call: None)
+    agent.on("session/unarchive")(lambda request, call: None)
+    async with talk(agent) as client:
+        session = await client.new_session()
+        prompt = client.prompt(session)
+        await client.update("agent_message_chunk")
+        archiving = client.raw.ask("session/archive", {"sessionId": session})
+        ended, archived = await client.raw.next(), await client.raw.next()
+    assert (ended["id"], ended["result"]) == (prompt, {"stopReason": "cancelled"})
+    assert (archived["id"], archived["result"]) == (archiving, {})
+
+
+@pytest.mark.rule(342, 343, 344)
+async def test_the_status_of_a_session_is_told_without_touching_it() -> None:
+    agent = keeper()
+    async with talk(agent) as one, talk(agent) as two:
+        session = await one.new_session()
+        for client in (one, two):
+            assert await client.call("session/status", {"sessionId": session}) == {"status": "open"}
+        assert (await two.error("session/prompt", {"sessionId": session, "prompt": []}))["code"] == -32002
+        await one.call("session/close", {"sessionId": session})
+        assert await two.call("session/status", {"sessionId": session}) == {"status": "saved"}
+        error = await one.error("session/status", {"sessionId": "nope"})
+    assert error["code"] == -32002
+    assert error["data"] == {"sessionId": "nope"}
+    assert one.updates() == two.updates() == []
+
+
+@pytest.mark.rule(347, 348, 349)
+async def test_a_title_of_the_clients_is_stored_and_stays() -> None:
+    stories: dict[str, Story] = {}
+    session = await told(stories, "remember milk")
+    async with talk(keeper(stories)) as client:
+        result = await client.call("session/set_title", {"sessionId": session, "title": "  Groceries  "})
+        await client.call("session/resume", {"sessionId": session, "cwd": "/home/me/app"})
+        await client.turn(session, "remember eggs")
+        page = await client.call("session/list", {})
+        for title in (None, "", "   "):
+            error = await client.error("session/set_title", {"sessionId": session, "title": title})
+            assert error["code"] == -32602
+        assert (await client.error("session/set_title", {"sessionId": session}))["code"] == -32602
+        assert (await client.error("session/set_title", {"sessionId": "nope", "title": "x"}))[
+            "code"
+        ] == -32002
+    assert result == {"title": "Groceries"}
+    assert page["sessions"][0]["title"] == "Groceries"
+
+
+@pytest.mark.rule(352)
+async def test_an_appended_system_prompt_is_applied_wherever_a_session_begins() -> None:
+    french: dict[str, Any] = {
+        "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "Bonjour."}]}
+    }
+    async with talk(keeper()) as client:
+        session = await client.new_session(**french)
+        assert await recalled(client, session) == "Bonjour. nothing"
+        plain = await client.new_session(systemPrompt=None)
+        for method in ("session/load", "session/resume"):
+            await client.call(method, {"sessionId": plain, **HERE, **french})
+            assert await recalled(client, plain) == "Bonjour. nothing"
+        fork = await client.call("session/fork", {"sessionId": plain, **HERE, **french})
+        assert await recalled(client, fork["sessionId"]) == "Bonjour. nothing"
+
+
+@pytest.mark.rule(353)
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"mode": "_x", "content": [{"type": "text", "text": "a"}]},
+        {"mode": "override", "content": [{"type": "text", "text": "a"}]},
+        {"mode": "append", "content": [{"type": "image", "data": "", "mimeType": "image/png"}]},
+        {"mode": "append", "content": []},
+        {"mode": "append"},
+        "text",
+    ],
+)
+async def test_a_system_prompt_that_cannot_be_applied_makes_no_session(prompt: Any) -> None:
+    async with talk(keeper()) as client:
+        error = await client.error("session/new", {**HERE, "systemPrompt": prompt})
+        listed = await client.call("session/list", {})
+    assert error["code"] == -32602
+    assert listed["sessions"] == []

@@ -1,0 +1,80 @@
+"""MCP servers of a session, shown with an example agent that starts what it is given and introduces itself to it."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.scene import agent_that, talk
+
+from accord.agent import Agent, AgentSession, Turn
+from accord.schema import McpServerStdio
+
+SERVER = str(Path(__file__).parent / "programs" / "mcp_server.py")
+
+
+async def greet(server: McpServerStdio, cwd: str) -> tuple[asyncio.subprocess.Process, str]:
+    """Start a server and exchange the first message of MCP with it."""
+    process = await asyncio.create_subprocess_exec(
+        server.command,
+        *server.args,
+        env={variable.name: variable.value for variable in server.env},
+        cwd=cwd,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n')
+    answer: Any = json.loads(await process.stdout.readline())
+    info = answer["result"]["serverInfo"]
+    return process, f"{info['name']} {info['title']}"
+
+
+def connecting_agent() -> Agent:
+    async def lists(turn: Turn) -> None:
+        for _, name in turn.session.data:
+            await turn.say(name)
+
+    agent = agent_that(lists)
+
+    @agent.new_session
+    async def begin(session: AgentSession) -> None:
+        session.data = []
+        for server in session.mcp_servers:
+            assert isinstance(server, McpServerStdio)
+            try:
+                session.data.append(await greet(server, session.cwd))
+            except OSError as error:
+                await session.notice(f"MCP server {server.name} does not start", error.strerror)
+
+    @agent.close_session
+    async def close(session: AgentSession) -> None:
+        for process, _ in session.data:
+            process.stdin.close()
+            await process.wait()
+
+    return agent
+
+
+def server(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "command": sys.executable,
+        "args": [SERVER, "--for", name],
+        "env": [{"name": "SERVER_NAME", "value": name.upper()}],
+    }
+
+
+@pytest.mark.rule(95, 96, 97)
+async def test_every_listed_server_is_started_and_a_broken_one_is_told_of(tmp_path: Path) -> None:
+    broken = {"name": "broken", "command": "/nonexistent/mcp", "args": [], "env": []}
+    async with talk(connecting_agent()) as client:
+        session = await client.new_session(str(tmp_path), mcpServers=[server("db"), broken, server("web")])
+        told = await client.update("agent_message_chunk")
+        updates, _ = await client.turn(session)
+        await client.call("session/close", {"sessionId": session})
+    assert [update["content"]["text"] for update in updates] == ["DB --for db", "WEB --for web"]
+    assert told["content"]["text"] == "MCP server broken does not start: No such file or directory"

@@ -1,0 +1,220 @@
+"""Asking for permission: nothing runs before a yes, and only an offered allow option is one."""
+
+from typing import Any
+
+import pytest
+from tests.agent.scene import STRICT, agent_that, talk
+
+from accord.agent import AgentOptions, PermissionAnswer, Turn
+from accord.errors import UsageError
+from accord.schema import PermissionOption, ToolCallUpdate
+from accord.testing.clock import FakeClock
+
+OPTIONS = [
+    PermissionOption("x 1", "Allow", "allow_once"),
+    PermissionOption("always", "Always allow", "allow_always"),
+    PermissionOption("no", "Reject", "reject_once"),
+    PermissionOption("never", "Never", "reject_always"),
+]
+
+
+async def answered(
+    result: Any, *, options: AgentOptions | None = None, offered: Any = OPTIONS
+) -> PermissionAnswer:
+    """What an agent makes of this answer to a permission request; and that it did nothing before."""
+    answers: list[PermissionAnswer] = []
+    ran: list[str] = []
+
+    async def asks(turn: Turn) -> None:
+        async with turn.tool_call("Delete a.py", kind="delete") as call:
+            answers.append(await call.ask_permission(offered))
+            if answers[0]:
+                ran.append(call.id)
+
+    async with talk(agent_that(asks), options=options) as client:
+        id = client.prompt(await client.new_session())
+        asked = await client.asked("session/request_permission")
+        assert ran == []
+        if isinstance(result, dict) and "code" in result:
+            client.raw.refuse(asked, result["code"])
+        else:
+            client.raw.reply(asked, result)
+        updates, _ = await client.turn_of(id)
+    statuses = [update["status"] for update in updates]
+    assert statuses == (["in_progress", "completed"] if ran else ["failed"])
+    assert bool(ran) is bool(answers[0]) is answers[0].allowed
+    return answers[0]
+
+
+def selected(option: Any) -> Any:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+@pytest.mark.rule(181, 193, 194, 195)
+async def test_the_question_names_the_call_and_offers_options() -> None:
+    async def asks(turn: Turn) -> None:
+        async with turn.tool_call("Edit a.py", kind="edit") as call:
+            await call.diff("a.py", old="a", new="b")
+            await call.ask_permission()
+
+    async with talk(agent_that(asks)) as client:
+        session = await client.new_session("/app")
+        id = client.prompt(session)
+        asked = await client.asked("session/request_permission")
+        client.raw.reply(asked, selected("reject"))
+        await client.turn_of(id)
+    announced = client.said("tool_call")[0]
+    assert announced["status"] == "pending"
+    assert asked["params"] == {
+        "sessionId": session,
+        "toolCall": {
+            "toolCallId": announced["toolCallId"],
+            "title": "Edit a.py",
+            "kind": "edit",
+            "content": [{"type": "diff", "path": "/app/a.py", "oldText": "a", "newText": "b"}],
+        },
+        "options": [
+            {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
+            {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+        ],
+    }
+
+
+@pytest.mark.rule(198)
+@pytest.mark.parametrize("strict", [False, True])
+async def test_an_offered_allow_option_is_a_yes(strict: bool) -> None:
+    options = AgentOptions(strict=strict)
+    once = await answered(selected("x 1"), options=options)
+    always = await answered(selected("always"), options=options)
+    assert (once.allowed, once.always, once.option) == (True, False, OPTIONS[0])
+    assert (always.allowed, always.always, always.reason) == (True, True, "selected")
+
+
+@pytest.mark.rule(199)
+async def test_a_reject_option_is_a_no() -> None:
+    once, always = await answered(selected("no")), await answered(selected("never"))
+    assert (once.option, once.always, once.reason) == (OPTIONS[2], False, "selected")
+    assert (always.option, always.always) == (OPTIONS[3], True)
+
+
+@pytest.mark.rule(200, 388)
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"outcome": {"outcome": "cancelled"}},
+        {"outcome": {"outcome": "zzz", "optionId": "x 1"}},
+        {"outcome": {"outcome": "selected"}},
+        {"outcome": {"outcome": "selected", "optionId": "nope"}},
+        {"outcome": {"outcome": "selected", "optionId": None}},
+        {"outcome": "zzz"},
+        {"outcome": "allowed"},
+        {"outcome": "approved"},
+        {"outcome": True},
+        {"outcome": "selected", "optionId": "X 1"},
+        {"allowed": True},
+        "allowed",
+        "yes",
+        True,
+        None,
+        {},
+        [],
+        5,
+        {"code": -32603},
+        {"code": -32800},
+        {"code": -32601},
+    ],
+)
+async def test_everything_else_is_a_no(result: Any) -> None:
+    for options in (None, STRICT):
+        answer = await answered(result, options=options)
+        assert answer.option is None
+        assert answer.reason in ("cancelled", "failed")
+        assert (answer.error is not None) is (answer.reason == "failed")
+
+
+@pytest.mark.rule(388, 390)
+@pytest.mark.dialect(24, 25, 26, 27)
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"outcome": "allowed", "option_id": "x 1"},
+        {"outcome": "selected", "optionId": "x 1"},
+        "x 1",
+        "allow_once",
+        {"outcome": "allow_once"},
+        {"outcome": {"outcome": "selected", "option_id": "x 1"}},
+    ],
+)
+async def test_a_yes_in_other_words_names_what_was_offered_and_no_strict_agent_takes_it(result: Any) -> None:
+    assert (await answered(result)).option == OPTIONS[0]
+    assert not await answered(result, options=STRICT)
+
+
+@pytest.mark.rule(388)
+async def test_a_kind_that_two_options_have_names_neither() -> None:
+    offered = [PermissionOption(id, id, "allow_once") for id in ("a", "b")]
+    assert not await answered("allow_once", offered=offered)
+
+
+@pytest.mark.rule(201)
+async def test_always_can_be_remembered_and_once_is_asked_again() -> None:
+    async def deletes(turn: Turn) -> None:
+        allowed: set[str] = turn.session.data or set()
+        async with turn.tool_call("Delete", name="delete") as call:
+            if "delete" not in allowed:
+                answer = await call.ask_permission(OPTIONS)
+                if answer and answer.always:
+                    turn.session.data = {"delete"}
+
+    async with talk(agent_that(deletes)) as client:
+        session = await client.new_session()
+        for option in ("x 1", "always"):
+            id = client.prompt(session)
+            client.raw.reply(await client.asked("session/request_permission"), selected(option))
+            await client.turn_of(id)
+        await client.turn(session)
+    assert client.methods().count("session/request_permission") == 2
+
+
+async def test_no_answer_in_time_is_a_no() -> None:
+    clock = FakeClock()
+    answers: list[PermissionAnswer] = []
+
+    async def asks(turn: Turn) -> None:
+        async with turn.tool_call("Delete") as call:
+            answers.append(await turn.ask_permission(call, timeout=30))
+
+    async with talk(agent_that(asks), options=AgentOptions(clock=clock)) as client:
+        id = client.prompt(await client.new_session())
+        asked = await client.asked("session/request_permission")
+        await clock.advance(30)
+        given_up = await client.raw.next("$/cancel_request")
+        client.raw.reply(asked, selected("allow"))
+        updates, _ = await client.turn_of(id)
+    assert given_up["params"] == {"requestId": asked["id"]}
+    assert (bool(answers[0]), answers[0].reason) == (False, "timeout")
+    assert [update["status"] for update in updates] == ["failed"]
+
+
+async def test_a_permission_may_announce_its_call_itself() -> None:
+    async def asks(turn: Turn) -> None:
+        await turn.say(str(bool(await turn.ask_permission(ToolCallUpdate("own-1", title="Format the disk")))))
+
+    async with talk(agent_that(asks)) as client:
+        id = client.prompt(await client.new_session())
+        client.raw.reply(await client.asked("session/request_permission"), selected("allow"))
+        updates, _ = await client.turn_of(id)
+    assert updates[0]["content"]["text"] == "True"
+
+
+@pytest.mark.rule(195)
+async def test_a_question_without_options_or_with_twins_is_never_asked() -> None:
+    async def asks(turn: Turn) -> None:
+        async with turn.tool_call("Delete") as call:
+            for options in ([], [OPTIONS[0], OPTIONS[0]]):
+                with pytest.raises(UsageError, match="options"):
+                    await call.ask_permission(options)
+
+    async with talk(agent_that(asks)) as client:
+        await client.turn(await client.new_session())
+    assert "session/request_permission" not in client.methods()

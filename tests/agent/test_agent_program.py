@@ -1,0 +1,193 @@
+"""An agent as a program of its own: what goes through its pipes, and how it ends."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.testing.wire import violations_in
+
+PROGRAM = Path(__file__).parent / "programs" / "speaker.py"
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+LOAD = {
+    "jsonrpc": "2.0",
+    "id": "load",
+    "method": "session/load",
+    "params": {"sessionId": "s1", "cwd": "/", "mcpServers": []},
+}
+
+
+def prompt(text: str) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": text}]
+    return {
+        "jsonrpc": "2.0",
+        "id": "prompt",
+        "method": "session/prompt",
+        "params": {"sessionId": "s1", "prompt": blocks},
+    }
+
+
+class Program:
+    """The running agent: lines in, lines out."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        assert process.stdin
+        self.stdin = process.stdin
+        assert process.stdout
+        self.stdout = process.stdout
+        assert process.stderr
+        self.stderr = process.stderr
+        self._asked: dict[Any, str] = {}
+
+    def write(self, *messages: dict[str, Any]) -> None:
+        for message in messages:
+            self._asked[message["id"]] = message["method"]
+            self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def read(self) -> Any:
+        """The next line, which must be a valid message; None at the end."""
+        line = await self.stdout.readline()
+        if not line:
+            return None
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        assert violations_in(message, "agent", self._asked) == []
+        return message
+
+    async def rest(self) -> list[Any]:
+        messages: list[Any] = []
+        while (message := await self.read()) is not None:
+            messages.append(message)
+        return messages
+
+    async def end(self) -> tuple[int, str]:
+        """Exit code and stderr."""
+        said = await self.stderr.read()
+        return await self.process.wait(), said.decode()
+
+
+@asynccontextmanager
+async def running(*arguments: str, program: Path = PROGRAM) -> AsyncGenerator[Program]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), *arguments, stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    try:
+        yield Program(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.rule(1, 3, 5, 7, 36)
+@pytest.mark.parametrize("arguments", [(), ("--strict",), ("--uvloop",)])
+async def test_a_whole_turn_through_pipes(arguments: tuple[str, ...]) -> None:
+    if "--uvloop" in arguments:
+        pytest.importorskip("uvloop")
+    async with running(*arguments) as agent:
+        agent.write(INITIALIZE)
+        assert (await agent.read())["result"]["agentInfo"]["name"] == "speaker"
+        agent.write(LOAD)
+        assert (await agent.read())["result"] == {}
+        agent.write(prompt("日本"))
+        update, ended = await agent.read(), await agent.read()
+        agent.stdin.close()
+        assert await agent.rest() == []
+        code, said = await agent.end()
+    assert update["params"]["update"]["content"]["text"] == "You said: 日本\n🎉"
+    assert ended["result"] == {"stopReason": "end_turn"}
+    assert code == 0
+    assert said == "a stray line on stdout\n"
+
+
+@pytest.mark.rule(11, 36)
+async def test_who_pipes_a_few_lines_and_closes_gets_all_answers() -> None:
+    new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
+    async with running() as agent:
+        agent.write(INITIALIZE, new)
+        agent.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"session/list"}')  # and no newline
+        agent.stdin.close()
+        answers = {message["id"]: message for message in await agent.rest()}
+        code, said = await agent.end()
+    assert set(answers) == {0, 1, 2}
+    assert answers[2]["error"]["code"] == -32601
+    assert (code, said) == (0, "")
+
+
+@pytest.mark.rule(36, 161)
+@pytest.mark.parametrize("how", ["close", "SIGTERM", "SIGINT"])
+async def test_however_it_is_ended_it_answers_its_turn_and_goes_quietly(how: str) -> None:
+    async with running() as agent:
+        agent.write(INITIALIZE, LOAD, prompt("wait"))
+        while (await agent.read()).get("method") != "session/update":
+            pass
+        if how == "close":
+            agent.stdin.close()
+        else:
+            agent.process.send_signal(signal.Signals[how])
+        rest = await agent.rest()
+        code, said = await agent.end()
+    assert [message["result"] for message in rest] == [{"stopReason": "cancelled"}]
+    assert (code, said) == (0, "a stray line on stdout\n")
+
+
+@pytest.mark.rule(36)
+async def test_a_client_that_dies_without_a_word_ends_it_too() -> None:
+    async with running() as agent:
+        agent.write(INITIALIZE, LOAD, prompt("wait"))
+        while (await agent.read()).get("method") != "session/update":
+            pass
+        agent.stdin.transport.abort()  # type: ignore[attr-defined]
+        code, said = await agent.end()
+    assert (code, said) == (0, "a stray line on stdout\n")
+
+
+async def test_an_agent_imports_nothing_heavy() -> None:
+    ours = {"agent", "wire", "schema", "errors", "clock"}
+    async with running() as agent:
+        agent.write(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "_speaker/modules"})
+        await agent.read()
+        modules: list[str] = (await agent.read())["result"]
+    rooms = {name.split(".")[1] for name in modules if name.startswith("accord.")}
+    foreign = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names)
+    assert rooms <= ours
+    assert foreign <= {
+        "__main__",
+        "__mp_main__",
+        "accord",
+        "msgspec",
+        "typing_extensions",
+        "_virtualenv",
+        "sitecustomize",
+    } | {name for name in foreign if name.startswith(("_distutils", "__editable__"))}
+    assert not {"accord.schema.reading", "accord.schema.shape", "accord.schema.walk"} & set(modules)
+
+
+async def test_the_first_agent_of_the_guide_works_as_printed(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
+    program = tmp_path / "hello.py"
+    program.write_text(guide.split("```python\n", 1)[1].split("```", 1)[0])
+    async with running(program=program) as agent:
+        agent.write(
+            INITIALIZE,
+            {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}},
+        )
+        await agent.read()
+        session = (await agent.read())["result"]["sessionId"]
+        message = prompt("hello")
+        message["params"]["sessionId"] = session
+        agent.write(message)
+        update = await agent.read()
+        agent.stdin.close()
+        await agent.rest()
+        code, said = await agent.end()
+    assert update["params"]["update"]["content"]["text"] == "You said: hello"
+    assert (code, said) == (0, "")

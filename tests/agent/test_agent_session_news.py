@@ -1,0 +1,361 @@
+"""What an agent tells about a session: plans, commands, titles, usage, notices, compaction, subagents, MCP over ACP."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+
+from accord.agent import Accepts, AgentSession, Turn
+from accord.errors import InternalError, NotOffered, RpcError, UsageError
+from accord.schema import (
+    AgentMessageChunk,
+    AvailableCommand,
+    CompactionUpdate,
+    Cost,
+    Notice,
+    PlanEntry,
+    SubagentUpdate,
+    TextContent,
+)
+
+WITHOUT = [
+    {},
+    {"session": {}},
+    {"session": {"notices": None, "compaction": None}},
+    {"plan": None, "subagents": None},
+]
+
+
+async def updates_of(turn: Any, capabilities: Any = None) -> list[Any]:
+    async with talk(agent_that(turn), capabilities=capabilities) as client:
+        updates, _ = await client.turn(await client.new_session())
+    return updates
+
+
+@pytest.mark.rule(203, 205)
+async def test_a_plan_is_sent_whole_every_time() -> None:
+    async def plans(turn: Turn) -> None:
+        steps = [
+            "Look",
+            ("Edit", "in_progress"),
+            ("Test", "pending", "high"),
+            PlanEntry("Ship", "low", "completed"),
+        ]
+        await turn.plan(steps)  # type: ignore[arg-type]
+        await turn.plan([])
+
+    assert await updates_of(plans) == [
+        {
+            "sessionUpdate": "plan",
+            "entries": [
+                {"content": "Look", "priority": "medium", "status": "pending"},
+                {"content": "Edit", "priority": "medium", "status": "in_progress"},
+                {"content": "Test", "priority": "high", "status": "pending"},
+                {"content": "Ship", "priority": "low", "status": "completed"},
+            ],
+        },
+        {"sessionUpdate": "plan", "entries": []},
+    ]
+
+
+async def several_plans(turn: Turn) -> None:
+    await turn.plan(["a"], id="items")
+    await turn.plan_text("\n# The *big* plan\n- step", id="text")
+    await turn.plan_file("file:///plan.md", id="file")
+    await turn.drop_plan("items")
+    await turn.drop_plan("nope")
+
+
+@pytest.mark.rule(284)
+async def test_several_plans_for_a_client_that_shows_them() -> None:
+    assert await updates_of(several_plans, {"plan": {}}) == [
+        {
+            "sessionUpdate": "plan_update",
+            "plan": {
+                "type": "items",
+                "planId": "items",
+                "entries": [{"content": "a", "priority": "medium", "status": "pending"}],
+            },
+        },
+        {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "markdown", "planId": "text", "content": "\n# The *big* plan\n- step"},
+        },
+        {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "file", "planId": "file", "uri": "file:///plan.md"},
+        },
+        {"sessionUpdate": "plan_removed", "planId": "items"},
+    ]
+
+
+@pytest.mark.rule(284, 285)
+@pytest.mark.parametrize("capabilities", WITHOUT)
+async def test_several_plans_become_one_for_a_client_that_shows_one(capabilities: Any) -> None:
+    updates = await updates_of(several_plans, capabilities)
+    assert {update["sessionUpdate"] for update in updates} == {"plan"}
+    assert [[entry["content"] for entry in update["entries"]] for update in updates] == [
+        ["a"],
+        ["a", "The *big* plan"],
+        ["a", "The *big* plan", "file:///plan.md"],
+        ["The *big* plan", "file:///plan.md"],
+    ]
+
+
+@pytest.mark.rule(227, 230)
+async def test_commands_are_listed_and_recognised_in_prompts() -> None:
+    async def obeys(turn: Turn) -> None:
+        if turn.text == "start":
+            hidden = AvailableCommand("help", "What there is")
+            await turn.commands([("test", "Run the tests", "filter"), hidden])
+            with pytest.raises(UsageError, match="slash"):
+                await turn.commands([("/bad", "With a slash")])
+        await turn.say(str(turn.command))
+
+    async with talk(agent_that(obeys)) as client:
+        session = await client.new_session()
+        prompts = ["start", "/test unit  tests ", "/help", "/nope", "test", "/testing"]
+        answers = [(await client.turn(session, prompt))[0][-1]["content"]["text"] for prompt in prompts]
+    assert client.said("available_commands_update") == [
+        {
+            "sessionUpdate": "available_commands_update",
+            "availableCommands": [
+                {"name": "test", "description": "Run the tests", "input": {"hint": "filter"}},
+                {"name": "help", "description": "What there is"},
+            ],
+        }
+    ]
+    assert answers == ["None", "('test', 'unit  tests')", "('help', '')", "None", "None", "None"]
+
+
+@pytest.mark.rule(232, 233, 235, 320)
+async def test_titles_and_usage() -> None:
+    async def reports(turn: Turn) -> None:
+        await turn.title("Fix the bug")
+        await turn.title(None)
+        await turn.usage(1200, 200_000, cost=(0.01, "USD"))
+        await turn.usage(900, 200_000, cost=Cost(3, "credits"))
+        await turn.usage(900, 0)
+
+    assert await updates_of(reports) == [
+        {"sessionUpdate": "session_info_update", "title": "Fix the bug"},
+        {"sessionUpdate": "session_info_update", "title": None},
+        {
+            "sessionUpdate": "usage_update",
+            "used": 1200,
+            "size": 200_000,
+            "cost": {"amount": 0.01, "currency": "USD"},
+        },
+        {
+            "sessionUpdate": "usage_update",
+            "used": 900,
+            "size": 200_000,
+            "cost": {"amount": 3, "currency": "credits"},
+        },
+    ]
+
+
+async def warns(turn: Turn) -> None:
+    await turn.say("Working")
+    await turn.notice("MCP server down", "It will be tried again", severity="warning")
+    await turn.notice("Saved")
+    await turn.say(" on it")
+
+
+@pytest.mark.rule(287, 289, 312)
+async def test_a_notice_goes_to_a_client_that_shows_notices() -> None:
+    updates = await updates_of(warns, EVERYTHING)
+    assert updates[1:3] == [
+        {
+            "sessionUpdate": "notice",
+            "severity": "warning",
+            "title": "MCP server down",
+            "description": "It will be tried again",
+        },
+        {"sessionUpdate": "notice", "severity": "info", "title": "Saved"},
+    ]
+    assert updates[0]["messageId"] == updates[3]["messageId"]
+
+
+@pytest.mark.rule(312, 313)
+@pytest.mark.parametrize("capabilities", WITHOUT)
+async def test_without_the_gate_it_becomes_a_message_of_its_own(capabilities: Any) -> None:
+    updates = await updates_of(warns, capabilities)
+    assert [(update["sessionUpdate"], update["content"]["text"]) for update in updates] == [
+        ("agent_message_chunk", "Working"),
+        ("agent_message_chunk", "MCP server down: It will be tried again"),
+        ("agent_message_chunk", "Saved"),
+        ("agent_message_chunk", " on it"),
+    ]
+    assert len({update["messageId"] for update in updates}) == 4
+
+
+@pytest.mark.rule(312, 313)
+async def test_a_notice_between_turns() -> None:
+    for capabilities, kind in ((EVERYTHING, "notice"), ({}, "agent_message_chunk")):
+        async with talk(agent_that(silent), capabilities=capabilities) as client:
+            session = await client.new_session()
+            await client.connection.sessions[session].notice("Low battery")
+            assert (await client.update(kind))["sessionUpdate"] == kind
+
+
+async def compacts(turn: Turn) -> None:
+    async with turn.compaction() as compaction:
+        await compaction.summary("Kept: ")
+        await compaction.summary(TextContent("the bug"))
+    with pytest.raises(UsageError, match="ended"):
+        await compaction.summary("more")
+    with pytest.raises(ValueError, match="no room"):
+        async with turn.compaction():
+            raise ValueError("no room")
+    with pytest.raises(asyncio.CancelledError):
+        async with turn.compaction():
+            raise asyncio.CancelledError
+
+
+@pytest.mark.rule(291, 318)
+async def test_a_compaction_is_begun_summarised_and_ended_once() -> None:
+    updates = await updates_of(compacts, EVERYTHING)
+    told = [(update["sessionUpdate"], update.get("status"), update.get("error")) for update in updates]
+    assert told == [
+        ("compaction_update", "in_progress", None),
+        ("compaction_summary_chunk", None, None),
+        ("compaction_summary_chunk", None, None),
+        ("compaction_update", "completed", None),
+        ("compaction_update", "in_progress", None),
+        ("compaction_update", "failed", "no room"),
+        ("compaction_update", "in_progress", None),
+        ("compaction_update", "cancelled", None),
+    ]
+    assert len({update["compactionId"] for update in updates}) == 3
+
+
+@pytest.mark.rule(291)
+@pytest.mark.parametrize("capabilities", WITHOUT)
+async def test_without_the_gate_nothing_is_told_of_a_compaction(capabilities: Any) -> None:
+    assert await updates_of(compacts, capabilities) == []
+
+
+@pytest.mark.rule(284, 291, 312, 374)
+@pytest.mark.parametrize(
+    "update", [Notice("info", "x"), CompactionUpdate("c", "completed"), SubagentUpdate("child")]
+)
+async def test_no_gated_update_can_be_forced_out(update: Any) -> None:
+    async def forces(turn: Turn) -> None:
+        with pytest.raises(NotOffered, match="capability"):
+            await turn.update(update)
+
+    assert await updates_of(forces, {}) == []
+    assert len(await updates_of(lambda turn: turn.update(update), EVERYTHING)) == 1
+
+
+async def delegates(turn: Turn) -> None:
+    stopped = asyncio.Event()
+    child = turn.subagent("Tests", cancel=stopped.set)
+    await child.works_in("/home/me/app/tests", "/home/me/lib")
+    await child.describe("Runs the tests")
+    await child.sent("Run the tests")
+    await child.update(AgentMessageChunk(TextContent("running"), "m1"))
+    if child.shown:
+        await turn.session.title("waiting")
+        await stopped.wait()
+    await child.requires_action()
+    await child.running()
+    await child.failed(InternalError("model failed", "x"))
+    await child.idle()
+    with pytest.raises(UsageError, match="absolute"):
+        await child.works_in("tests")
+
+
+@pytest.mark.rule(374, 375, 376)
+async def test_a_subagent_is_announced_reports_and_can_be_stopped() -> None:
+    async with talk(agent_that(delegates), capabilities=EVERYTHING) as client:
+        session = await client.new_session()
+        id = client.prompt(session)
+        await client.update("session_info_update")
+        announced = client.raw.heard[2]["params"]
+        child = announced["update"]["sessionId"]
+        client.cancel(child)
+        _, result = await client.turn_of(id)
+    assert announced == {
+        "sessionId": session,
+        "update": {
+            "sessionUpdate": "subagent_update",
+            "sessionId": child,
+            "title": "Tests",
+            "capabilities": {"cancel": {}},
+            "state": {"state": "running"},
+        },
+    }
+    own = [m["params"]["update"] for m in client.raw.heard if m.get("params", {}).get("sessionId") == child]
+    assert [update["content"]["text"] for update in own] == ["running"]
+    message = client.said("session_message")[0]
+    assert (message["senderSessionId"], message["recipientSessionId"]) == (session, child)
+    states = [update["state"] for update in client.said("subagent_update") if "state" in update]
+    assert [state["state"] for state in states] == ["running", "requires_action", "running", "idle", "idle"]
+    assert states[3]["error"] == {"code": -32603, "message": "model failed", "data": "x"}
+    assert result == {"stopReason": "end_turn"}
+
+
+@pytest.mark.rule(374)
+@pytest.mark.parametrize("capabilities", WITHOUT)
+async def test_without_the_gate_nothing_of_a_subagent_is_sent(capabilities: Any) -> None:
+    assert await updates_of(delegates, capabilities) == []
+
+
+ACP = {"type": "acp", "name": "ide", "serverId": "srv"}
+
+
+@pytest.mark.rule(364, 366)
+async def test_mcp_goes_through_the_client_request_by_request() -> None:
+    news: list[Any] = []
+
+    async def uses(turn: Turn) -> None:
+        session = turn.session
+        with pytest.raises(UsageError, match="nope"):
+            await session.mcp_request("nope", "tools/list")
+
+        def heard(method: str, params: Any) -> None:
+            news.append((method, params))
+
+        result = await session.mcp_request("srv", "tools/call", {"name": "open"}, on_notification=heard)
+        await turn.say(str(result))
+        with pytest.raises(RpcError, match="Method not found") as failed:
+            await session.mcp_request("srv", "no/such")
+        assert failed.value.code == -32601
+        assert await session.mcp_request("srv", "ping") is None
+
+    agent = agent_that(uses, accepts=Accepts(mcp_acp=True))
+    async with talk(agent, capabilities=EVERYTHING) as client:
+        session = (await client.call("session/new", {"cwd": "/a", "mcpServers": [ACP]}))["sessionId"]
+        id = client.prompt(session)
+        first = await client.asked("mcp/message")
+        about = {"serverId": "srv", "requestId": first["params"]["requestId"]}
+        client.raw.notify(
+            "mcp/message", {**about, "method": "notifications/progress", "params": {"progress": 1}}
+        )
+        client.raw.notify("mcp/message", {**about, "requestId": "other", "method": "x"})
+        both = {"result": {"ok": 1}, "error": {"code": -1, "message": "no"}}
+        client.raw.reply(first, both)
+        second = await client.asked("mcp/message")
+        client.raw.notify("mcp/message", {**about, "method": "late"})
+        client.raw.reply(second, {"error": {"code": -32601, "message": "Method not found"}})
+        client.raw.reply(await client.asked("mcp/message"), {"result": None})
+        await client.turn_of(id)
+    assert first["params"]["requestId"] != second["params"]["requestId"]
+    assert first["params"]["params"] == {"name": "open"}
+    assert news == [("notifications/progress", {"progress": 1})]
+    assert client.said("agent_message_chunk")[0]["content"]["text"] == "{'ok': 1}"
+
+
+async def test_a_session_can_be_told_about_at_any_time() -> None:
+    agent = agent_that(silent)
+    kept: list[AgentSession] = []
+    agent.new_session(kept.append)
+    async with talk(agent) as client:
+        await client.new_session()
+        await kept[0].usage(1, 2)
+        kept[0].push(AgentMessageChunk(TextContent("psst"), "m"))
+        await client.update("usage_update")
+        assert (await client.update("agent_message_chunk"))["content"]["text"] == "psst"

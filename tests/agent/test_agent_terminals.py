@@ -1,0 +1,244 @@
+"""Terminals of the client: always released, shown before that, killed when they take too long."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.agent.scene import Client, agent_that, talk
+
+from accord.agent import AgentOptions, Turn
+from accord.errors import NotOffered, RpcError, UsageError
+from accord.testing.clock import FakeClock
+
+TERMINAL = {"terminal": True}
+
+
+async def terminals_of(turn: Any, play: Any, *, clock: FakeClock | None = None) -> Client:
+    """A turn against a client with terminals, which `play` acts out."""
+    options = None if clock is None else AgentOptions(clock=clock)
+    async with talk(agent_that(turn), capabilities=TERMINAL, options=options) as client:
+        session = await client.new_session("/home/me/app")
+        await play(client, session, client.prompt(session))
+    return client
+
+
+def released(client: Client) -> list[str]:
+    return [
+        message["params"]["terminalId"]
+        for message in client.raw.heard
+        if message.get("method") == "terminal/release"
+    ]
+
+
+@pytest.mark.rule(68, 247)
+async def test_no_terminal_is_asked_of_a_client_without_them() -> None:
+    async def runs(turn: Turn) -> None:
+        with pytest.raises(NotOffered, match="terminal"):
+            turn.terminal("ls")
+        with pytest.raises(NotOffered, match="terminal"):
+            await turn.run("ls")
+
+    async with talk(agent_that(runs)) as client:
+        await client.turn(await client.new_session())
+    assert client.methods() == []
+
+
+@pytest.mark.rule(190, 257, 258)
+async def test_a_terminal_is_made_shown_waited_for_and_released() -> None:
+    async def runs(turn: Turn) -> None:
+        async with turn.tool_call("Test", kind="execute") as call:
+            async with turn.terminal(
+                "npm", ["test"], env={"CI": "1"}, cwd="web", output_byte_limit=65536
+            ) as terminal:
+                await call.terminal(terminal)
+                status = await terminal.wait()
+                printed = await terminal.output()
+            await call.text(f"{status.exit_code}: {printed.output}")
+            with pytest.raises(UsageError, match="released"):
+                await call.terminal(terminal)
+            with pytest.raises(UsageError, match="async with"):
+                await terminal.output()
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        create = await client.asked("terminal/create")
+        assert create["params"] == {
+            "sessionId": session,
+            "command": "npm",
+            "args": ["test"],
+            "env": [{"name": "CI", "value": "1"}],
+            "cwd": "/home/me/app/web",
+            "outputByteLimit": 65536,
+        }
+        client.raw.reply(create, {"terminalId": "t1"})
+        shown = await client.update("tool_call_update")
+        assert shown["content"] == [{"type": "terminal", "terminalId": "t1"}]
+        client.raw.reply(await client.asked("terminal/wait_for_exit"), {"exitCode": 3, "signal": None})
+        client.raw.reply(
+            await client.asked("terminal/output"),
+            {"output": "red", "truncated": False, "exitStatus": {"exitCode": 3}},
+        )
+        client.raw.reply(await client.asked("terminal/release"), {})
+        updates, _ = await client.turn_of(id)
+        assert updates[0]["content"][1]["content"]["text"] == "3: red"
+        assert updates[-1]["status"] == "completed"
+
+    assert released(await terminals_of(runs, play)) == ["t1"]
+
+
+@pytest.mark.rule(257, 258)
+async def test_without_a_directory_it_runs_in_the_sessions() -> None:
+    async def runs(turn: Turn) -> None:
+        result = await turn.run("true")
+        await turn.say(f"{result.exit_code} {result.signal} {result.timed_out} {result.truncated}")
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        create = await client.asked("terminal/create")
+        assert create["params"]["cwd"] == "/home/me/app"
+        client.raw.reply(create, {"terminalId": "t1"})
+        client.raw.reply(await client.asked("terminal/wait_for_exit"), {"exitCode": 0})
+        client.raw.reply(await client.asked("terminal/output"), {"output": "", "truncated": True})
+        client.raw.reply(await client.asked("terminal/release"), None)
+        updates, _ = await client.turn_of(id)
+        assert updates[0]["content"]["text"] == "0 None False True"
+
+    await terminals_of(runs, play)
+
+
+@pytest.mark.rule(190, 257)
+async def test_a_command_that_takes_too_long_is_killed_and_still_read_and_released() -> None:
+    clock = FakeClock()
+
+    async def runs(turn: Turn) -> None:
+        async with turn.tool_call("Sleep", kind="execute") as call:
+            result = await turn.run("sleep", ["99"], timeout=10, call=call)
+            await call.text(f"{result.timed_out} {result.signal} {result.output}")
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
+        wait = await client.asked("terminal/wait_for_exit")
+        await clock.advance(10)
+        client.raw.reply(await client.asked("terminal/kill"), {})
+        client.raw.reply(wait, {"exitCode": None, "signal": "SIGKILL"})
+        client.raw.reply(await client.asked("terminal/output"), {"output": "zzz", "truncated": False})
+        client.raw.reply(await client.asked("terminal/release"), {})
+        updates, _ = await client.turn_of(id)
+        assert updates[0]["content"][1]["content"]["text"] == "True SIGKILL zzz"
+
+    client = await terminals_of(runs, play, clock=clock)
+    assert released(client) == ["t1"]
+    order = [method for method in client.methods() if method.startswith("terminal/")]
+    assert order == [f"terminal/{verb}" for verb in ("create", "wait_for_exit", "kill", "output", "release")]
+
+
+@pytest.mark.rule(163, 257)
+async def test_a_cancelled_turn_releases_what_it_runs() -> None:
+    async def runs(turn: Turn) -> None:
+        async with turn.terminal("sleep", ["99"]) as terminal:
+            await terminal.wait()
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
+        wait = await client.asked("terminal/wait_for_exit")
+        client.cancel(session)
+        given_up = await client.raw.next("$/cancel_request")
+        assert given_up["params"] == {"requestId": wait["id"]}
+        client.raw.reply(await client.asked("terminal/release"), {})
+        _, result = await client.turn_of(id)
+        assert result == {"stopReason": "cancelled"}
+
+    assert released(await terminals_of(runs, play)) == ["t1"]
+
+
+@pytest.mark.rule(257)
+async def test_a_turn_cancelled_while_the_terminal_is_made_releases_it_when_it_comes() -> None:
+    async def runs(turn: Turn) -> None:
+        async with turn.terminal("sleep", ["99"]):
+            raise AssertionError("never entered")
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        create = await client.asked("terminal/create")
+        client.cancel(session)
+        _, result = await client.turn_of(id)
+        assert result == {"stopReason": "cancelled"}
+        client.raw.reply(create, {"terminalId": "t1"})
+        client.raw.reply(await client.asked("terminal/release"), {})
+
+    assert released(await terminals_of(runs, play)) == ["t1"]
+
+
+@pytest.mark.rule(257)
+async def test_an_error_in_the_block_releases_as_well() -> None:
+    async def runs(turn: Turn) -> None:
+        try:
+            async with turn.terminal("ls") as terminal:
+                await terminal.kill()
+                raise ValueError("no")
+        except ValueError:
+            await turn.say("caught")
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
+        client.raw.reply(await client.asked("terminal/kill"), {})
+        client.raw.refuse(await client.asked("terminal/release"), -32603)
+        updates, _ = await client.turn_of(id)
+        assert updates[0]["content"]["text"] == "caught"
+
+    assert released(await terminals_of(runs, play)) == ["t1"]
+
+
+@pytest.mark.rule(257)
+async def test_a_client_that_does_not_confirm_a_release_holds_nothing_up() -> None:
+    clock = FakeClock()
+
+    async def runs(turn: Turn) -> None:
+        async with turn.terminal("ls"):
+            pass
+        await turn.say("on")
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
+        await client.asked("terminal/release")
+        await clock.advance(5)
+        updates, _ = await client.turn_of(id)
+        assert updates[0]["content"]["text"] == "on"
+
+    await terminals_of(runs, play, clock=clock)
+
+
+async def test_a_command_that_cannot_be_started_is_an_error_and_needs_no_release() -> None:
+    async def runs(turn: Turn) -> None:
+        terminal = turn.terminal("nope")
+        with pytest.raises(RpcError, match="not found"):
+            async with terminal:
+                pass
+        with pytest.raises(UsageError, match="async with"):
+            await terminal.kill()
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.refuse(await client.asked("terminal/create"), -32603, "nope: not found")
+        await client.turn_of(id)
+
+    assert released(await terminals_of(runs, play)) == []
+
+
+async def test_other_calls_go_on_while_a_terminal_is_waited_for() -> None:
+    async def runs(turn: Turn) -> None:
+        async with turn.terminal("server") as terminal:
+            waiting = asyncio.create_task(terminal.wait())
+            printed = await terminal.output()
+            await turn.say(printed.output)
+            await terminal.kill()
+            await waiting
+
+    async def play(client: Client, session: str, id: Any) -> None:
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
+        asked = [await client.asked_any(), await client.asked_any()]
+        by_method = {message["method"]: message for message in asked}
+        client.raw.reply(by_method["terminal/output"], {"output": "up", "truncated": False})
+        client.raw.reply(await client.asked("terminal/kill"), {})
+        client.raw.reply(by_method["terminal/wait_for_exit"], {"signal": "SIGTERM"})
+        client.raw.reply(await client.asked("terminal/release"), {})
+        await client.turn_of(id)
+        assert client.said("agent_message_chunk")[0]["content"]["text"] == "up"
+
+    await terminals_of(runs, play)

@@ -1,0 +1,263 @@
+"""A prompt turn: what comes in, what is said, and how it ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.agent.scene import STRICT, agent_that, silent, talk
+
+from accord.agent import Accepts, Agent, ClientRequest, Turn
+from accord.errors import InvalidParams, UsageError
+from accord.schema import (
+    EmbeddedResource,
+    ImageContent,
+    PromptRequest,
+    PromptResponse,
+    ResourceLink,
+    TextContent,
+    Usage,
+)
+from accord.testing.clock import settle
+from accord.testing.wire import RawPeer
+from accord.wire.memory import memory_pair
+
+LINK = {"type": "resource_link", "uri": "file:///home/me/app/a.py", "name": "a.py"}
+FILE = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+@pytest.mark.rule(139, 140)
+async def test_text_and_links_are_always_taken_and_the_rest_when_accepted() -> None:
+    seen: list[Any] = []
+
+    async def look(turn: Turn) -> None:
+        seen.extend(type(block) for block in turn.blocks)
+        seen.append(turn.text)
+
+    blocks = [{"type": "text", "text": "Fix"}, LINK, {"type": "text", "text": "please"}, FILE, IMAGE]
+    agent = agent_that(look, accepts=Accepts(image=True, embedded_context=True))
+    async with talk(agent, options=STRICT) as client:
+        await client.turn(await client.new_session(), blocks)
+    assert seen == [TextContent, ResourceLink, TextContent, EmbeddedResource, ImageContent, "Fix\nplease"]
+
+
+async def test_blocks_that_were_not_accepted_are_refused_by_a_strict_agent_only() -> None:
+    for options in (None, STRICT):
+        async with talk(agent_that(silent), options=options) as client:
+            id = client.prompt(await client.new_session(), [IMAGE])
+            answer = await client.raw.answer_to(id)
+        assert ("error" in answer) is (options is STRICT)
+
+
+@pytest.mark.rule(142, 143)
+@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
+async def test_a_turn_ends_for_the_reason_its_code_gives(reason: Any) -> None:
+    async def stops(turn: Turn) -> Any:
+        return reason
+
+    async with talk(agent_that(stops)) as client:
+        assert (await client.turn(await client.new_session()))[1] == {"stopReason": reason}
+
+
+@pytest.mark.rule(142, 310)
+async def test_a_turn_may_give_its_whole_answer() -> None:
+    async def spends(turn: Turn) -> PromptResponse:
+        return PromptResponse("end_turn", Usage(30, 20, 10))
+
+    async with talk(agent_that(spends)) as client:
+        _, result = await client.turn(await client.new_session())
+    assert result == {
+        "stopReason": "end_turn",
+        "usage": {"totalTokens": 30, "inputTokens": 20, "outputTokens": 10},
+    }
+
+
+async def test_a_plain_function_answers_prompts_as_well() -> None:
+    def quick(turn: Turn) -> None:
+        turn.think_now("quick")
+        turn.say_now(TextContent("at once"))
+
+    async with talk(agent_that(quick)) as client:
+        updates, _ = await client.turn(await client.new_session())
+    assert [update["sessionUpdate"] for update in updates] == ["agent_thought_chunk", "agent_message_chunk"]
+
+
+@pytest.mark.parametrize("result", ["tool_use", 5, ["end_turn"], {"stopReason": "end_turn"}])
+async def test_no_invalid_stop_reason_ever_reaches_the_client(result: Any) -> None:
+    async def wrong(turn: Turn) -> Any:
+        return result
+
+    async with talk(agent_that(wrong)) as client:
+        answer = await client.raw.answer_to(client.prompt(await client.new_session()))
+    assert answer["error"]["code"] == -32603
+
+
+@pytest.mark.rule(27)
+async def test_a_failing_turn_is_answered_with_an_error_that_gives_nothing_away() -> None:
+    async def fails(turn: Turn) -> None:
+        if turn.text == "ours":
+            raise InvalidParams("No such file", {"path": "/a"})
+        raise KeyError("/home/me/.ssh/secret")
+
+    async with talk(agent_that(fails)) as client:
+        session = await client.new_session()
+        ours = await client.raw.answer_to(client.prompt(session, "ours"))
+        theirs = await client.raw.answer_to(client.prompt(session, "theirs"))
+    assert ours["error"] == {"code": -32602, "message": "No such file", "data": {"path": "/a"}}
+    assert theirs["error"] == {"code": -32603, "message": "Internal error", "data": "KeyError in the handler"}
+
+
+@pytest.mark.rule(144, 145, 146)
+async def test_all_updates_of_a_turn_precede_its_answer() -> None:
+    async def counts(turn: Turn) -> None:
+        for number in range(500):
+            await turn.say(str(number))
+
+    async with talk(agent_that(counts)) as client:
+        session = await client.new_session()
+        updates, _ = await client.turn(session)
+        await client.new_session()
+    assert [update["content"]["text"] for update in updates] == [str(number) for number in range(500)]
+    assert len(client.updates()) == 500
+
+
+@pytest.mark.rule(147)
+async def test_a_message_keeps_its_id_until_something_else_comes_between() -> None:
+    async def speaks(turn: Turn) -> None:
+        await turn.say("one ")
+        await turn.say("message")
+        await turn.usage(1, 10)
+        await turn.say(".")
+        await turn.think("hm")
+        await turn.say("another")
+        async with turn.tool_call("Look"):
+            await turn.say("a third, said in a tool call")
+        await turn.say(", and on")
+        await turn.plan(["step"])
+        await turn.say("a fourth")
+
+    async with talk(agent_that(speaks)) as client:
+        session = await client.new_session()
+        await client.turn(session)
+        await client.turn(session)
+    chunks = client.said("agent_message_chunk") + client.said("agent_thought_chunk")
+    by_id: dict[str, str] = {}
+    for chunk in chunks:
+        by_id[chunk["messageId"]] = by_id.get(chunk["messageId"], "") + chunk["content"]["text"]
+    once = ["one message.", "another", "a third, said in a tool call, and on", "a fourth"]
+    assert sorted(by_id.values()) == sorted([*once, *once, "hm", "hm"])
+
+
+@pytest.mark.rule(24, 151)
+@pytest.mark.parametrize("prompt", [[{"type": "text"}], [{"type": "zzz"}], 5, None, [5]])
+async def test_a_malformed_prompt_is_refused(prompt: Any) -> None:
+    for options in (None, STRICT):
+        async with talk(agent_that(silent), options=options) as client:
+            session = await client.new_session()
+            error = await client.error("session/prompt", {"sessionId": session, "prompt": prompt})
+            await client.turn(session)
+        assert error["code"] == -32602
+
+
+@pytest.mark.rule(151, 390)
+@pytest.mark.dialect(1, 2)
+@pytest.mark.parametrize("prompt", ["hi", ["hi"], {"type": "text", "text": "hi"}])
+async def test_a_prompt_as_bare_text_is_understood_unless_the_agent_is_strict(prompt: Any) -> None:
+    async def echo(turn: Turn) -> None:
+        await turn.say(turn.text)
+
+    async with talk(agent_that(echo)) as client:
+        session = await client.new_session()
+        id = client.raw.ask("session/prompt", {"sessionId": session, "prompt": prompt, "timeoutMs": 60000})
+        updates, _ = await client.turn_of(id)
+    assert updates[0]["content"]["text"] == "hi"
+    async with talk(agent_that(echo), options=STRICT) as client:
+        session = await client.new_session()
+        error = await client.error("session/prompt", {"sessionId": session, "prompt": prompt})
+    assert error["code"] == -32602
+
+
+@pytest.mark.rule(385)
+async def test_a_second_prompt_is_refused_and_the_first_goes_on() -> None:
+    go = asyncio.Event()
+
+    async def waits(turn: Turn) -> None:
+        await turn.say("a")
+        await go.wait()
+        await turn.say("b")
+
+    async with talk(agent_that(waits)) as client:
+        session = await client.new_session()
+        first, same_breath = client.prompt(session), client.prompt(session)
+        refused = await client.raw.answer_to(same_breath)
+        later = await client.error("session/prompt", {"sessionId": session, "prompt": []})
+        go.set()
+        updates, result = await client.turn_of(first)
+        await client.turn(session)
+    assert refused["error"]["code"] == later["code"] == -32600
+    assert [update["content"]["text"] for update in updates][-1] == "b"
+    assert result == {"stopReason": "end_turn"}
+
+
+async def test_a_turn_that_was_answered_cannot_be_used_any_more() -> None:
+    kept: list[Turn] = []
+
+    async def keeps(turn: Turn) -> None:
+        kept.append(turn)
+
+    async with talk(agent_that(keeps)) as client:
+        await client.turn(await client.new_session())
+        turn = kept[0]
+        with pytest.raises(UsageError, match="over"):
+            await turn.say("late")
+        with pytest.raises(UsageError, match="over"):
+            await turn.plan([])
+        with pytest.raises(UsageError, match="over"):
+            async with turn.tool_call("late"):
+                pass
+        with pytest.raises(UsageError, match="over"):
+            turn.terminal("late")
+        await client.new_session()
+    assert client.updates() == []
+
+
+async def test_the_prompt_method_can_be_taken_over_and_still_be_cancelled() -> None:
+    agent = Agent("taken")
+
+    @agent.on("session/prompt")
+    async def answer(request: PromptRequest, call: ClientRequest) -> PromptResponse:
+        if not request.prompt:
+            await asyncio.Event().wait()
+        return PromptResponse("refusal")
+
+    async with talk(agent) as client:
+        session = await client.new_session()
+        assert (await client.turn(session))[1] == {"stopReason": "refusal"}
+        id = client.prompt(session, [])
+        client.cancel(session)
+        assert (await client.turn_of(id))[1] == {"stopReason": "cancelled"}
+
+
+async def test_a_client_that_does_not_read_makes_the_agent_wait() -> None:
+    told = 0
+
+    async def floods(turn: Turn) -> None:
+        nonlocal told
+        for _ in range(1000):
+            await turn.say("x" * 1000)
+            told += 1
+
+    ours, theirs = memory_pair()
+    raw = RawPeer(theirs, hears="agent")
+    connection = agent_that(floods).connect(ours)
+    await raw.call("initialize", {"protocolVersion": 1})
+    session = (await raw.call("session/new", {"cwd": "/a", "mcpServers": []}))["sessionId"]
+    theirs.pause()
+    id = raw.ask("session/prompt", {"sessionId": session, "prompt": []})
+    await settle()
+    assert 0 < told < 500
+    theirs.resume()
+    await raw.answer_to(id)
+    assert told == 1000
+    await raw.aclose()
+    await connection
