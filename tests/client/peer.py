@@ -89,6 +89,10 @@ class Peer(RawPeer):
         assert "error" in message, message
         return message["error"]
 
+    async def drain(self) -> None:
+        """Wait while the client does not read."""
+        await self._transport.drain()
+
     def judge_the_rest(self) -> None:
         """Hold to the schema what the test did not read."""
         for message in self.heard:

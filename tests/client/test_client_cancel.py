@@ -237,3 +237,19 @@ async def test_a_cancelled_turn_that_is_never_answered_is_given_up():
         again = Watching(session.prompt("again"))
         peer.reply(await peer.until_method("session/prompt"), {"stopReason": "end_turn"})
         assert kinds(await again.end())[-1] == "TurnEnded"
+
+
+@pytest.mark.rule(165)
+async def test_cancelling_a_parent_dismisses_the_questions_of_its_children():
+    async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
+        turn = Watching(session.prompt("go"))
+        prompt = await peer.next("session/prompt")
+        peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
+        asked = peer.ask("session/request_permission", question() | {"sessionId": "kid"})
+        await settle()
+        (child,) = session.children
+        assert len(child.state.permissions) == 1
+        session.cancel()
+        assert (await peer.answer_to(asked))["result"] == {"outcome": {"outcome": "cancelled"}}
+        peer.reply(prompt, {"stopReason": "cancelled"})
+        await turn.end()

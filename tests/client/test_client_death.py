@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -148,9 +150,6 @@ async def test_killed_from_outside_while_idle(tmp_path):
         events = agent.events()
         waiting = asyncio.create_task(anext(events))
         await asyncio.sleep(0)
-        import os
-        import signal
-
         os.kill(int(session.id.removeprefix("s")), signal.SIGTERM)
         ended = await waiting
         assert isinstance(ended, AgentEnded)
@@ -182,3 +181,53 @@ async def test_what_the_agent_writes_to_stderr_is_handed_on(tmp_path):
         async with agent_that("exit:start", options=ClientOptions(on_stderr=lines.append)):
             pass
     assert [line.strip() for line in lines] == ["the disk is full"]
+
+
+@pytest.mark.rule(2, 4, 30)
+async def test_nothing_but_messages_goes_to_the_agents_stdin(tmp_path):
+    record = tmp_path / "stdin"
+    env = CLOSE | {"SCRIPTED_STDIN": str(record)}
+    async with connect(sys.executable, SCRIPTED, env=env) as agent:
+        session = await agent.new_session(tmp_path)
+        await session.ask("several\nlines\r\nand 日本語")
+        await session.close()
+    lines = record.read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    messages = [json.loads(line) for line in lines]
+    assert [message["method"] for message in messages] == [
+        "initialize",
+        "session/new",
+        "session/prompt",
+        "session/close",
+    ]
+    assert all(message["jsonrpc"] == "2.0" for message in messages)
+
+
+async def test_an_agent_that_ignores_the_end_of_its_stdin_is_ended_all_the_same(tmp_path):
+    async with agent_that("ignore-eof") as agent:
+        session = await agent.new_session(tmp_path)
+        pid = int(session.id.removeprefix("s"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_message_over_the_size_limit_is_refused_and_the_turn_goes_on(tmp_path):
+    reports: list[str] = []
+    options = ClientOptions(largest_message=5000, observer=lambda report: reports.append(report.kind))
+    async with agent_that("big", options=options) as agent:
+        session = await agent.new_session(tmp_path)
+        assert (await session.ask("hi")).text == "heard hi; done"
+    assert reports == ["oversized"]
+
+
+async def test_an_observer_that_fails_disturbs_nothing(tmp_path):
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["message"]))
+
+    def observer(_report):
+        raise RuntimeError("full")
+
+    async with agent_that("big", options=ClientOptions(largest_message=5000, observer=observer)) as agent:
+        session = await agent.new_session(tmp_path)
+        assert (await session.ask("hi")).text == "heard hi; done"
+    assert failures == ["an observer of an Accord client failed"]

@@ -18,7 +18,7 @@ def connecting(**more):
     return asyncio.create_task(connect_transport(ours, **more).__aenter__()), Peer(theirs)
 
 
-@pytest.mark.rule(58, 59, 60, 61)
+@pytest.mark.rule(47, 58, 59, 60, 61)
 async def test_initialize_is_first_and_says_version_one_who_we_are_and_what_we_offer():
     handlers = ClientHandlers(workspace=local_workspace, forms=lambda form: None, urls=lambda address: None)
     info = Implementation("my-editor", "2.1", title="My Editor")

@@ -295,12 +295,15 @@ async def test_a_child_is_changed_only_as_it_allows():
         (child,) = session.children
         with pytest.raises(NotOffered, match="cannot be cancelled"):
             child.cancel()
-        with pytest.raises(NotOffered, match="no prompts"):
+        with pytest.raises(NotOffered, match="only watch"):
             child.prompt("hello")
         peer.update("s1", "subagent_update", sessionId="kid", capabilities={"cancel": {}})
         await settle()
         child.cancel()
         assert (await peer.next("session/cancel"))["params"] == {"sessionId": "kid"}
+        for call in (child.close(), child.set_mode("x"), child.ask("x")):
+            with pytest.raises((NotOffered, UsageError)):
+                await call
         peer.update("s1", "subagent_update", sessionId="kid", capabilities=None)
         await settle()
         with pytest.raises(NotOffered):

@@ -322,3 +322,24 @@ async def test_the_end_of_the_session_ends_its_terminals(tmp_path):
         await closing
         assert await asyncio.to_thread(reader.read) == ""
         reader.close()
+
+
+async def test_a_terminal_that_never_stops_printing_fills_no_memory(tmp_path):
+    async with in_session(cwd=tmp_path, handlers=LOCAL) as (session, peer):
+        listening = session.events()
+        first = asyncio.create_task(anext(listening))
+        await settle()
+        code = "import sys\nfor _ in range(4000): sys.stdout.write('x' * 1000)"
+        named = await create(peer, code)
+        await first
+        await peer.answered("terminal/wait_for_exit", named)
+        await peer.answered("terminal/release", named)
+        assert len(session.terminals[named["terminalId"]].text) == 256 * 1024
+        assert not session.life.link.connection.paused, "nobody else is held up by it"
+        printed = 0
+        closing = asyncio.create_task(session.close())
+        peer.reply(await peer.next("session/close"), {})
+        await closing
+        async for event in listening:
+            printed += len(event.text) if isinstance(event, TerminalPrinted) else 0
+        assert printed < 2 * 1024 * 1024

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from accord.client.authstatus import AuthStatus
+from accord.client.terminals import TerminalPrinted
 from accord.errors import ConnectionClosed
 from accord.session import Event
 
@@ -64,5 +65,7 @@ class AuthStatusChanged:
 AgentEvent: TypeAlias = AgentEnded | AgentRestarted | SessionReattached | SessionLost | AuthStatusChanged
 """What `RemoteAgent.events` yields."""
 
-ClientEvent: TypeAlias = Event | AgentEnded | AgentRestarted | SessionReattached | SessionLost
+ClientEvent: TypeAlias = (
+    Event | AgentEnded | AgentRestarted | SessionReattached | SessionLost | TerminalPrinted
+)
 """What a session's iterators yield."""

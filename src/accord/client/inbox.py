@@ -84,6 +84,11 @@ class Inbox(Generic[E]):
         self._account()
         self._wake()
 
+    @property
+    def unread(self) -> int:
+        """How many bytes lie in it."""
+        return self._unread
+
     async def ready(self) -> bool:
         """Wait until there is something to take; False once the queue is closed and empty."""
         while not self._events:

@@ -21,6 +21,7 @@ from accord.client.routes import Routes
 from accord.client.session import ClientSession
 from accord.client.sessions import Sessions
 from accord.client.setup import SessionSetup
+from accord.clock import within
 from accord.errors import AccordError, ConnectionClosed, HandshakeFailed, RequestTimeout, UsageError
 from accord.schema.reader import Reader
 from accord.wire.routes import Report
@@ -106,8 +107,8 @@ class Life:
             await session.shut("this side closed the connection")
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.options.buffers.grace)
+        leftovers = asyncio.gather(*self._tasks, return_exceptions=True)
+        await within(self.options.clock, self.options.buffers.grace, leftovers)
         for inbox in self._listeners:
             inbox.close()
 
@@ -145,7 +146,7 @@ class Life:
 
     async def _transport(self) -> Transport:
         if isinstance(self.source, Launch):
-            return await self.source.start(self.options.on_stderr)
+            return await self.source.start(self.options.on_stderr, self.options.largest_message)
         return self.source
 
     def _wiring(self) -> Wiring:
@@ -242,12 +243,10 @@ class Life:
 
     def report(self, what: str) -> None:
         """Something that was survived on this side."""
-        if self.options.observer is not None:
-            self.options.observer(Report("failed", what))
+        self.options.observe(Report("failed", what))
 
     def _dialect(self, row: int, text: str) -> None:
-        if self.options.observer is not None:
-            self.options.observer(DialectReport(row, text))
+        self.options.observe(DialectReport(row, text))
 
     def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Start some work that ends, at the latest, with this agent."""

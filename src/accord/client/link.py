@@ -231,8 +231,7 @@ class Link:
     def _observe(self, report: Report) -> None:
         if self._agreed is None and report.kind in ("noise", "invalid"):
             self._noise.append(report.frame[:_NOISE_SHOWN].decode(errors="replace"))
-        if self.options.observer is not None:
-            self.options.observer(report)
+        self.options.observe(report)
 
 
 def _method(name: str) -> Any:

@@ -35,6 +35,12 @@ class Listeners:
         for inbox in self.inboxes:
             inbox.put(event, size + OVERHEAD)
 
+    def tell_those_who_keep_up(self, event: ClientEvent, size: int) -> None:
+        """Put an event into the queues that are not long already: nothing can make its sender wait."""
+        for inbox in self.inboxes:
+            if inbox.unread < KEPT_BYTES:
+                inbox.put(event, size + OVERHEAD)
+
     def keep(self, event: ClientEvent, size: int) -> None:
         """Remember an event that nobody hears now."""
         self._kept.append((event, size))

@@ -28,9 +28,9 @@ class Launch:
         env = {**(self.env or {}), **(method.env or {})}
         return Launch((*self.command, *(method.args or ())), self.cwd, env)
 
-    async def start(self, on_stderr: Callable[[str], None] | None) -> ProcessTransport:
-        """Start it as an agent: speak with it over its pipes. Raises `NeverStarted`."""
-        return await spawn(self.command, cwd=self.cwd, env=self.env, on_stderr=on_stderr)
+    async def start(self, on_stderr: Callable[[str], None] | None, limit: int) -> ProcessTransport:
+        """Start it as an agent: speak with it over its pipes, in messages up to the limit. Raises `NeverStarted`."""
+        return await spawn(self.command, cwd=self.cwd, env=self.env, on_stderr=on_stderr, limit=limit)
 
 
 LoginRunner: TypeAlias = Callable[[Launch], Awaitable[int]]
@@ -51,3 +51,4 @@ async def run_in_terminal(launch: Launch) -> int:
     finally:
         if process.returncode is None:
             process.terminate()
+            await process.wait()

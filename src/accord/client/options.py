@@ -1,5 +1,6 @@
 """What a client may set about a connection, beside what it offers to the agent."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -9,6 +10,7 @@ from accord.client.limits import TimeLimits
 from accord.client.restart import RestartPolicy
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.schema import Implementation
+from accord.wire.framing import DEFAULT_LIMIT
 from accord.wire.routes import Limits, Report
 
 
@@ -64,4 +66,16 @@ class ClientOptions:
     """Gets each line of the agent's stderr."""
     buffers: Limits = field(default_factory=Limits)
     """Bounds on what may lie unread and unsent, in bytes."""
+    largest_message: int = DEFAULT_LIMIT
+    """Bytes; a longer message of a program that is started here is refused, the connection goes on."""
     clock: Clock = SYSTEM_CLOCK
+
+    def observe(self, report: ClientReport) -> None:
+        """Tell the observer, if there is one; what goes wrong in it is the event loop's to report."""
+        if self.observer is None:
+            return
+        try:
+            self.observer(report)
+        except Exception as error:  # noqa: BLE001 - the boundary to the application's observer
+            context = {"message": "an observer of an Accord client failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)

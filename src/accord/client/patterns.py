@@ -55,6 +55,7 @@ async def matches(
         timer.cancel()
         if process.returncode is None:
             process.kill()
+            await process.wait()
     # What came out before a kill counts: one hostile field does not spare the others.
     for place, line in zip(judged, said.decode().splitlines(), strict=False):
         verdicts[place] = json.loads(line)

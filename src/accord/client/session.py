@@ -5,7 +5,7 @@ put into the queue of whoever iterates.
 """
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accord.client import choices, gates
 from accord.client.answer import Answer
@@ -15,7 +15,7 @@ from accord.client.inbox import Inbox
 from accord.client.listeners import OVERHEAD, Listeners
 from accord.client.questions import OpenQuestions
 from accord.client.setup import SessionSetup
-from accord.client.terminals import TerminalViews
+from accord.client.terminals import TerminalPrinted, TerminalViews
 from accord.client.turn import Turn
 from accord.errors import ConnectionClosed, NotOffered, UsageError
 from accord.schema import (
@@ -48,7 +48,7 @@ class ClientSession:
         self.parent = parent
         """Unstable. For a child session: the one that announced it. A child can be watched, and cancelled if it says so."""
         self.state = SessionState(session_id, setup.cwd, setup.additional_directories)
-        self.terminals = TerminalViews(self._publish_client_event)
+        self.terminals = TerminalViews(self._printed)
         """What the commands that run for the agent print."""
         self.lost: str | None = None
         """Why the session could not be taken up again after a restart; None while all is well."""
@@ -127,7 +127,8 @@ class ClientSession:
             return
         self.life.link.notify("session/cancel", CancelNotification(self.id))
         self.publish(TurnCancelling())
-        self._questions.dismiss()
+        for asked in (self, *self.children):
+            asked.questions.dismiss()
         turn.cancel()
 
     async def set_mode(self, mode_id: str) -> None:
@@ -148,8 +149,6 @@ class ClientSession:
 
     def _checked_prompt(self, prompt: Prompt) -> list[ContentBlock]:
         self.insist_on_use()
-        if self.parent is not None:
-            raise NotOffered("a child session takes no prompts from the client; prompt its parent")
         if self._turn is not None and not self._turn.cancelling:
             raise UsageError(
                 "a turn is running in this session; cancel it or wait for its end before the next prompt"
@@ -253,9 +252,9 @@ class ClientSession:
 
     async def close(self) -> None:
         """Close the session at the agent: what runs is cancelled, the history stays with the agent."""
+        self.insist_on_use()
         link = await self.life.ready()
         gates.require("session/close", link.capabilities)
-        self.insist_on_use()
         self._questions.dismiss()
         await link.call("session/close", CloseSessionRequest(self.id), key=self.id)
         await self.shut()
@@ -282,7 +281,11 @@ class ClientSession:
             self.life.own(self.close_workspace())
 
     def insist_on_use(self) -> None:
-        """Refuse calls on a session that is closed or lost."""
+        """Refuse calls on a session that is closed or lost, and on a child, which can only be watched and cancelled."""
+        if self.parent is not None:
+            raise NotOffered(
+                f"{self.id!r} is a child session, which the client can only watch; use its parent"
+            )
         if self.lost is not None:
             raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
         if self.closed:
@@ -290,5 +293,5 @@ class ClientSession:
                 f"the session {self.id!r} is closed; open it again with load_session or resume_session"
             )
 
-    def _publish_client_event(self, event: Any) -> None:
-        self._listeners.tell(event)
+    def _printed(self, event: TerminalPrinted) -> None:
+        self._listeners.tell_those_who_keep_up(event, len(event.text))

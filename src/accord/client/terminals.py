@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from accord.workspace.output import OutputBuffer
 from accord.workspace.terminal import ExitStatus
 
-KEPT = 256 * 1024
-"""Bytes of output kept of each terminal for showing."""
+KEPT_BYTES: Final = 256 * 1024
+"""Output kept of each terminal for showing."""
+KEPT_VIEWS: Final = 200
+"""Of more terminals than this, the oldest that were released are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalPrinted:
-    """A command that runs for the agent printed something. Any time between its start and its release."""
+    """A command that runs for the agent printed something. Any time between its start and its release. A reader who is
+    far behind misses some; the view has the text.
+    """
 
     terminal_id: str
     text: str
@@ -26,7 +31,7 @@ class TerminalView:
     command: str = ""
     exit_status: ExitStatus | None = None
     released: bool = False
-    _buffer: OutputBuffer = field(default_factory=lambda: OutputBuffer(KEPT), repr=False)
+    _buffer: OutputBuffer = field(default_factory=lambda: OutputBuffer(KEPT_BYTES), repr=False)
 
     @property
     def text(self) -> str:
@@ -54,5 +59,11 @@ class TerminalViews(dict[str, TerminalView]):
         """The view of this terminal, made on first sight."""
         found = self.get(terminal_id)
         if found is None:
+            self._forget_some()
             found = self[terminal_id] = TerminalView(terminal_id)
         return found
+
+    def _forget_some(self) -> None:
+        if len(self) >= KEPT_VIEWS:
+            for view in [view for view in self.values() if view.released][: KEPT_VIEWS // 10]:
+                del self[view.terminal_id]

@@ -78,6 +78,8 @@ def serve(message: dict[str, Any], history: list[str]) -> None:
     elif method == "session/prompt":
         text = params["prompt"][0]["text"]
         say(session, f"heard {text}; ")
+        if PHASE == "big":
+            say(session, "x" * 10_000)
         die("turn")
         if text == "permission":
             call = {"toolCallId": "c1", "title": "Do it"}
@@ -109,8 +111,14 @@ def main() -> None:
         sys.exit(int(os.environ.get("LOGIN_EXIT", "0")))
     die("start")
     history: list[str] = []
-    for line in sys.stdin:
+    record = os.environ.get("SCRIPTED_STDIN")
+    for line in sys.stdin.buffer:
+        if record:
+            with open(record, "ab") as file:
+                file.write(line)
         serve(json.loads(line), history)
+    if PHASE == "ignore-eof":
+        signal.pause()
 
 
 main()

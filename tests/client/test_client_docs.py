@@ -1,0 +1,43 @@
+"""The client's guide is true: its first program runs as it stands, and every name it uses exists."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import accord
+
+GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+SCRIPTED = Path(__file__).parent / "agents" / "scripted.py"
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+def test_the_first_program_runs(tmp_path):
+    agent = tmp_path / "some-agent"
+    agent.write_text(f"#!/bin/sh\nexec {sys.executable} {SCRIPTED}\n")
+    agent.chmod(0o755)
+    program = BLOCKS[0].replace("/path/to/project", str(tmp_path))
+    env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    said = "heard Fix the failing test; done"
+    assert ran.stdout == f"{said}\n-- end_turn\n{said} None\n"
+
+
+def test_every_block_is_python_and_every_name_exists():
+    for block in BLOCKS:
+        wrapped = "async def _():\n" + "\n".join(f"    {line}" for line in block.splitlines())
+        for node in ast.walk(ast.parse(wrapped)):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "accord"
+            ):
+                assert hasattr(accord, node.attr), node.attr
+    for name in re.findall(r"`(?:accord\.)?([a-z_]+|[A-Z]\w+)\(", GUIDE.read_text()):
+        known = (accord, accord.RemoteAgent, accord.ClientSession)
+        assert any(hasattr(place, name) for place in known) or name in ("restart", "memory_pair"), name
