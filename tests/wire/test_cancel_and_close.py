@@ -186,6 +186,14 @@ async def test_closing_cancels_what_is_served_and_answers_it() -> None:
     await talk.connection.aclose()
 
 
+async def test_a_request_that_arrives_while_closing_is_answered_and_never_starts() -> None:
+    busy = Busy()
+    talk = Talk(requests={"busy": busy}, clock=FakeClock())
+    talk.peer.ask("busy")
+    await talk.connection.aclose()
+    assert busy.started == 0
+
+
 async def test_a_handler_may_close_its_own_connection() -> None:
     async def leave(params: dict[str, Any], call: Any) -> None:
         await talk.connection.aclose()

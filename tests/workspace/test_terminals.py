@@ -194,8 +194,9 @@ async def test_a_released_or_unknown_id_fails_everywhere(terminals: Terminals, r
 async def test_a_release_lets_those_who_wait_go(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
     waiting = [asyncio.create_task(terminals.wait(id)) for _ in range(3)]
-    killing = asyncio.create_task(terminals.kill(id))
     await screen.shows(id, "ready")
+    killing = asyncio.create_task(terminals.kill(id))
+    await asyncio.sleep(0)  # its first step: the terminal is known, and being killed
     await terminals.release(id)
     assert await asyncio.gather(*waiting) == [ExitStatus(signal="SIGKILL")] * 3
     await killing

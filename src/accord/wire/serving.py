@@ -40,10 +40,13 @@ class Serving:
         self._pressure = pressure
         self._failed = failed
         self._calls: dict[RequestId, Call] = {}
+        self._aborted = False
 
     def begin(self, route: Route, params: Any, call: Call) -> None:
         """Serve a request in its place: at once, or behind what its session has unfinished."""
         self._calls[call.id] = call
+        if self._aborted:
+            call.cancelled = True
         key = route.key(params)
         lane = self._lanes.get(key) if self._lanes else None
         if lane is None:
@@ -73,7 +76,8 @@ class Serving:
         await self._tasks.wait([call.task for call in self._calls.values() if call.task is not None])
 
     async def abort(self) -> None:
-        """Cancel what is being served, and wait for the answers."""
+        """Cancel what is being served, and what still comes, and wait for the answers."""
+        self._aborted = True
         for call in list(self._calls.values()):
             self._cancel(call)
         await self.finish()
