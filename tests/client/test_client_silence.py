@@ -21,7 +21,7 @@ async def test_an_ordinary_request_that_stays_unanswered():
         await clock.advance(59)
         assert not closing.done()
         peer.say("chatter does not answer it")
-        await clock.advance(1)
+        await clock.advance(7)
         with pytest.raises(RequestTimeout, match="session/close was not answered within 60 s"):
             await closing
         cancelled = await peer.next("$/cancel_request")

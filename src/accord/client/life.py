@@ -11,7 +11,7 @@ from accord.client.elicitations import Elicitations
 from accord.client.events import AgentEnded, AgentEvent, AgentRestarted
 from accord.client.handlers import ClientHandlers
 from accord.client.inbox import Inbox, Ledger
-from accord.client.limits import Watch, bounded
+from accord.client.limits import bounded
 from accord.client.link import Link, Wiring
 from accord.client.login import Launch
 from accord.client.opening import reattach
@@ -134,11 +134,7 @@ class Life:
             )
 
         try:
-            return await bounded(
-                opening(),
-                expired,
-                lambda expire: Watch(self.options.clock, self.options.limits.startup, expire),
-            )
+            return await bounded(opening(), expired, self.options.clock, self.options.limits.startup)
         except BaseException:
             for link in opened:
                 await link.aclose()

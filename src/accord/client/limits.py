@@ -7,9 +7,10 @@ so that hearing a message costs nothing: a limit may run out up to a tenth late,
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from accord.clock import Clock, Timer
+from accord.errors import RequestTimeout
 
 T = TypeVar("T")
 
@@ -41,18 +42,19 @@ def _nothing() -> int:
 class Watch:
     """Counts silence up to a limit, then calls `expired` once. Made on the event loop, ends with `stop`."""
 
-    __slots__ = ("_clock", "_expired", "_heard", "_last", "_left", "_step", "_still", "_timer")
+    __slots__ = ("_clock", "_expired", "_heard", "_last", "_left", "_step", "_still", "_timer", "ran_out")
 
     def __init__(
         self,
         clock: Clock,
         limit: float | None,
-        expired: Callable[[], None],
+        expired: Callable[[], Any],
         *,
         heard: Callable[[], int] = _nothing,
         still: Callable[[], bool] = _never,
     ) -> None:
         """`heard` changes with every sign of life, which starts the count anew; `still` says that time does not count."""
+        self.ran_out = False
         self._clock = clock
         self._expired = expired
         self._heard = heard
@@ -79,30 +81,92 @@ class Watch:
             self._timer = self._clock.call_later(self._step, self._look)
         else:
             self._timer = None
+            self.ran_out = True
             self._expired()
 
 
+class Deadlines:
+    """The limit of all ordinary calls of one agent, kept by one timer: a call costs an entry in a set."""
+
+    __slots__ = ("_calls", "_clock", "_limit", "_still", "_timer")
+
+    def __init__(self, clock: Clock, limit: float | None, still: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._still = still
+        self._calls: set[_Call] = set()
+        self._timer: Timer | None = None
+
+    async def keep(self, work: Awaitable[T], what: str) -> T:
+        """Await the work; when its time is over, cancel it and raise RequestTimeout."""
+        if self._limit is None:
+            return await work
+        task = asyncio.current_task()
+        assert task is not None, "a limit is kept inside a task"
+        call = _Call(task)
+        self._calls.add(call)
+        if self._timer is None:
+            self._arm(self._limit)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if call.left <= 0 and task.uncancel() <= call.cancels:
+                raise RequestTimeout(f"{what} was not answered within {self._limit:g} s") from None
+            raise
+        finally:
+            self._calls.discard(call)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, limit: float) -> None:
+        self._timer = self._clock.call_later(limit / _STEPS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._calls and self._limit is not None:
+            self._arm(self._limit)
+            if not self._still():
+                for call in self._calls:
+                    call.left -= 1
+                    if call.left == 0:
+                        call.task.cancel()
+
+
+class _Call:
+    """One call under a limit. It began between two looks, so the first look after that does not count in full."""
+
+    __slots__ = ("cancels", "left", "task")
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self.task = task
+        self.cancels = task.cancelling()
+        self.left = _STEPS + 1
+
+
 async def bounded(
-    work: Awaitable[T], error: Callable[[], Exception], watch: Callable[[Callable[[], None]], Watch]
+    work: Awaitable[T],
+    error: Callable[[], Exception],
+    clock: Clock,
+    limit: float | None,
+    *,
+    heard: Callable[[], int] = _nothing,
+    still: Callable[[], bool] = _never,
 ) -> T:
-    """Await the work; when the watch runs out, cancel it and raise the error. `watch` makes the watch."""
+    """Await the work; when a watch over it runs out, cancel it and raise the error."""
     task = asyncio.current_task()
     assert task is not None, "a limit is kept inside a task"
-    expired = False
-
-    def expire() -> None:
-        nonlocal expired
-        expired = True
-        task.cancel()
-
     cancels = task.cancelling()
-    watching = watch(expire)
+    watch = Watch(clock, limit, task.cancel, heard=heard, still=still)
     try:
         return await work
     except asyncio.CancelledError:
         # Only our own cancellation becomes the error; somebody else's goes on.
-        if expired and task.uncancel() <= cancels:
+        if watch.ran_out and task.uncancel() <= cancels:
             raise error() from None
         raise
     finally:
-        watching.stop()
+        watch.stop()

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 
-from accord.client.limits import Watch, bounded
+from accord.client.limits import Deadlines, bounded
 from accord.client.options import ClientOptions
 from accord.errors import (
     AuthRequired,
@@ -70,6 +70,9 @@ class Link:
         self._wiring = wiring
         self._noise: deque[str] = deque(maxlen=_NOISE_KEPT)
         self._agreed: InitializeResponse | None = None
+        self._results: dict[str, Callable[[Raw], Any]] = {}
+        self._limit = self.options.limits.request
+        self._deadlines = Deadlines(self.options.clock, self._limit, wiring.asking)
         self.reader = wiring.reader
         self.connection = Connection(
             transport,
@@ -146,18 +149,14 @@ class Link:
         *,
         read: Callable[[Raw], T] | None = None,
         key: Hashable | None = None,
-        limit: float | None = None,
     ) -> Any:
-        """An ordinary call, answered within `limit` (default: the limit for requests)."""
-        seconds = self.options.limits.request if limit is None else limit
+        """An ordinary call, answered within the limit for requests."""
         work = self.connection.request(method, params, read=read or self.result_of(method), key=key)
-        return await self.checked(
-            bounded(
-                work,
-                lambda: RequestTimeout(f"{method} was not answered within {seconds:g} s"),
-                lambda expired: Watch(self.options.clock, seconds, expired, still=self._wiring.asking),
-            )
-        )
+        try:
+            return await self._deadlines.keep(work, method)
+        except AuthRequired as error:
+            error.methods = self.auth_methods
+            raise
 
     async def patient_call(self, method: str, params: Any) -> Any:
         """A call that may take as long as a person does."""
@@ -167,21 +166,17 @@ class Link:
         self, method: str, params: Any, *, read: Callable[[Raw], T], key: str, still: Callable[[], bool]
     ) -> T:
         """A call whose updates are the point: only silence ends it."""
-        seconds = self.options.limits.request
-        work = self.connection.request(method, params, read=read, key=key, streaming=True)
+        seconds = self._limit
         return await self.checked(
             bounded(
-                work,
+                self.connection.request(method, params, read=read, key=key, streaming=True),
                 lambda: RequestTimeout(
                     f"{method}: the agent was silent for {seconds:g} s before it answered"
                 ),
-                lambda expired: Watch(
-                    self.options.clock,
-                    seconds,
-                    expired,
-                    heard=lambda: self.connection.heard,
-                    still=lambda: self.connection.paused or still(),
-                ),
+                self.options.clock,
+                seconds,
+                heard=lambda: self.connection.heard,
+                still=lambda: self.connection.paused or still(),
             )
         )
 
@@ -195,7 +190,10 @@ class Link:
 
     def result_of(self, method: str) -> Callable[[Raw], Any]:
         """How the result of a method is read."""
-        return self.reader.result_reader(_method(method))
+        read = self._results.get(method)
+        if read is None:
+            read = self._results[method] = self.reader.result_reader(_method(method))
+        return read
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
@@ -205,6 +203,7 @@ class Link:
         """End the program; bounded, harmless twice."""
         # An agent that has died by itself before stays a dead one: its errors go on telling how.
         self.closing = self.closing or self.connection.end is None
+        self._deadlines.stop()
         await self.connection.aclose()
 
     # -- the end ------------------------------------------------------------------------------------------------
