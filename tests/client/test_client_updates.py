@@ -329,6 +329,8 @@ async def test_a_child_works_in_its_parents_folders_unless_it_says_less(tmp_path
         peer.update("s1", "subagent_update", sessionId="kid2", cwd=str(tmp_path / "sub"))
         assert await peer.answered("fs/read_text_file", read("kid2", "sub/b.txt")) == {"content": "below"}
         assert (await peer.refused("fs/read_text_file", read("kid2", "a.txt")))["code"] == -32602
+        peer.update("s1", "subagent_update", sessionId="kid2", cwd=None)
+        assert await peer.answered("fs/read_text_file", read("kid2", "a.txt")) == {"content": "top"}
         # A child cannot widen what its parent may see.
         peer.update("s1", "subagent_update", sessionId="kid3", cwd="/", additionalDirectories=["/etc"])
         passwd = {"sessionId": "kid3", "path": "/etc/passwd"}

@@ -15,7 +15,6 @@ from accord.client.session import ClientSession
 from accord.client.setup import SessionSetup
 from accord.errors import BadAnswer, LimitReached, NotOffered, RpcError
 from accord.session import ReplayEnded, ReplayStarted
-from accord.session.v1 import opened
 
 if TYPE_CHECKING:
     from accord.client.life import Life
@@ -111,7 +110,7 @@ def _born(life: "Life", link: Link, method: str, setup: SessionSetup) -> Any:
     def read(raw: Raw) -> ClientSession:
         answer = result(raw)
         session = life.sessions.find(answer.session_id) or ClientSession(life, answer.session_id, setup)
-        session.publish(opened(session.id, answer))
+        session.opened(setup, answer)
         life.sessions.add(session)
         return session
 
@@ -125,8 +124,7 @@ async def _load(session: ClientSession, link: Link, setup: SessionSetup) -> None
         answer = result(raw)
         session.replaying = False
         session.publish(ReplayEnded())
-        session.publish(opened(session.id, answer))
-        session.setup = setup
+        session.opened(setup, answer)
         return answer
 
     session.replaying = True
@@ -148,8 +146,7 @@ async def _resume(session: ClientSession, link: Link, setup: SessionSetup) -> No
 
     def read(raw: Raw) -> Any:
         answer = result(raw)
-        session.publish(opened(session.id, answer))
-        session.setup = setup
+        session.opened(setup, answer)
         return answer
 
     await link.streaming_call(

@@ -5,7 +5,7 @@ put into the queue of whoever iterates.
 """
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from accord.client import choices, gates
 from accord.client.answer import Answer
@@ -17,22 +17,30 @@ from accord.client.questions import OpenQuestions
 from accord.client.setup import SessionSetup
 from accord.client.terminals import TerminalPrinted, TerminalViews
 from accord.client.turn import Turn
+from accord.client.workspaces import SessionWorkspace
 from accord.errors import ConnectionClosed, NotOffered, UsageError
 from accord.schema import (
     CancelNotification,
     CloseSessionRequest,
     ContentBlock,
+    ForkSessionResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
     PromptRequest,
+    ResumeSessionResponse,
     SessionUpdate,
     SubagentUpdate,
     Unknown,
 )
 from accord.session import Event, Picker, SessionState, TurnCancelling, TurnEnded, TurnStarted
+from accord.session.v1 import opened
 from accord.workspace.roots import Roots
-from accord.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from accord.client.life import Life
+
+Opened: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
+"""The answers that open a session."""
 
 
 class ClientSession:
@@ -56,10 +64,12 @@ class ClientSession:
         self.replaying = False
         self.serving = 0
         """Requests of the agent about this session that wait for us."""
+        self._roots: Roots | None = None
         self._listeners = Listeners(life.sessions.ledger)
         self._questions = OpenQuestions(self)
         self._turn: Turn | None = None
-        self._workspace: Workspace | None = None
+        self.workspace = SessionWorkspace(self)
+        """The files and terminals that the agent works on in here."""
 
     def __repr__(self) -> str:
         return f"ClientSession({self.id!r}, cwd={self.setup.cwd!r})"
@@ -88,13 +98,12 @@ class ClientSession:
     def roots(self) -> Roots:
         """The folders that bound what the agent may read, write and run in here."""
         if self.parent is None:
-            return Roots(self.setup.cwd, self.setup.additional_directories)
+            if self._roots is None:
+                self._roots = Roots(self.setup.cwd, self.setup.additional_directories)
+            return self._roots
         told = self.parent.state.history.subagents.get(self.id)
-        return (
-            self.parent.roots
-            if told is None
-            else self.parent.roots.child(told.cwd, told.additional_directories)
-        )
+        cwd, extra = (None, None) if told is None else (told.cwd, told.additional_directories)
+        return self.parent.roots.child(cwd, extra)
 
     # -- turns --------------------------------------------------------------------------------------------------
 
@@ -193,6 +202,14 @@ class ClientSession:
 
     # -- what arrives -------------------------------------------------------------------------------------------
 
+    def opened(self, setup: SessionSetup, answer: Opened) -> None:
+        """The agent has opened the session, or opened it again, with these folders and servers."""
+        self.setup = setup
+        self._roots = None
+        event = opened(self.id, answer)
+        event.cwd, event.additional_directories = setup.cwd, list(setup.additional_directories)
+        self.publish(event)
+
     def take(self, update: SessionUpdate | Unknown, size: int) -> None:
         """One update of the agent, from a message of this many bytes."""
         event = self.state.apply(update)  # pyright: ignore[reportArgumentType] - unknown updates pass through
@@ -234,20 +251,6 @@ class ClientSession:
         """The permission requests that wait for a decision."""
         return self._questions
 
-    def workspace(self) -> Workspace:
-        """The files and terminals that the agent works on in this session."""
-        if self._workspace is None:
-            maker = self.life.handlers.workspace
-            assert maker is not None, "only served when a workspace is offered"
-            self._workspace = maker(self)
-        return self._workspace
-
-    async def close_workspace(self) -> None:
-        """End what runs for the agent."""
-        workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            await workspace.aclose()
-
     # -- the end ------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
@@ -270,15 +273,14 @@ class ClientSession:
             await turn.finish()
         for child in children:
             await child.shut(why)
-        await self.close_workspace()
+        await self.workspace.aclose()
         self._listeners.close()
 
     def agent_ended(self, event: AgentEnded) -> None:
         """The program behind the session is gone: nobody waits for our answers any more."""
         self.tell(event)
         self._questions.dismiss()
-        if self._workspace is not None:
-            self.life.own(self.close_workspace())
+        self.life.own(self.workspace.aclose())
 
     def insist_on_use(self) -> None:
         """Refuse calls on a session that is closed or lost, and on a child, which can only be watched and cancelled."""

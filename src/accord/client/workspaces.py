@@ -1,5 +1,6 @@
 """Files and terminals for the agent: `fs/*` and `terminal/*`, each request served by the workspace of its session."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.schema import (
@@ -21,26 +22,55 @@ from accord.schema import (
     WriteTextFileResponse,
 )
 from accord.workspace.terminal import ExitStatus
+from accord.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from accord.client.session import ClientSession
 
 
+class SessionWorkspace:
+    """The workspace of one session: made when it is first needed, ended with the session or its agent."""
+
+    def __init__(self, session: "ClientSession") -> None:
+        self._session = session
+        self._made: Workspace | None = None
+        self._folders: tuple[Path, ...] = ()
+
+    def use(self) -> Workspace:
+        """The workspace, bound to the folders that the session has now."""
+        session = self._session
+        folders = session.roots.folders
+        if self._made is None or folders != self._folders:
+            # A child may be given other folders while it runs; what it started in the old ones ends.
+            if self._made is not None:
+                session.life.own(self._made.aclose())
+            maker = session.life.handlers.workspace
+            assert maker is not None, "only served when a workspace is offered"
+            self._made, self._folders = maker(session), folders
+        return self._made
+
+    async def aclose(self) -> None:
+        """End what runs in it; a new one is made when it is needed again."""
+        made, self._made = self._made, None
+        if made is not None:
+            await made.aclose()
+
+
 async def read_text_file(session: "ClientSession", asked: ReadTextFileRequest) -> ReadTextFileResponse:
     """`fs/read_text_file`."""
-    text = await session.workspace().read_text_file(asked.path, _given(asked.line), _given(asked.limit))
+    text = await session.workspace.use().read_text_file(asked.path, _given(asked.line), _given(asked.limit))
     return ReadTextFileResponse(text)
 
 
 async def write_text_file(session: "ClientSession", asked: WriteTextFileRequest) -> WriteTextFileResponse:
     """`fs/write_text_file`."""
-    await session.workspace().write_text_file(asked.path, asked.content)
+    await session.workspace.use().write_text_file(asked.path, asked.content)
     return WriteTextFileResponse()
 
 
 async def create_terminal(session: "ClientSession", asked: CreateTerminalRequest) -> CreateTerminalResponse:
     """`terminal/create`."""
-    terminal_id = await session.workspace().create_terminal(
+    terminal_id = await session.workspace.use().create_terminal(
         asked.command,
         _given(asked.args),
         env={variable.name: variable.value for variable in asked.env or ()},
@@ -53,7 +83,7 @@ async def create_terminal(session: "ClientSession", asked: CreateTerminalRequest
 
 async def terminal_output(session: "ClientSession", asked: TerminalOutputRequest) -> TerminalOutputResponse:
     """`terminal/output`."""
-    now = await session.workspace().terminal_output(asked.terminal_id)
+    now = await session.workspace.use().terminal_output(asked.terminal_id)
     answer = TerminalOutputResponse(now.output, now.truncated)
     if now.exit_status is not None:
         session.terminals.view(asked.terminal_id).exit_status = now.exit_status
@@ -65,14 +95,14 @@ async def wait_for_exit(
     session: "ClientSession", asked: WaitForTerminalExitRequest
 ) -> WaitForTerminalExitResponse:
     """`terminal/wait_for_exit`."""
-    status = await session.workspace().wait_for_exit(asked.terminal_id)
+    status = await session.workspace.use().wait_for_exit(asked.terminal_id)
     session.terminals.view(asked.terminal_id).exit_status = status
     return WaitForTerminalExitResponse(*_code_and_signal(status))
 
 
 async def kill_terminal(session: "ClientSession", asked: KillTerminalRequest) -> KillTerminalResponse:
     """`terminal/kill`."""
-    await session.workspace().kill_terminal(asked.terminal_id)
+    await session.workspace.use().kill_terminal(asked.terminal_id)
     return KillTerminalResponse()
 
 
@@ -80,7 +110,7 @@ async def release_terminal(
     session: "ClientSession", asked: ReleaseTerminalRequest
 ) -> ReleaseTerminalResponse:
     """`terminal/release`."""
-    await session.workspace().release_terminal(asked.terminal_id)
+    await session.workspace.use().release_terminal(asked.terminal_id)
     session.terminals.view(asked.terminal_id).released = True
     return ReleaseTerminalResponse()
 
