@@ -83,7 +83,7 @@ class Life:
         if self._closing:
             raise UsageError("the connection to the agent was closed by this side")
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
         return self.link
 
     async def restart(self) -> None:
@@ -253,5 +253,5 @@ class Life:
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            pass  # whoever waits for the task has it; nobody else is to be told by the loop
+        if not task.cancelled():
+            task.exception()  # whoever waits for the task has it; the loop need not complain that nobody looked

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from accord.errors import BadAnswer, ConnectionClosed, RpcError
+from accord.errors import BadAnswer, ConnectionClosed
 from accord.wire.envelope import ABSENT, Envelope, RequestId, read_error
 from accord.wire.lanes import Handling
 from accord.wire.transport import End
@@ -39,7 +39,7 @@ class OpenCall(Generic[T]):
         else:
             try:
                 self.answer.set_result(self.read(envelope.result))
-            except (BadAnswer, RpcError) as error:
+            except Exception as error:  # noqa: BLE001 - the caller's own reading failed: it is the caller's to see
                 self.answer.set_exception(error)
 
     def fail(self, error: Exception) -> None:
