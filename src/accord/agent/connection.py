@@ -45,7 +45,7 @@ class AgentConnection:
             strict=options.strict,
             limits=options.limits,
             observer=options.observer or _log,
-            on_end=self._client_gone,
+            on_end=lambda end: service.client_gone(),
             clock=options.clock,
         )
         self._wire.start()
@@ -77,12 +77,9 @@ class AgentConnection:
 
     async def aclose(self) -> None:
         """End it: turns are cancelled and answered, sessions closed. Bounded; may be called twice."""
-        self._service.cancel_all()
+        self._service.client_gone()
         await self._wire.aclose()
         await self.wait_ended()
-
-    def _client_gone(self, end: End) -> None:
-        self._service.cancel_all()
 
     async def _see_off(self) -> End:
         """Once the client is gone: answer what can still be answered, close the sessions, stop what runs."""

@@ -32,6 +32,8 @@ class Course:
         """Do the work and return the answer. Cancelling this cancels the turn; it still returns."""
         self._work = asyncio.get_running_loop().create_task(_done(function, self.turn))
         self._work.add_done_callback(lambda _: self._end())
+        if self.turn.cancelled:
+            self._work.cancel()
         while not self._over.done():
             try:
                 await asyncio.wait((self._over,))
@@ -43,10 +45,11 @@ class Course:
 
     def cancel(self) -> None:
         """Stop the work. Once: a second cancellation would only disturb its cleaning up. Bounded."""
-        if self.turn.cancelled or self._work is None or self._work.done():
+        if self.turn.cancelled or (self._work is not None and self._work.done()):
             return
         self.turn.cancelled = True
-        self._work.cancel()
+        if self._work is not None:
+            self._work.cancel()
         timer = self._peer.clock.call_later(self._peer.grace, self._end)
         self._over.add_done_callback(lambda _: timer.cancel())
 

@@ -12,13 +12,18 @@ from .peer import Peer
 if TYPE_CHECKING:
     from .connection import AgentConnection
     from .elicitation import ElicitationAnswer, Form, Scope, UrlAnswer
+    from .session import AgentSession
 
 
 class ClientRequest:
     """What a handler may want to know and do beside the parameters."""
 
-    def __init__(self, peer: Peer, connection: "AgentConnection", call: Call) -> None:
+    def __init__(
+        self, peer: Peer, connection: "AgentConnection", call: Call, session: "AgentSession | None"
+    ) -> None:
         self.connection = connection
+        self.session = session
+        """The open session that the request names, or the one that it opens."""
         self.client: Client = connection.client
         self._peer = peer
         self._call = call

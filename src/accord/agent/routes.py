@@ -28,6 +28,7 @@ FRAMED: Final = frozenset(
         "session/resume",
         "session/fork",
         "session/prompt",
+        "session/close",
         "session/list",
         "session/delete",
         "session/archive",
@@ -109,7 +110,7 @@ def notification_routes(
     for name, own in (("session/cancel", service.cancel), ("mcp/message", service.mcp_message)):
         method = notification("agent", name)
         assert method is not None
-        run = _heard(own, handlers.notifications.get(name), connection)
+        run = _heard(own, handlers.notifications.get(name), connection, service)
         routes[name] = Route(run, reader.params_reader(method), _key(method), urgent=True)
         for alias in reader.aliases("agent", "notification"):
             if alias.method == name:
@@ -118,7 +119,7 @@ def notification_routes(
                 )
     for name, function in handlers.notifications.items():
         if name not in routes:
-            routes[name] = Route(_heard(None, function, connection), _plain, _connection)
+            routes[name] = Route(_heard(None, function, connection, service), _plain, _connection)
     return routes
 
 
@@ -150,7 +151,8 @@ def _plain(raw: Raw | None) -> Any:
 
 def _taken(function: Run, service: Service) -> Run:
     async def run(params: Any, call: Call) -> Any:
-        return await service.app(function, params, service.request(call))
+        session = service.sessions.get(getattr(params, "session_id", ""))
+        return await service.app(function, params, service.request(call, session))
 
     return run
 
@@ -165,11 +167,10 @@ def _answered(notified: Run) -> Run:
     return run
 
 
-def _heard(own: Run | None, function: Run | None, connection: "AgentConnection") -> Run:
+def _heard(own: Run | None, function: Run | None, connection: "AgentConnection", service: Service) -> Run:
     def run(params: Any) -> Any:
         if own is not None:
             own(params)
-        result = None if function is None else function(params, connection)
-        return result if hasattr(result, "__await__") else None
+        return None if function is None else service.hear(function, params, connection)
 
     return run

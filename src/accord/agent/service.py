@@ -2,9 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from accord.clock import within
 from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RpcError, UsageError
 from accord.schema.config import (
     CurrentModeUpdate,
@@ -57,6 +58,7 @@ class Service:
         self._handlers = agent.handlers
         self._connection = connection
         self._peer = peer
+        self._gone = False
 
     def session(self, session_id: str) -> AgentSession:
         """The open session of this id; raises the protocol's error if there is none."""
@@ -65,9 +67,9 @@ class Service:
             raise unknown_session(session_id)
         return session
 
-    def request(self, call: Call) -> ClientRequest:
+    def request(self, call: Call, session: AgentSession | None = None) -> ClientRequest:
         """What a handler is given beside the parameters."""
-        return ClientRequest(self._peer, self._connection, call)
+        return ClientRequest(self._peer, self._connection, call, session)
 
     async def app(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the application. What it raises goes on to the client, the traceback to the log."""
@@ -79,6 +81,15 @@ class Service:
         except Exception:
             LOG.exception("%s failed", getattr(function, "__qualname__", function))
             raise
+
+    def hear(self, function: Callable[..., Any], *args: Any) -> Awaitable[None] | None:
+        """Let a function of the application hear a notification; a plain one does so in its place, at once."""
+        try:
+            result = function(*args)
+        except Exception:
+            LOG.exception("%s failed", getattr(function, "__qualname__", function))
+            raise
+        return self.app(lambda: result) if hasattr(result, "__await__") else None
 
     # -- sessions begin -----------------------------------------------------------------------------------------
 
@@ -108,7 +119,7 @@ class Service:
         method = _opening_method(params)
         taken = self._handlers.taken.get(method)
         if taken is not None:
-            return await self.app(taken, params, self.request(call))
+            return await self.app(taken, params, self.request(call, session))
         hook = self._handlers.hooks.get(method)
         if hook is None:
             return None
@@ -124,7 +135,9 @@ class Service:
         if session is None:
             raise unknown_session(params.session_id)
         await self._end_undisturbed(session)
-        return CloseSessionResponse()
+        taken = self._handlers.taken.get("session/close")
+        given = None if taken is None else await self.app(taken, params, self.request(call, session))
+        return CloseSessionResponse() if given is None else given
 
     async def delete(self, params: DeleteSessionRequest, call: Call) -> DeleteSessionResponse:
         """Close the session if it is open, then let the application forget it."""
@@ -161,20 +174,25 @@ class Service:
         if hook is not None:
             await self.app(hook, session)
 
-    async def end_all(self) -> None:
-        """The client is gone."""
-        while self.sessions:
-            _, session = self.sessions.popitem()
-            try:
-                await self.end(session)
-            except Exception:  # noqa: BLE001 - logged where it happened; the others still have to be ended
-                continue
-
-    def cancel_all(self) -> None:
-        """Cancel every turn."""
+    def client_gone(self) -> None:
+        """Cancel every turn; those that were still to begin end at once."""
+        self._gone = True
         for session in self.sessions.values():
             if session.course is not None:
                 session.course.cancel()
+
+    async def end_all(self) -> None:
+        """End every session, side by side. Bounded: what takes too long goes on until the tasks are stopped."""
+        ending = [self._peer.own(self._end_quietly(session)) for session in self.sessions.values()]
+        self.sessions.clear()
+        if ending:
+            await within(self._peer.clock, self._peer.grace, asyncio.gather(*ending, return_exceptions=True))
+
+    async def _end_quietly(self, session: AgentSession) -> None:
+        try:
+            await self.end(session)
+        except Exception:  # noqa: BLE001 - logged where it was raised; there is nobody left to tell
+            pass
 
     async def list(self, params: ListSessionsRequest, call: Call) -> ListSessionsResponse:
         """The sessions there are. A filter that cannot be applied is refused, never ignored."""
@@ -203,14 +221,12 @@ class Service:
             course.answered.set_result(None)
 
         call.after_answer(answered)
-        return await course.run(self._prompt_function(params, call))
-
-    def _prompt_function(self, params: PromptRequest, call: Call) -> Callable[[Turn], Any]:
+        if self._gone:
+            course.cancel()
         taken = self._handlers.taken.get("session/prompt")
         if taken is None:
-            return self._handlers.hooks["session/prompt"]
-
-        return lambda turn: taken(params, self.request(call))
+            return await course.run(self._handlers.hooks["session/prompt"])
+        return await course.run(lambda turn: taken(params, self.request(call, session)))
 
     def cancel(self, params: CancelNotification) -> None:
         """Cancel the turn of a session, or a child session that may be cancelled; otherwise nothing happens."""

@@ -67,7 +67,7 @@ class AgentSession:
         self._peer = peer
         self._closed = False
         self._opened = False
-        self._held: list[SessionUpdate] | None = None
+        self._held: list[tuple[str | None, SessionUpdate]] | None = None
         self._after_open: list[Callable[[], object]] = []
         self._work: set[Any] = set()
 
@@ -107,11 +107,13 @@ class AgentSession:
         """Send any update without waiting. While a session is being made, it is kept until the answer is out."""
         if self._closed:
             raise UsageError(f"session {self.id} is closed: nothing more can be told about it")
-        update = admit(update, self)
+        self._send(None, admit(update, self))
+
+    def _send(self, child_id: str | None, update: SessionUpdate) -> None:
         if self._held is not None:
-            self._held.append(update)
+            self._held.append((child_id, update))
         else:
-            self._peer.update(self.id, update)
+            self._peer.update(child_id or self.id, update)
 
     async def drain(self) -> None:
         """Wait while the client reads more slowly than this agent writes."""
@@ -169,7 +171,7 @@ class AgentSession:
         """Send an update of an announced child session."""
         if child_id not in self.children or self._closed:
             raise UsageError(f"session {child_id} is no open child of session {self.id}")
-        self._peer.update(child_id, admit(update, self))
+        self._send(child_id, admit(update, self))
         await self.drain()
 
     # -- what can be set in it ----------------------------------------------------------------------------------
@@ -250,8 +252,8 @@ class AgentSession:
         """The answer is out: send what was kept back, then run what was to follow."""
         self._opened = True
         held, self._held = self._held or [], None
-        for update in held:
-            self._peer.update(self.id, update)
+        for child_id, update in held:
+            self._peer.update(child_id or self.id, update)
         for callback in self._after_open:
             callback()
 

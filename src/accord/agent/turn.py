@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from msgspec import UNSET
 
@@ -87,8 +87,7 @@ class Turn:
         """Add a piece to the answer, without waiting."""
         if self._voice is not AgentMessageChunk and not self._speak(AgentMessageChunk):
             return
-        block = TextContent(content) if type(content) is str else content
-        chunk = AgentMessageChunk(block, self._message_id)  # type: ignore[arg-type]  # a str is no block
+        chunk = AgentMessageChunk(_block(content), self._message_id)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def think(self, content: str | ContentBlock) -> None:
@@ -100,8 +99,7 @@ class Turn:
         """Add a piece to the agent's reasoning, without waiting."""
         if self._voice is not AgentThoughtChunk and not self._speak(AgentThoughtChunk):
             return
-        block = TextContent(content) if isinstance(content, str) else content
-        chunk = AgentThoughtChunk(block, self._message_id)
+        chunk = AgentThoughtChunk(_block(content), self._message_id)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def aside(self, text: str) -> None:
@@ -289,8 +287,8 @@ class Turn:
     def announce(self, call: ToolCallScope, first: ToolCall) -> None:
         """A tool call begins."""
         if self._usable():
-            self._calls[call.id] = call
             self.push(first)
+            self._calls[call.id] = call
 
     def tell(self, change: ToolCallChange) -> None:
         """A tool call changed."""
@@ -324,3 +322,14 @@ class Turn:
     def _must_be_live(self) -> None:
         if self._state != "live":
             raise UsageError("the turn is over: its prompt is answered, and nothing can be added to it")
+
+
+_BLOCKS: Final = get_args(ContentBlock)
+
+
+def _block(content: str | ContentBlock) -> ContentBlock:
+    if isinstance(content, str):
+        return TextContent(content)
+    if isinstance(content, _BLOCKS):
+        return content
+    raise UsageError(f"only text and content blocks can be said, not {type(content).__name__}")
