@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
-from accord.clock import Clock
+from accord.clock import Clock, within
 from accord.wire.lanes import HANDLING, SERVING
 
 
@@ -18,6 +18,7 @@ class OwnedTasks:
         self._clock = clock
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stubborn: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
         """Remember where the tasks belong; called once, on the event loop."""
@@ -34,18 +35,19 @@ class OwnedTasks:
         return task
 
     async def wait(self, tasks: Iterable[asyncio.Task[None]] | None = None) -> None:
-        """Wait for these tasks (None: for all) but the current one; those that outlast the grace are cancelled."""
+        """Wait for these tasks (None: for all) but the current one.
+
+        Those that outlast the grace are cancelled, those that outlast it once more are not waited for again.
+        """
         current = asyncio.current_task()
         waiting = {task for task in (self._tasks if tasks is None else tasks) if task is not current}
+        waiting -= self._stubborn
         if not waiting:
             return
-
-        def cancel_all() -> None:
-            for task in waiting:
-                task.cancel()
-
-        overdue = self._clock.call_later(self._grace, cancel_all)
-        try:
-            await asyncio.wait(waiting)
-        finally:
-            overdue.cancel()
+        all_done = asyncio.gather(*waiting, return_exceptions=True)
+        if await within(self._clock, self._grace, all_done):
+            return
+        for task in waiting:
+            task.cancel()
+        if not await within(self._clock, self._grace, all_done):
+            self._stubborn.update(task for task in waiting if not task.done())
