@@ -13,6 +13,8 @@
     |   +-- RequestCancelled       -32800
     |   +-- AuthRequired           -32000
     |   +-- NotFound               -32002
+    +-- StoreError                 the session log cannot be read or written; names the file
+    |   +-- SessionInUse           another process writes to this session
     +-- BadAnswer                  theirs: the peer answered, but not in the shape the protocol names
     +-- ConnectionClosed           the other side is gone; says how it ended
     |   +-- NeverStarted           the program could not be launched
@@ -166,6 +168,14 @@ _BY_CODE: dict[int, type[RpcError]] = {
         NotFound,
     )
 }
+
+
+class StoreError(AccordError):
+    """A file of session logs cannot be read or written as asked. The message names it and says what to do."""
+
+
+class SessionInUse(StoreError):
+    """Another process has this session open for writing."""
 
 
 class BadAnswer(AccordError):

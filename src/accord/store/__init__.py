@@ -1,0 +1,66 @@
+"""Session logs: the contract of a store, the store in a file, and one in memory.
+
+`open_store()` gives the user's; SQLite is imported when the first store is opened.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accord.errors import UsageError
+from accord.paths import data_dir, private_folder
+from accord.store.contract import Lease, Page, Store
+from accord.store.gate import CommitFirst
+from accord.store.heads import Head, Parent, iso_time
+from accord.store.journal import Journal
+from accord.store.memory import MemoryStore, Shelf
+from accord.store.records import EVENT, SESSION, LogRecord
+from accord.store.repair import INTERRUPTED, Repaired, repair, unfinished
+
+if TYPE_CHECKING:
+    from accord.store.sqlite import SqliteStore
+
+__all__ = [
+    "EVENT",
+    "INTERRUPTED",
+    "SESSION",
+    "CommitFirst",
+    "Head",
+    "Journal",
+    "Lease",
+    "LogRecord",
+    "MemoryStore",
+    "Page",
+    "Parent",
+    "Repaired",
+    "Shelf",
+    "Store",
+    "iso_time",
+    "open_store",
+    "repair",
+    "store_path",
+    "unfinished",
+]
+
+SUFFIX: Final = ".db"
+
+
+def store_path(name: str = "sessions") -> Path:
+    """Where the store of this name lies in the user's data folder. Each program that logs has one of its own: an agent and
+    a client that drives it know a session by the same id.
+    """
+    if Path(name).name != name:
+        raise UsageError(f"{name!r} is a path, not the name of a store")
+    return data_dir() / (name + SUFFIX)
+
+
+def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "SqliteStore":
+    """Open a store, made if it is missing; without a path the user's own. `durable` waits for the disk at every commit.
+
+    Raises StoreError, in one line that names the file, if it cannot be used.
+    """
+    from accord.store.sqlite import SqliteStore
+
+    if path is None:
+        path = store_path()
+        private_folder(path.parent)
+    return SqliteStore(Path(path).expanduser(), durable=durable)

@@ -1,0 +1,114 @@
+"""The rows of the log: written a commit at a time, read a bounded page at a time, always in sequence."""
+
+from collections.abc import Callable, Iterator
+from sqlite3 import Connection
+from typing import Final
+
+from accord.errors import StoreError
+from accord.store.journal import Entry
+from accord.store.records import Run, array_of, raws_in
+from accord.store.tables import SEQ_BITS
+
+ROW_LIMIT: Final = 256 * 1024
+"""A row is not continued beyond so many bytes; a longer record has one for itself."""
+
+PAGE_LIMIT: Final = 512 * 1024
+"""One page of reading ends behind the row that brings it beyond so many bytes."""
+
+_SEQ: Final = (1 << SEQ_BITS) - 1
+
+
+def key_of(log: int, seq: int) -> int:
+    """Where a record lies."""
+    return log << SEQ_BITS | seq
+
+
+def last_seq(connection: Connection, log: int) -> int | None:
+    """The sequence number of a log's last record of its own."""
+    row = connection.execute(
+        "SELECT key, length FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
+        (key_of(log, 0), key_of(log, _SEQ)),
+    ).fetchone()
+    return None if row is None else (row[0] & _SEQ) + row[1] - 1
+
+
+def write(connection: Connection, log: int, first: int, time: int, entries: list[Entry]) -> int:
+    """Add records, as few rows; returns how many bytes they have."""
+    rows: list[tuple[int, int, int, str, bytes]] = []
+    written = place = 0
+    while place < len(entries):
+        kind, size, begin = entries[place].kind, 0, place
+        payloads: list[bytes] = []
+        while place < len(entries) and entries[place].kind == kind and (size < ROW_LIMIT):
+            data = entries[place].data
+            if payloads and size + len(data) > ROW_LIMIT:
+                break
+            payloads.append(data)
+            size += len(data)
+            place += 1
+        written += size
+        rows.append((key_of(log, first + begin), len(payloads), time, kind, array_of(payloads)))
+    connection.executemany("INSERT INTO records (key, length, time, kind, data) VALUES (?, ?, ?, ?, ?)", rows)
+    return written
+
+
+def read(fetch: Callable[[int, int], list[Run]], log: int, first: int, last: int) -> Iterator[list[Run]]:
+    """The rows that hold these records, page by page and in sequence. `fetch` gets a page of rows by their keys."""
+    seq = first
+    while seq <= last:
+        found = fetch(key_of(log, seq), key_of(log, last))
+        if not found or not found[0].first <= seq < found[0].first + found[0].length:
+            raise _missing(seq)
+        seq = found[0].first
+        for run in found:
+            if run.first != seq:
+                raise _missing(seq)
+            seq += run.length
+        yield found
+
+
+def _missing(seq: int) -> StoreError:
+    return StoreError(f"record {seq} of a session log is missing: it was deleted meanwhile, or is damaged")
+
+
+def page(connection: Connection, first: int, last: int) -> list[Run]:
+    """The rows from the one that holds the first key on, until there are enough bytes."""
+    found: list[Run] = []
+    size = 0
+    rows = connection.execute(
+        "SELECT key, length, time, kind, data FROM records WHERE key >= "
+        "coalesce((SELECT max(key) FROM records WHERE key <= ? AND key > ?), ?) AND key <= ? ORDER BY key",
+        (first, first & ~_SEQ, first, last),
+    )
+    for key, length, time, kind, data in rows:
+        found.append(Run(key & _SEQ, length, time, kind, data))
+        size += len(data)
+        if size > PAGE_LIMIT:
+            break
+    rows.close()
+    return found
+
+
+def trim(connection: Connection, log: int, last: int) -> None:
+    """Remove the records of a log behind this one, for good."""
+    connection.execute(
+        "DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, last), key_of(log, _SEQ))
+    )
+    row = connection.execute(
+        "SELECT key, length, time, kind, data FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
+        (key_of(log, 0), key_of(log, last)),
+    ).fetchone()
+    if row is None:
+        return
+    key, length, time, kind, data = row
+    keep = last - (key & _SEQ) + 1
+    if keep < length:
+        raws = raws_in([Run(key & _SEQ, length, time, kind, data)])
+        connection.execute(
+            "UPDATE records SET length = ?, data = ? WHERE key = ?", (keep, array_of(raws[:keep]), key)
+        )
+
+
+def remove(connection: Connection, log: int) -> None:
+    """Remove all records of a log."""
+    connection.execute("DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, 0), key_of(log, _SEQ)))
