@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .contenders import ACCORD_UVLOOP, BARE, CONTENDERS, ROOT, TYPESCRIPT, Contender
+from .contenders import (
+    ACCORD_UVLOOP,
+    BARE,
+    CONTENDERS,
+    ROOT,
+    TYPESCRIPT,
+    Contender,
+    compile_sources,
+)
 from .contest import Failed, measure, starts
 from .table import Results, markdown
 from .workloads import WORKLOADS, Workload
@@ -38,6 +46,7 @@ def main() -> None:
             notes.append(f"{contender.title} is left out: {reason}.")
         else:
             present.append(contender)
+    compile_sources()
     results = contest(options, present, notes)
     if any(workload.measure == "start" for workload in options.workloads):
         notes += bare_starts(present)

@@ -1,5 +1,6 @@
 """Who takes part: each contender is a client program and an agent program on the same library."""
 
+import compileall
 import importlib.metadata
 import importlib.util
 import json
@@ -46,6 +47,15 @@ def python(name: str, title: str, stem: str, package: str, loop: str = "asyncio"
 
 def installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def compile_sources() -> None:
+    """Accord runs from its sources here; give it the bytecode that an installed package has from the start."""
+    spec = importlib.util.find_spec("accord")
+    assert spec is not None
+    assert spec.origin is not None
+    compileall.compile_dir(Path(spec.origin).parent, quiet=2)
+    compileall.compile_dir(HERE, quiet=2)
 
 
 def no_node() -> str | None:

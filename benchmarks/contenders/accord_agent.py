@@ -21,7 +21,7 @@ async def begin(session: AgentSession) -> None:
 
 
 @agent.on("session/set_mode")
-async def set_mode(params: SetSessionModeRequest, call: ClientRequest) -> SetSessionModeResponse:
+def set_mode(params: SetSessionModeRequest, call: ClientRequest) -> SetSessionModeResponse:
     # Taken over, because left alone Accord also reports the change, and the others would have less to send.
     return SetSessionModeResponse()
 
