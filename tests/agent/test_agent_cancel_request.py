@@ -96,3 +96,20 @@ async def test_what_a_cancelled_turn_waited_for_at_the_client_is_given_up_as_wel
         _, result = await client.turn_of(id)
     assert given_up["params"] == {"requestId": asked["id"]}
     assert result == {"stopReason": "cancelled"}
+
+
+@pytest.mark.rule(50)
+async def test_a_method_of_ones_own_given_up_in_the_same_breath_never_begins() -> None:
+    began: list[Any] = []
+    agent = agent_that(silent)
+
+    @agent.on("_scene/slow")
+    async def slow(params: Any, call: ClientRequest) -> None:
+        began.append(params)
+
+    async with talk(agent) as client:
+        client.raw.ask("_scene/slow", id=1)
+        client.raw.notify("$/cancel_request", {"requestId": 1})
+        answer = await client.raw.answer_to(1)
+    assert answer["error"]["code"] == -32800
+    assert began == []

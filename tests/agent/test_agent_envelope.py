@@ -156,6 +156,25 @@ async def test_methods_of_ones_own_begin_with_an_underscore_both_ways() -> None:
     assert client.said("agent_message_chunk")[0]["content"]["text"] == "[None, 'plain']"
 
 
+async def test_a_listener_that_fails_is_logged_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    agent = agent_that(silent)
+
+    @agent.on_notification("_scene/now")
+    def now(params: Any, connection: AgentConnection) -> None:
+        raise ValueError("at once")
+
+    @agent.on_notification("_scene/later")
+    async def later(params: Any, connection: AgentConnection) -> None:
+        raise ValueError("in a while")
+
+    async with talk(agent) as client:
+        client.raw.notify("_scene/now", {})
+        client.raw.notify("_scene/later", {})
+        await client.new_session()
+    assert "at once" in caplog.text
+    assert "in a while" in caplog.text
+
+
 @pytest.mark.rule(48)
 async def test_trace_context_is_the_applications_to_read_and_never_made_up() -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}

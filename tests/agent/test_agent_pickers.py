@@ -288,6 +288,20 @@ async def test_the_application_hears_of_changes_and_may_refuse_them() -> None:
     assert refused["message"] == "m2 is sold out"
 
 
+async def test_the_application_hears_only_of_what_it_declared() -> None:
+    heard: list[Any] = []
+    agent = agent_with(MODEL, modes=MODES)
+    agent.set_mode(lambda session, mode_id: heard.append(mode_id))
+    agent.set_config_option(lambda session, config_id, value: heard.append((config_id, value)))
+    async with talk(agent) as client:
+        session = await client.new_session()
+        await client.call("session/set_mode", {"sessionId": session, "modeId": "code"})
+        await client.call(
+            "session/set_config_option", {"sessionId": session, "configId": "mode", "value": "ask"}
+        )
+    assert heard == ["code", "ask"]
+
+
 async def test_a_choice_may_bring_other_options() -> None:
     agent = agent_with(MODEL)
     effort = SessionConfigSelect("effort", "Effort", "low", [SessionConfigSelectOption("low", "Low")])

@@ -8,9 +8,20 @@ import pytest
 from tests.agent.keeper import keeper
 from tests.agent.scene import STRICT, agent_that, silent, talk
 
-from accord.agent import Accepts, AgentSession, Turn
+from accord.agent import Accepts, AgentOptions, AgentSession, ClientRequest, Turn
 from accord.errors import RpcError, UsageError
-from accord.schema import NewSessionResponse, UsageUpdate
+from accord.schema import (
+    CloseSessionRequest,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionResponse,
+    SetSessionModeRequest,
+    TextContent,
+    UsageUpdate,
+    UserMessageChunk,
+)
+from accord.testing.clock import FakeClock, settle
+from accord.testing.wire import raw_pair
 from accord.workspace import OutsideRoots, Roots
 
 HERE = {"cwd": "/home/me/app", "mcpServers": []}
@@ -390,3 +401,103 @@ async def test_one_agent_serves_many_clients_each_with_sessions_of_its_own() -> 
         await one.turn(session)
         assert len(agent.connections) == 2
     assert error["code"] == -32002
+
+
+async def test_code_that_will_not_end_does_not_hold_up_the_end() -> None:
+    clock = FakeClock()
+    agent = agent_that(silent)
+    hung = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not hung.is_set():
+            try:
+                await hung.wait()
+            except asyncio.CancelledError:
+                continue
+
+    @agent.close_session
+    async def close(session: AgentSession) -> None:
+        await stubborn()
+
+    @agent.on("_scene/hang")
+    async def hang(params: Any, call: ClientRequest) -> None:
+        await stubborn()
+
+    ours, raw = raw_pair(hears="agent")
+    connection = agent.connect(ours, options=AgentOptions(clock=clock))
+    await raw.call("initialize", {"protocolVersion": 1})
+    await raw.call("session/new", HERE)
+    raw.ask("_scene/hang")
+    await raw.aclose()
+    ending = asyncio.ensure_future(connection.wait_ended())
+    await clock.advance(60)
+    assert ending.done()
+    hung.set()
+    await settle()
+
+
+async def test_a_prompt_that_came_with_the_end_is_cancelled_at_once() -> None:
+    began: list[str] = []
+
+    async def begins(turn: Turn) -> None:
+        began.append(turn.text)
+
+    ours, raw = raw_pair(hears="agent")
+    connection = agent_that(begins).connect(ours)
+    await raw.call("initialize", {"protocolVersion": 1})
+    session = (await raw.call("session/new", HERE))["sessionId"]
+    raw.ask("session/prompt", {"sessionId": session, "prompt": []})
+    await raw.aclose()
+    await connection
+    assert began == []
+
+
+async def test_closing_goes_through_even_if_its_request_is_given_up() -> None:
+    closed = asyncio.Event()
+    go = asyncio.Event()
+    agent = agent_that(silent)
+
+    @agent.close_session
+    async def close(session: AgentSession) -> None:
+        await go.wait()
+        closed.set()
+
+    async with talk(agent) as client:
+        session = await client.new_session()
+        id = client.raw.ask("session/close", {"sessionId": session})
+        await settle()
+        client.raw.notify("$/cancel_request", {"requestId": id})
+        answer = await client.raw.answer_to(id)
+        go.set()
+        await closed.wait()
+    assert answer["error"]["code"] == -32800
+
+
+async def test_a_method_that_was_taken_over_knows_its_session() -> None:
+    agent = agent_that(silent)
+    seen: list[Any] = []
+
+    @agent.on("session/load")
+    async def load(request: LoadSessionRequest, call: ClientRequest) -> LoadSessionResponse:
+        assert call.session
+        await call.session.update(UserMessageChunk(TextContent("hi"), "u1"))
+        call.session.data = "loaded"
+        return LoadSessionResponse(meta={"scene/from": "disk"})
+
+    @agent.on("session/close")
+    async def close(request: CloseSessionRequest, call: ClientRequest) -> None:
+        seen.append(call.session and (call.session.data, call.session.state))
+
+    @agent.on("session/set_mode")
+    async def mode(request: SetSessionModeRequest, call: ClientRequest) -> None:
+        seen.append((request.mode_id, call.session and call.session.data))
+
+    async with talk(agent) as client:
+        id = client.raw.ask("session/load", {"sessionId": "old", **HERE})
+        updates, result = await client.turn_of(id)
+        assert await client.call("session/set_mode", {"sessionId": "old", "modeId": "any"}) == {}
+        assert await client.call("session/close", {"sessionId": "old"}) == {}
+        assert (await client.error("session/prompt", {"sessionId": "old", "prompt": []}))["code"] == -32002
+    assert [update["content"]["text"] for update in updates] == ["hi"]
+    assert result == {"_meta": {"scene/from": "disk"}}
+    assert seen == [("any", "loaded"), ("loaded", "closed")]

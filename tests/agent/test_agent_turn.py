@@ -261,3 +261,17 @@ async def test_a_client_that_does_not_read_makes_the_agent_wait() -> None:
     assert told == 1000
     await raw.aclose()
     await connection
+
+
+async def test_what_is_no_content_or_no_json_is_refused_before_it_is_sent() -> None:
+    async def misuses(turn: Turn) -> None:
+        with pytest.raises(UsageError, match="NoneType"):
+            await turn.say(None)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="not JSON"):
+            async with turn.tool_call("Read", raw_input={"path": object()}):
+                raise AssertionError("never announced")
+        await turn.say("fine")
+
+    async with talk(agent_that(misuses)) as client:
+        updates, _ = await client.turn(await client.new_session())
+    assert [update["content"]["text"] for update in updates] == ["fine"]

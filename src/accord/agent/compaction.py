@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.errors import UsageError
-from accord.schema.content import ContentBlock, TextContent
+from accord.schema.content import ContentBlock
 from accord.schema.updates import CompactionSummaryChunk, CompactionUpdate, SessionUpdate
+
+from .blocks import block_of
 
 if TYPE_CHECKING:
     from .session import AgentSession
@@ -31,8 +33,7 @@ class Compaction:
         """Add a piece to the summary. Only what a user may read."""
         if not self._open:
             raise UsageError("the compaction has ended: its summary is complete")
-        block = TextContent(content) if isinstance(content, str) else content
-        self._push(CompactionSummaryChunk(self.id, block))
+        self._push(CompactionSummaryChunk(self.id, block_of(content)))
         await self._session.drain()
 
     async def __aexit__(

@@ -42,6 +42,8 @@ class Pickers:
         self.options: list[SessionConfigOption] = []
         self.own_modes = False
         """Whether the application declared the modes, rather than an option of that category."""
+        self.own_mode_option = True
+        """Whether the application declared the option for the mode, rather than only the modes."""
         self._client = client
 
     @property
@@ -77,6 +79,7 @@ class Pickers:
                 )
         before = self.mode
         self.options = list(options)
+        self.own_mode_option = True
         if not self.own_modes:
             self.modes = None
         self._join()
@@ -182,6 +185,7 @@ class Pickers:
             ]
             made = SessionConfigSelect("mode", "Mode", modes.current_mode_id, values, category="mode")
             self.options = [made, *self.options]
+            self.own_mode_option = False
 
 
 def _choices(option: SessionConfigSelect) -> list[SessionConfigSelectOption]:

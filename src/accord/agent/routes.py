@@ -1,6 +1,7 @@
 """Which request goes where: the built-in behaviour, what the application took over, extensions, and other names of both."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
@@ -11,6 +12,7 @@ from accord.schema.methods import Method, notification, served_by
 from accord.schema.reader import Reader
 from accord.wire.routes import Call, Route
 
+from .choices import Choices
 from .handlers import Handlers
 from .handshake import Handshake
 from .service import Service
@@ -65,6 +67,7 @@ def request_routes(
     notifications: Mapping[str, Route],
 ) -> dict[str, Route]:
     """A route for every request that is served."""
+    choices = Choices(handlers, service)
     built_in: dict[str, Run] = {
         "initialize": handshake.initialize,
         "authenticate": handshake.authenticate,
@@ -78,8 +81,8 @@ def request_routes(
         "session/prompt": service.prompt,
         "session/delete": service.delete,
         "session/archive": service.archive,
-        "session/set_mode": service.set_mode,
-        "session/set_config_option": service.set_config_option,
+        "session/set_mode": choices.set_mode,
+        "session/set_config_option": choices.set_config_option,
         "auth/status": handshake.auth_status,
     }
     routes: dict[str, Route] = {}
@@ -150,11 +153,15 @@ def _plain(raw: Raw | None) -> Any:
 
 
 def _taken(function: Run, service: Service) -> Run:
-    async def run(params: Any, call: Call) -> Any:
+    def run(params: Any, call: Call) -> Any:
         session = service.sessions.get(getattr(params, "session_id", ""))
-        return await service.app(function, params, service.request(call, session))
+        return service.begin(function, params, service.request(call, session))
 
-    return run
+    async def run_later(params: Any, call: Call) -> Any:
+        return await run(params, call)
+
+    # A coroutine is not even made before its turn: a request may be given up until then.
+    return run_later if iscoroutinefunction(function) else run
 
 
 def _answered(notified: Run) -> Run:
@@ -171,6 +178,7 @@ def _heard(own: Run | None, function: Run | None, connection: "AgentConnection",
     def run(params: Any) -> Any:
         if own is not None:
             own(params)
-        return None if function is None else service.hear(function, params, connection)
+        result = None if function is None else service.begin(function, params, connection)
+        return result if hasattr(result, "__await__") else None
 
     return run

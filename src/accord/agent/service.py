@@ -6,14 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from accord.clock import within
-from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RpcError, UsageError
-from accord.schema.config import (
-    CurrentModeUpdate,
-    SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse,
-    SetSessionModeRequest,
-    SetSessionModeResponse,
-)
+from accord.errors import InvalidParams, InvalidRequest, RpcError
 from accord.schema.mcp import MessageMcpNotification
 from accord.schema.prompts import CancelNotification, PromptRequest, PromptResponse
 from accord.schema.sessions import (
@@ -32,14 +25,12 @@ from accord.schema.sessions import (
     NewSessionResponse,
     ResumeSessionRequest,
 )
-from accord.schema.updates import SessionUpdate
 from accord.wire.routes import Call
 
 from .course import Course
 from .ids import new_session_id
 from .opening import OpeningResponse, answer, check, unknown_session
 from .peer import LOG, Peer
-from .pickers import UnknownChoice
 from .request import ClientRequest
 from .session import AgentSession, OpeningRequest
 from .turn import Turn
@@ -71,25 +62,24 @@ class Service:
         """What a handler is given beside the parameters."""
         return ClientRequest(self._peer, self._connection, call, session)
 
-    async def app(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the application. What it raises goes on to the client, the traceback to the log."""
+    def begin(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the application: a plain one gives its result at once, another an awaitable of it.
+
+        What it raises goes on to the client, the traceback to the log.
+        """
         try:
             result = function(*args)
-            return await result if hasattr(result, "__await__") else result
         except RpcError:
             raise
         except Exception:
-            LOG.exception("%s failed", getattr(function, "__qualname__", function))
+            _log_failure(function)
             raise
+        return _awaited(function, result) if hasattr(result, "__await__") else result
 
-    def hear(self, function: Callable[..., Any], *args: Any) -> Awaitable[None] | None:
-        """Let a function of the application hear a notification; a plain one does so in its place, at once."""
-        try:
-            result = function(*args)
-        except Exception:
-            LOG.exception("%s failed", getattr(function, "__qualname__", function))
-            raise
-        return self.app(lambda: result) if hasattr(result, "__await__") else None
+    async def app(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the application and wait for its result."""
+        result = self.begin(function, *args)
+        return await result if hasattr(result, "__await__") else result
 
     # -- sessions begin -----------------------------------------------------------------------------------------
 
@@ -245,67 +235,6 @@ class Service:
 
         mcp_heard(self._peer, params)
 
-    # -- what is set --------------------------------------------------------------------------------------------
-
-    async def set_mode(self, params: SetSessionModeRequest, call: Call) -> SetSessionModeResponse:
-        """Change the mode."""
-        session = self.session(params.session_id)
-        pickers = session.pickers
-        if pickers.modes is None:
-            raise MethodNotFound("This session has no modes")
-        try:
-            mode_id = pickers.find_mode(params.mode_id)
-        except UnknownChoice as error:
-            raise InvalidParams(str(error)) from None
-        await self._mode_chosen(session, mode_id)
-        if pickers.mode_option is not None:
-            await self._option_chosen(session, pickers.mode_option.id, mode_id)
-        updates = pickers.set_mode(mode_id)
-        call.after_answer(lambda: _tell(session, updates))
-        return SetSessionModeResponse()
-
-    async def set_config_option(
-        self, params: SetSessionConfigOptionRequest, call: Call
-    ) -> SetSessionConfigOptionResponse:
-        """Change an option; the answer lists all of them."""
-        session = self.session(params.session_id)
-        pickers = session.pickers
-        if not pickers.options:
-            raise MethodNotFound("This session has no config options")
-        config_id = params.config_id
-        if call.method == "session/set_model":
-            config_id = pickers.find_model_option(config_id)
-        try:
-            value = pickers.find_value(config_id, params.value)
-        except UnknownChoice as error:
-            raise InvalidParams(str(error)) from None
-        mode_option = pickers.mode_option
-        if mode_option is not None and mode_option.id == config_id and isinstance(value, str):
-            await self._mode_chosen(session, value)
-        await self._option_chosen(session, config_id, value)
-        try:
-            updates = pickers.set_option(config_id, value)
-        except UsageError:
-            updates = []  # the application has put other options in its place
-        call.after_answer(lambda: _tell(session, [u for u in updates if isinstance(u, CurrentModeUpdate)]))
-        return SetSessionConfigOptionResponse(pickers.shown())
-
-    async def _mode_chosen(self, session: AgentSession, mode_id: str) -> None:
-        hook = self._handlers.hooks.get("session/set_mode")
-        if hook is not None:
-            await self.app(hook, session, mode_id)
-
-    async def _option_chosen(self, session: AgentSession, config_id: str, value: str | bool) -> None:
-        hook = self._handlers.hooks.get("session/set_config_option")
-        if hook is not None:
-            await self.app(hook, session, config_id, value)
-
-
-def _tell(session: AgentSession, updates: list[SessionUpdate]) -> None:
-    if session.state != "closed":
-        for update in updates:
-            session.push(update)
-
 
 def _opening_method(params: OpeningRequest) -> str:
     match params:
@@ -317,3 +246,17 @@ def _opening_method(params: OpeningRequest) -> str:
             return "session/resume"
         case ForkSessionRequest():
             return "session/fork"
+
+
+async def _awaited(function: Callable[..., Any], result: Awaitable[Any]) -> Any:
+    try:
+        return await result
+    except RpcError:
+        raise
+    except Exception:
+        _log_failure(function)
+        raise
+
+
+def _log_failure(function: Callable[..., Any]) -> None:
+    LOG.exception("%s failed", getattr(function, "__qualname__", function))

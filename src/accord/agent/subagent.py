@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.errors import RpcError, UsageError
-from accord.schema.content import ContentBlock, TextContent
+from accord.schema.content import ContentBlock
 from accord.schema.rpc import Error
 from accord.schema.subagents import (
     IdleStateUpdate,
@@ -21,6 +21,7 @@ from accord.schema.subagents import (
 )
 from accord.schema.updates import SessionUpdate
 
+from .blocks import block_of
 from .ids import new_session_id
 
 if TYPE_CHECKING:
@@ -88,13 +89,12 @@ class Subagent:
 
     async def sent(self, content: str | ContentBlock) -> None:
         """The parent has sent the child a message."""
-        block = TextContent(content) if isinstance(content, str) else content
         await self._patch(
             SessionMessage(
                 self.parent.ids.message(),
                 sender_session_id=self.parent.id,
                 recipient_session_id=self.id,
-                content=[block],
+                content=[block_of(content)],
             )
         )
 

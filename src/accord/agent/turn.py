@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
 
@@ -20,6 +20,7 @@ from accord.schema.updates import (
     SessionUpdate,
 )
 
+from .blocks import block_of
 from .client import SessionClient
 from .compaction import Compaction
 from .peer import Peer
@@ -87,7 +88,7 @@ class Turn:
         """Add a piece to the answer, without waiting."""
         if self._voice is not AgentMessageChunk and not self._speak(AgentMessageChunk):
             return
-        chunk = AgentMessageChunk(_block(content), self._message_id)
+        chunk = AgentMessageChunk(block_of(content), self._message_id)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def think(self, content: str | ContentBlock) -> None:
@@ -99,7 +100,7 @@ class Turn:
         """Add a piece to the agent's reasoning, without waiting."""
         if self._voice is not AgentThoughtChunk and not self._speak(AgentThoughtChunk):
             return
-        chunk = AgentThoughtChunk(_block(content), self._message_id)
+        chunk = AgentThoughtChunk(block_of(content), self._message_id)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def aside(self, text: str) -> None:
@@ -322,14 +323,3 @@ class Turn:
     def _must_be_live(self) -> None:
         if self._state != "live":
             raise UsageError("the turn is over: its prompt is answered, and nothing can be added to it")
-
-
-_BLOCKS: Final = get_args(ContentBlock)
-
-
-def _block(content: str | ContentBlock) -> ContentBlock:
-    if isinstance(content, str):
-        return TextContent(content)
-    if isinstance(content, _BLOCKS):
-        return content
-    raise UsageError(f"only text and content blocks can be said, not {type(content).__name__}")
