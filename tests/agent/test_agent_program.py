@@ -171,10 +171,23 @@ async def test_an_agent_imports_nothing_heavy() -> None:
     assert not {"accord.schema.reading", "accord.schema.shape", "accord.schema.walk"} & set(modules)
 
 
+GUIDE = [
+    block.split("```", 1)[0]
+    for block in (Path(__file__).parents[2] / "docs" / "agent.md").read_text().split("```python\n")[1:]
+]
+
+
+def test_the_pieces_of_the_guide_run_as_printed() -> None:
+    names: dict[str, Any] = {}
+    exec(GUIDE[0], names)  # the first agent; the others add to a fresh one each, as a reader would
+    for piece in GUIDE[1:]:
+        names["agent"] = names["accord"].Agent("reader")
+        exec(piece, names)
+
+
 async def test_the_first_agent_of_the_guide_works_as_printed(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
     program = tmp_path / "hello.py"
-    program.write_text(guide.split("```python\n", 1)[1].split("```", 1)[0])
+    program.write_text(GUIDE[0])
     async with running(program=program) as agent:
         agent.write(
             INITIALIZE,
