@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 E = TypeVar("E")
@@ -100,6 +100,12 @@ class Inbox(Generic[E]):
             finally:
                 self._waiter = None
         return True
+
+    async def all(self) -> AsyncGenerator[E]:
+        """Every event as it comes, until the queue is closed and empty."""
+        while await self.ready():
+            for event in self.taken():
+                yield event
 
     def taken(self) -> Iterator[E]:
         """Take what is there, one by one."""

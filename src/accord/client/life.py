@@ -50,6 +50,7 @@ class Life:
         self._restarting: asyncio.Task[Any] | None = None
         self._link: Link | None = None
         self._failure: AccordError | None = None  # why the latest restart did not work
+        self._dead: AgentEnded | None = None  # what the agent's latest end was, until it lives again
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listeners: tuple[Inbox[AgentEvent], ...] = ()
@@ -196,6 +197,7 @@ class Life:
             if session.parent is not None:
                 await session.shut("its parent's agent was restarted")
         self._link = link = await self._open()
+        self._dead = None
         self._restarts.count += 1
         self.tell_everybody(AgentRestarted(self._restarts.count))
         for session in self.sessions:
@@ -205,7 +207,7 @@ class Life:
     # -- who is told --------------------------------------------------------------------------------------------
 
     def _tell_end(self, error: ConnectionClosed) -> None:
-        event = AgentEnded(error)
+        self._dead = event = AgentEnded(error)
         for session in self.sessions:
             session.agent_ended(event)
         self.tell(event)
@@ -224,6 +226,10 @@ class Life:
     def listen(self) -> Inbox[AgentEvent]:
         """A queue that hears the events of the agent from now on."""
         inbox: Inbox[AgentEvent] = Inbox(Ledger())
+        if self._dead is not None:
+            inbox.put(self._dead, 0)
+        if self._closing:
+            inbox.close()
         self._listeners += (inbox,)
         return inbox
 

@@ -5,11 +5,11 @@ first. All of it is in the session's state anyway.
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator
 from typing import Final
 
 from accord.client.events import ClientEvent
 from accord.client.inbox import Inbox, Ledger
+from accord.client.stream import EventStream
 
 KEPT_EVENTS: Final = 256
 KEPT_BYTES: Final = 1024 * 1024
@@ -68,16 +68,15 @@ class Listeners:
         for inbox in self.inboxes:
             inbox.close()
 
-    async def listen(self) -> AsyncGenerator[ClientEvent]:
-        """What was kept, then every event as it comes, until the session is closed or the iterator is."""
+    def listen(self) -> EventStream[ClientEvent]:
+        """What was kept, then every event as it comes, until the session is closed or the stream is left."""
         inbox = self.open()
         kept, self._kept, self._kept_bytes = self._kept, deque(), 0
-        try:
-            for event, _ in kept:
-                yield event
-            while await inbox.ready():
-                for event in inbox.taken():
-                    yield event
-        finally:
+        for event, size in kept:
+            inbox.put(event, size)
+
+        def leave() -> None:
             self.leave(inbox)
             inbox.abandon()
+
+        return EventStream(inbox.all(), leave)

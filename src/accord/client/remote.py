@@ -17,6 +17,7 @@ from accord.client.login import Launch
 from accord.client.providers import Providers
 from accord.client.session import ClientSession
 from accord.client.setup import AnyPath, SessionSetup
+from accord.client.stream import EventStream
 from accord.errors import BadAnswer, NotOffered, UsageError
 from accord.schema import (
     UNSET,
@@ -78,15 +79,13 @@ class RemoteAgent:
         """The sessions that are open on this connection."""
         return list(self._life.sessions)
 
-    async def events(self) -> AsyncGenerator[AgentEvent]:
-        """What happens to the agent itself: it ended, was restarted, sessions came back or were lost."""
+    def events(self) -> EventStream[AgentEvent]:
+        """What happens to the agent itself from now on: it ended, was restarted, sessions came back or were lost.
+
+        If it is dead already, that is the first event.
+        """
         inbox = self._life.listen()
-        try:
-            while await inbox.ready():
-                for event in inbox.taken():
-                    yield event
-        finally:
-            self._life.leave(inbox)
+        return EventStream(inbox.all(), lambda: self._life.leave(inbox))
 
     # -- opening sessions ---------------------------------------------------------------------------------------
 

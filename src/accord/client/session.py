@@ -15,6 +15,7 @@ from accord.client.inbox import Inbox
 from accord.client.listeners import OVERHEAD, Listeners
 from accord.client.questions import OpenQuestions
 from accord.client.setup import SessionSetup
+from accord.client.stream import EventStream
 from accord.client.terminals import TerminalPrinted, TerminalViews
 from accord.client.turn import Turn
 from accord.client.workspaces import SessionWorkspace
@@ -107,12 +108,18 @@ class ClientSession:
 
     # -- turns --------------------------------------------------------------------------------------------------
 
-    def prompt(self, prompt: Prompt) -> AsyncGenerator[ClientEvent]:
+    def prompt(self, prompt: Prompt) -> EventStream[ClientEvent]:
         """Run a turn: iterate over its events, in order, from `TurnStarted` to `TurnEnded`.
 
         If the turn fails, the error is raised behind the last event. Leaving the iteration cancels the turn.
         """
-        return self._events_of_turn(self._checked_prompt(prompt))
+        turns: list[Turn] = []
+
+        def leave() -> None:
+            for turn in turns:
+                turn.leave()
+
+        return EventStream(self._events_of_turn(self._checked_prompt(prompt), turns), leave)
 
     async def ask(self, prompt: Prompt) -> Answer:
         """Run a turn and return what the agent said."""
@@ -152,8 +159,8 @@ class ClientSession:
         """Set whatever a picker of `state.settings.pickers` stands for: an option, the mode, or a legacy model."""
         await choices.choose(self, picker, value)
 
-    def events(self) -> AsyncGenerator[ClientEvent]:
-        """Every event of the session, in turns and between them, until it is closed."""
+    def events(self) -> EventStream[ClientEvent]:
+        """Every event of the session from now on, in turns and between them, until it is closed."""
         return self._listeners.listen()
 
     def _checked_prompt(self, prompt: Prompt) -> list[ContentBlock]:
@@ -179,8 +186,11 @@ class ClientSession:
         await turn.start(blocks)
         return turn
 
-    async def _events_of_turn(self, blocks: list[ContentBlock]) -> AsyncGenerator[ClientEvent]:
+    async def _events_of_turn(
+        self, blocks: list[ContentBlock], turns: list[Turn]
+    ) -> AsyncGenerator[ClientEvent]:
         turn = await self._begin(blocks, watched=True)
+        turns.append(turn)
         inbox = turn.inbox
         assert inbox is not None, "a watched turn has a queue"
         try:
