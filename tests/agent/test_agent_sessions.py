@@ -501,3 +501,29 @@ async def test_a_method_that_was_taken_over_knows_its_session() -> None:
     assert [update["content"]["text"] for update in updates] == ["hi"]
     assert result == {"_meta": {"scene/from": "disk"}}
     assert seen == [("any", "loaded"), ("loaded", "closed")]
+
+
+async def test_what_fails_behind_an_answer_is_logged_and_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = agent_that(silent)
+
+    def fails() -> None:
+        raise ValueError("behind the answer")
+
+    @agent.new_session
+    async def begin(session: AgentSession) -> None:
+        session.after_open(fails)
+        await session.title("seen")
+
+    @agent.on("_scene/after")
+    def after(params: Any, call: ClientRequest) -> None:
+        call.after_answer(fails)
+        call.after_answer(lambda: call.client.notify("_scene/seen"))
+
+    async with talk(agent) as client:
+        await client.new_session()
+        await client.update("session_info_update")
+        await client.call("_scene/after")
+        await client.raw.next("_scene/seen")
+    assert len([record for record in caplog.records if "fails" in record.message]) == 2

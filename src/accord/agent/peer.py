@@ -21,6 +21,14 @@ T = TypeVar("T")
 LOG = getLogger("accord.agent")
 
 
+def run_quietly(callback: Callable[[], object]) -> None:
+    """Run a function of the application that nobody waits for; what it raises is logged."""
+    try:
+        callback()
+    except Exception:
+        LOG.exception("%s failed", getattr(callback, "__qualname__", callback))
+
+
 class Peer:
     """One client. Its capabilities are those of its `initialize`; before that it has none."""
 

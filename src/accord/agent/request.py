@@ -7,7 +7,7 @@ from accord.wire.envelope import RequestId
 from accord.wire.routes import Call
 
 from .client import Client
-from .peer import Peer
+from .peer import Peer, run_quietly
 
 if TYPE_CHECKING:
     from .connection import AgentConnection
@@ -38,9 +38,9 @@ class ClientRequest:
         """The method's name."""
         return self._call.method
 
-    def after_answer(self, callback: Callable[[], None]) -> None:
+    def after_answer(self, callback: Callable[[], object]) -> None:
         """Run something right behind the answer, before anything else can be sent."""
-        self._call.after_answer(callback)
+        self._call.after_answer(lambda: run_quietly(callback))
 
     async def elicit(
         self, message: str, form: "Form", *, timeout: float | None = None

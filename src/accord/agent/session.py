@@ -31,7 +31,7 @@ from .client import SessionClient
 from .compaction import Compaction
 from .gates import admit
 from .ids import Ids
-from .peer import Peer
+from .peer import Peer, run_quietly
 from .pickers import Pickers
 from .plans import Plans
 from .subagent import Subagent
@@ -255,7 +255,7 @@ class AgentSession:
         for child_id, update in held:
             self._peer.update(child_id or self.id, update)
         for callback in self._after_open:
-            callback()
+            run_quietly(callback)
 
     def closed(self) -> None:
         """It is over: nothing can be told about it any more, and what runs beside the turns ends."""
