@@ -5,9 +5,13 @@ import json
 from typing import Any
 
 import pytest
-from tests.wire.talk import Talk
+from tests.wire.talk import Talk, route
 
 from accord.errors import BadAnswer, InternalError, InvalidParams, MethodNotFound, NotFound, RpcError
+from accord.testing.wire import RawPeer
+from accord.wire.connection import Connection
+from accord.wire.memory import memory_pair
+from accord.wire.routes import Route
 from accord.wire.transport import Oversized
 
 
@@ -271,3 +275,31 @@ async def test_an_oversized_answer_with_its_id_at_the_end_is_matched_too() -> No
     talk.connection.frames([Oversized(100_000_000, b'{"result":{"text":"aaaa', tail)])
     with pytest.raises(BadAnswer):
         await asking
+
+
+async def test_nothing_the_application_raises_stops_the_reading() -> None:
+    def boom(*anything: Any) -> Any:
+        raise RuntimeError("boom")
+
+    async def later(params: dict[str, Any], call: Any) -> Any:
+        call.after_answer(boom)
+        return params
+
+    ours, theirs = memory_pair()
+    broken = Route(boom, boom, boom)
+    connection = Connection(
+        ours,
+        requests={"broken": broken, "later": route(later), "echo": route(echo)},
+        notifications={"broken": broken, "fails": route(boom)},
+        observer=boom,
+    )
+    peer = RawPeer(theirs)
+    connection.start()
+    peer.send("noise")
+    peer.notify("broken", {})
+    peer.notify("fails", {})
+    peer.notify("unknown", {})
+    assert (await peer.answer_to(peer.ask("broken")))["error"]["code"] == -32603
+    assert await peer.call("later", {"a": 1}) == {"a": 1}
+    assert await peer.call("echo", {"b": 1}) == {"b": 1}
+    await connection.aclose()

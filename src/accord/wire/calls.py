@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from accord.errors import BadAnswer, ConnectionClosed
 from accord.wire.envelope import ABSENT, Envelope, RequestId, read_error
@@ -15,8 +14,7 @@ from accord.wire.transport import End
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class OpenCall(Generic[T]):
+class OpenCall(Struct, Generic[T]):
     """One call: where its answer goes, and what the connection must know about it until then."""
 
     method: str

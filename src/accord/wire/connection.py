@@ -8,12 +8,11 @@ the connection and its reason.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import (
@@ -24,6 +23,7 @@ from accord.errors import (
     InvalidRequest,
     MethodNotFound,
     RpcError,
+    to_rpc_error,
 )
 from accord.schema.codec import encode
 from accord.schema.jsontext import is_utf8
@@ -54,8 +54,7 @@ T = TypeVar("T")
 CANCEL_REQUEST = "$/cancel_request"
 
 
-@dataclass(slots=True)
-class _Adoption:
+class _Adoption(Struct):
     """Lets the task that has just finished a handler take over the next one of the same lane."""
 
     key: Hashable
@@ -213,7 +212,7 @@ class Connection:
                 continue
             try:
                 params = route.read(envelope.params if envelope.params is not ABSENT else None)
-            except RpcError as error:
+            except Exception as error:  # noqa: BLE001 - RpcError by contract; anything else must not stop the reading
                 self._report("refused", f"{method}: {error}", frame)
                 continue
             if lanes:
@@ -255,8 +254,8 @@ class Connection:
             return
         try:
             params = route.read(envelope.params if envelope.params is not ABSENT else None)
-        except RpcError as error:
-            self._transport.send(encode_failure(id, error))
+        except Exception as error:  # noqa: BLE001 - RpcError by contract; anything else must not stop the reading
+            self._transport.send(encode_failure(id, to_rpc_error(error)))
             return
         self._serving.begin(route, params, Call(id, method, len(frame)))
 
@@ -384,5 +383,9 @@ class Connection:
         await self._tasks.wait()
 
     def _report(self, kind: ReportKind, detail: str, frame: bytes = b"") -> None:
-        if self._observer is not None:
+        if self._observer is None:
+            return
+        try:
             self._observer(Report(kind, detail, frame))
+        except Exception:  # noqa: BLE001 - whoever watches must not stop the reading, and there is nobody to tell
+            return

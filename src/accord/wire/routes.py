@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from accord.wire.envelope import RequestId
 
@@ -28,14 +27,18 @@ class Call:
         """Run something right behind this request's answer, before anything else can be sent."""
         self._after.append(callback)
 
-    def answered(self) -> None:
+    def answered(self, failed: Callable[[str], None]) -> None:
         """The answer is queued: run what must follow it."""
         for callback in self._after:
-            callback()
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+                failed(
+                    f"what should follow the answer of {self.method} raised {type(error).__name__}: {error}"
+                )
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """How one method is served.
 
     `run` of a request takes the parameters and the `Call`, and gives the result or an awaitable of it; of a
@@ -49,8 +52,7 @@ class Route:
     urgent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bounds of one connection, in bytes: what may lie unread here, and unsent, before the other side must wait."""
 
     inbound: int = 16 * 1024 * 1024
@@ -62,8 +64,7 @@ class Limits:
 ReportKind = Literal["noise", "invalid", "oversized", "unmatched", "unknown", "refused", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Something that was survived and that an observer may want to know: what, in one line, and the frame."""
 
     kind: ReportKind

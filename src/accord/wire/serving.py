@@ -143,4 +143,4 @@ class Serving:
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
         self._send(frame)
-        call.answered()
+        call.answered(self._failed)

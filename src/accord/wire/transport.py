@@ -11,12 +11,12 @@ The rules any implementation keeps (tests/wire/transport_contract.py runs them a
 * `aclose` is bounded in time, may be called twice, and returns after `ended`; a paused reader misses the rest.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Oversized:
+
+class Oversized(Struct, frozen=True):
     """Stands in the place of a frame over the size limit: its size, its first bytes and its last ones."""
 
     size: int
@@ -27,8 +27,7 @@ class Oversized:
 Frame = bytes | Oversized
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a transport ended: a sentence, and for a child process its exit and its last words."""
 
     reason: str
