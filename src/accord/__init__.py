@@ -73,6 +73,8 @@ if TYPE_CHECKING:
         RequestCancelled,
         RequestTimeout,
         RpcError,
+        SessionInUse,
+        StoreError,
         TurnSilent,
         UsageError,
     )
@@ -122,7 +124,8 @@ _HOMES: Final = {
     "accord.errors": """
         AccordError AuthRequired BadAnswer ConnectionClosed Crashed HandshakeFailed InternalError
         InvalidParams InvalidRequest Killed LimitReached MethodNotFound MissingExtra NeverStarted
-        NotFound NotOffered ParseError RequestCancelled RequestTimeout RpcError TurnSilent UsageError""",
+        NotFound NotOffered ParseError RequestCancelled RequestTimeout RpcError SessionInUse
+        StoreError TurnSilent UsageError""",
     "accord.schema": """
         UNSET AgentMessageChunk AgentThoughtChunk AvailableCommandsUpdate CompactionUpdate
         ConfigOptionUpdate Notice SessionInfoUpdate TextContent Unknown UsageUpdate UserMessageChunk""",
@@ -195,10 +198,12 @@ __all__ = [
     "RestartPolicy",
     "Roots",
     "RpcError",
+    "SessionInUse",
     "SessionInfoUpdate",
     "SessionLost",
     "SessionReattached",
     "SessionState",
+    "StoreError",
     "TerminalPrinted",
     "TextContent",
     "TimeLimits",

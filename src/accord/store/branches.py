@@ -7,6 +7,8 @@ session takes its log away only once no fork reads it; what no fork reads goes a
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from msgspec import convert
+
 from accord.store import runs
 
 
@@ -31,7 +33,7 @@ def of_session(connection: Connection, session_id: str) -> Branch | None:
     row = connection.execute(
         "SELECT log, base, base_last FROM logs WHERE session = ?", (session_id,)
     ).fetchone()
-    return None if row is None else Branch(*row)
+    return None if row is None else convert(row, Branch)
 
 
 def last_seq(connection: Connection, branch: Branch) -> int:
@@ -82,11 +84,11 @@ def cut(connection: Connection, branch: Branch) -> None:
 
 def _of_log(connection: Connection, log: int) -> Branch:
     row = connection.execute("SELECT log, base, base_last FROM logs WHERE log = ?", (log,)).fetchone()
-    return Branch(*row)
+    return convert(row, Branch)
 
 
 def _orphan(connection: Connection, log: int) -> Branch | None:
     row = connection.execute(
         "SELECT log, base, base_last FROM logs WHERE log = ? AND session IS NULL", (log,)
     ).fetchone()
-    return None if row is None else Branch(*row)
+    return None if row is None else convert(row, Branch)

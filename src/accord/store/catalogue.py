@@ -4,7 +4,7 @@ from itertools import chain
 from sqlite3 import Connection
 from typing import Any, Final
 
-from msgspec import json
+from msgspec import ValidationError, convert, json
 
 from accord.store import branches, runs
 from accord.store.contract import Page
@@ -101,9 +101,10 @@ def _folded(connection: Connection, branch: branches.Branch, session_id: str, pa
         branches.last_seq(connection, branch),
     )
     pages = chain.from_iterable(own)
-    first = next(pages)
-    (patch,) = news_in(first)
-    assert isinstance(patch, SessionPatch), "the first record of a log is the store's own"
+    first = next(pages, None)
+    patch = None if first is None else next(iter(news_in(first)), None)
+    if first is None or not isinstance(patch, SessionPatch):
+        raise ValidationError("the first record of a log is the store's own")
     head = begin(session_id, first.time, patch, parent)
     for run in pages:
         head = fold(head, run.time, news_in(run))
@@ -112,16 +113,19 @@ def _folded(connection: Connection, branch: branches.Branch, session_id: str, pa
 
 def _head(row: Any) -> Head:
     _, session, cwd, agent, created, updated, title, title_set, roots, archived, parent, seq, format = row
-    return Head(
-        session_id=session,
-        cwd=cwd,
-        agent=agent,
-        created=created,
-        updated=updated,
-        title=title,
-        title_set=bool(title_set),
-        additional_directories=json.decode(roots, type=tuple[str, ...]),
-        archived=bool(archived),
-        parent=None if parent is None else Parent(parent, seq),
-        format=format,
+    return convert(
+        {
+            "session_id": session,
+            "cwd": cwd,
+            "agent": agent,
+            "created": created,
+            "updated": updated,
+            "title": title,
+            "title_set": title_set == 1,
+            "additional_directories": json.decode(roots),
+            "archived": archived == 1,
+            "parent": None if parent is None else {"session_id": parent, "seq": seq},
+            "format": format,
+        },
+        Head,
     )

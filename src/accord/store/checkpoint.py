@@ -33,7 +33,10 @@ class Checkpoints:
         if self._thread is None or not self._thread.is_alive():
             self._pages = 0
             self._thread = threading.Thread(target=self._move, name="accord-store-checkpoint", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:
+                self._thread = None  # no thread to be had right now: next time
 
     def close(self) -> None:
         """Wait for the thread; bounded."""

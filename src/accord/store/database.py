@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from accord.errors import StoreError, UsageError
 from accord.paths import private_file, private_folder
 from accord.store.tables import STEPS, upgrade, version_of
 
 T = TypeVar("T")
 
+_MAGIC: Final = b"SQLite format 3\x00"
 _BACKSTOP: Final = 4_000  # pages of the write-ahead log at which SQLite itself steps in, should nobody else
 
 
@@ -29,6 +32,10 @@ class Database:
                 if not self.path.parent.exists():
                     private_folder(self.path.parent)
                 private_file(self.path)
+            if self.path.is_file():  # of what is no file SQLite has the better word
+                with self.path.open("rb") as file:
+                    if file.read(len(_MAGIC)) not in (b"", _MAGIC):
+                        raise StoreError(_SENTENCES[sqlite3.SQLITE_NOTADB].format(path=self.path))
             self.connection = sqlite3.connect(self.path, timeout=busy, isolation_level=None)
             try:
                 self._prepare(durable)
@@ -59,7 +66,8 @@ class Database:
             try:
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def trouble(self) -> Generator[None]:
@@ -72,8 +80,13 @@ class Database:
             ) from error
         except sqlite3.Error as error:
             raise StoreError(_sentence(self.path, error)) from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StoreError(_SENTENCES[sqlite3.SQLITE_CORRUPT].format(path=self.path)) from error
         except OSError as error:
-            raise StoreError(f"the session store {self.path} cannot be used: {error.strerror}") from error
+            raise StoreError(
+                f"the session store {self.path} cannot be used ({error.strerror}): check that it is yours, or give "
+                "another path"
+            ) from error
 
     def close(self) -> None:
         """Let the file go. May be called twice."""

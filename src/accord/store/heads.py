@@ -2,6 +2,7 @@
 
 import os
 import time as clock
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -132,6 +133,20 @@ def begin(session_id: str, time: int, patch: SessionPatch, parent: Parent | None
     """The head right after the first record of a session."""
     head = Head(session_id=session_id, cwd=patch.cwd or "", agent=patch.agent, created=time, updated=time)
     return fold(structs.replace(head, parent=parent), time, [patch])
+
+
+def opening(cwd: str | None, agent: str, additional_directories: Iterable[str]) -> SessionPatch:
+    """What the first record of a session says."""
+    return SessionPatch(
+        cwd=UNSET if cwd is None else plain(cwd),
+        agent=plain(agent),
+        additional_directories=[plain(root) for root in additional_directories],
+    )
+
+
+def forked(source: Head, asked: SessionPatch) -> SessionPatch:
+    """What the first record of a fork says: the title comes along as a generated one, the additional directories do not."""
+    return structs.replace(asked, cwd=asked.cwd or source.cwd, agent=source.agent, title=source.title)
 
 
 def changes_head(updated: int, time: int, news: list[News]) -> bool:

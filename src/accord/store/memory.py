@@ -19,9 +19,11 @@ from accord.store.heads import (
     chosen_title,
     fold,
     folder_of,
+    forked,
     micros,
     news_in,
     no_session,
+    opening,
     plain,
 )
 from accord.store.journal import Batch, Entry, Journal
@@ -59,10 +61,7 @@ class MemoryStore:
     def create(
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
     ) -> Head:
-        roots = [plain(root) for root in additional_directories]
-        return self._begin(
-            session_id, SessionPatch(cwd=plain(cwd), agent=plain(agent), additional_directories=roots)
-        )
+        return self._begin(session_id, opening(cwd, agent, additional_directories))
 
     def journal(self, session_id: str) -> Journal:
         session_id = plain(session_id)
@@ -155,12 +154,7 @@ class MemoryStore:
         seq = last if up_to is None else up_to
         if not 0 <= seq <= last:
             raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
-        patch = SessionPatch(
-            cwd=log.head.cwd if cwd is None else plain(cwd),
-            agent=log.head.agent,
-            additional_directories=[plain(root) for root in additional_directories],
-            title=log.head.title,
-        )
+        patch = forked(log.head, opening(cwd, "", additional_directories))
         return self._begin(session_id, patch, Parent(log.head.session_id, seq), log.records[:seq])
 
     def set_title(self, session_id: str, title: str) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from sqlite3 import Connection
 from typing import Final
 
+from msgspec import ValidationError, convert
+
 from accord.errors import StoreError
 from accord.store.journal import Entry
 from accord.store.records import Run, array_of, raws_in
@@ -17,6 +19,10 @@ PAGE_LIMIT: Final = 512 * 1024
 
 _SEQ: Final = (1 << SEQ_BITS) - 1
 
+# What a damaged file has in a column may be of any type: rows are checked where they are read.
+_Last = tuple[int, int]
+_Row = tuple[int, int, int, str, bytes]
+
 
 def key_of(log: int, seq: int) -> int:
     """Where a record lies."""
@@ -29,25 +35,27 @@ def last_seq(connection: Connection, log: int) -> int | None:
         "SELECT key, length FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
         (key_of(log, 0), key_of(log, _SEQ)),
     ).fetchone()
-    return None if row is None else (row[0] & _SEQ) + row[1] - 1
+    if row is None:
+        return None
+    key, length = convert(row, _Last)
+    return (key & _SEQ) + length - 1
 
 
 def write(connection: Connection, log: int, first: int, time: int, entries: list[Entry]) -> int:
     """Add records, as few rows; returns how many bytes they have."""
     rows: list[tuple[int, int, int, str, bytes]] = []
-    written = place = 0
-    while place < len(entries):
-        kind, size, begin = entries[place].kind, 0, place
-        payloads: list[bytes] = []
-        while place < len(entries) and entries[place].kind == kind and (size < ROW_LIMIT):
-            data = entries[place].data
-            if payloads and size + len(data) > ROW_LIMIT:
-                break
-            payloads.append(data)
-            size += len(data)
-            place += 1
-        written += size
-        rows.append((key_of(log, first + begin), len(payloads), time, kind, array_of(payloads)))
+    payloads: list[bytes] = []
+    kind, size, written = entries[0].kind, 0, 0
+    for entry in [*entries, None]:
+        if entry is None or entry.kind != kind or (payloads and size + len(entry.data) > ROW_LIMIT):
+            rows.append((key_of(log, first), len(payloads), time, kind, array_of(payloads)))
+            first += len(payloads)
+            written += size
+            payloads, size = [], 0
+        if entry is not None:
+            kind = entry.kind
+            payloads.append(entry.data)
+            size += len(entry.data)
     connection.executemany("INSERT INTO records (key, length, time, kind, data) VALUES (?, ?, ?, ?, ?)", rows)
     return written
 
@@ -81,6 +89,13 @@ def page(connection: Connection, first: int, last: int) -> list[Run]:
         (first, first & ~_SEQ, first, last),
     )
     for key, length, time, kind, data in rows:
+        if (
+            type(data) is not bytes
+            or type(length) is not int
+            or type(time) is not int
+            or type(kind) is not str
+        ):
+            raise ValidationError("a column has a value of another type")
         found.append(Run(key & _SEQ, length, time, kind, data))
         size += len(data)
         if size > PAGE_LIMIT:
@@ -100,7 +115,7 @@ def trim(connection: Connection, log: int, last: int) -> None:
     ).fetchone()
     if row is None:
         return
-    key, length, time, kind, data = row
+    key, length, time, kind, data = convert(row, _Row)
     keep = last - (key & _SEQ) + 1
     if keep < length:
         raws = raws_in([Run(key & _SEQ, length, time, kind, data)])

@@ -1,39 +1,33 @@
 """The store in a file: SQLite with a write-ahead log, safe for several processes, one short transaction a commit.
 
-A process that is killed loses nothing that was committed. After a loss of power the last seconds may be missing, never
-more and never a part of a commit; `durable` waits for the disk at every commit instead.
+A process that is killed loses nothing that was committed. After a loss of power those commits are missing that the system had
+not put on the disk yet, never a part of one; `durable` waits for the disk at every commit instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from sqlite3 import Connection
 from types import TracebackType
 
-from accord.errors import UsageError
-from accord.schema.codec import encode
 from accord.session import Event
-from accord.store import branches, catalogue, runs
+from accord.store import branches, catalogue, ledger, runs
 from accord.store.branches import Branch, Part
 from accord.store.checkpoint import PAGES, Checkpoints
 from accord.store.contract import Lease, Page
 from accord.store.cursor import place_of, question
 from accord.store.database import Database
 from accord.store.heads import (
-    FORMAT,
     Head,
-    Parent,
     SessionPatch,
-    begin,
     changes_head,
     chosen_title,
-    fold,
     micros,
     no_session,
+    opening,
     plain,
 )
 from accord.store.journal import Batch, Entry, Journal
 from accord.store.lease import Leases
-from accord.store.records import SESSION, LogRecord, Run, events_in, records_in
+from accord.store.records import LogRecord, Run, events_in, records_in
 
 _List = list  # `list` names a method below
 
@@ -74,17 +68,16 @@ class SqliteStore:
     def create(
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
     ) -> Head:
-        roots = [plain(root) for root in additional_directories]
-        patch = SessionPatch(cwd=plain(cwd), agent=plain(agent), additional_directories=roots)
+        patch = opening(cwd, agent, additional_directories)
         with self._file.writing() as connection:
-            return self._begin(connection, plain(session_id), patch)
+            return ledger.create(connection, plain(session_id), self._now(), patch)
 
     def journal(self, session_id: str) -> Journal:
         session_id = plain(session_id)
         opened = self._open.get(session_id)
         if opened is None:
             with self._file.writing() as connection:
-                branch = _branch(connection, session_id)
+                branch = ledger.branch_of(connection, session_id)
                 self._leases.take(connection, session_id, self._now())
                 opened = _Open(branch, catalogue.of_log(connection, branch.log).updated)
             self._open[session_id] = opened
@@ -110,7 +103,7 @@ class SqliteStore:
     def last(self, session_id: str) -> int:
         self.commit()
         with self._file.reading() as connection:
-            return branches.last_seq(connection, _branch(connection, plain(session_id)))
+            return branches.last_seq(connection, ledger.branch_of(connection, plain(session_id)))
 
     # -- the list -----------------------------------------------------------------------------------------------
 
@@ -161,21 +154,9 @@ class SqliteStore:
         up_to: int | None = None,
     ) -> Head:
         self.commit()
-        roots = [plain(root) for root in additional_directories]
+        asked = opening(cwd, "", additional_directories)
         with self._file.writing() as connection:
-            branch = _branch(connection, plain(source))
-            head = catalogue.of_log(connection, branch.log)
-            last = branches.last_seq(connection, branch)
-            seq = last if up_to is None else up_to
-            if not 0 <= seq <= last:
-                raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
-            patch = SessionPatch(
-                cwd=head.cwd if cwd is None else plain(cwd),
-                agent=head.agent,
-                additional_directories=roots,
-                title=head.title,
-            )
-            return self._begin(connection, plain(session_id), patch, branch, Parent(head.session_id, seq))
+            return ledger.fork(connection, plain(source), plain(session_id), self._now(), up_to, asked)
 
     def set_title(self, session_id: str, title: str) -> str:
         stored = chosen_title(title)
@@ -198,8 +179,7 @@ class SqliteStore:
                 return False
             self._leases.only_ours(connection, session_id)
             self._leases.forget(connection, session_id)
-            catalogue.remove(connection, branch.log)
-            branches.cut(connection, branch)
+            ledger.delete(connection, branch)
         self._batch.drop(session_id)
         opened = self._open.pop(session_id, None)
         for journal in opened.journals if opened else ():
@@ -230,31 +210,11 @@ class SqliteStore:
 
     # -- within -------------------------------------------------------------------------------------------------
 
-    def _begin(
-        self,
-        connection: Connection,
-        session_id: str,
-        patch: SessionPatch,
-        source: Branch | None = None,
-        parent: Parent | None = None,
-    ) -> Head:
-        if branches.of_session(connection, session_id) is not None:
-            raise UsageError(f"there is a session {session_id} already")
-        time = self._now()
-        seq = 0 if parent is None else parent.seq
-        log = branches.grow(
-            connection, session_id, source, seq, None if parent is None else parent.session_id, FORMAT
-        )
-        runs.write(connection, log, seq + 1, time, [Entry(SESSION, encode(patch), patch)])
-        head = begin(session_id, time, patch, parent)
-        catalogue.put(connection, log, head)
-        return head
-
     def _note(self, session_id: str, patch: SessionPatch) -> None:
         self.commit()
         with self._file.writing() as connection:
-            branch = _branch(connection, plain(session_id))
-            self._add(connection, branch, self._now(), [Entry(SESSION, encode(patch), patch)])
+            branch = ledger.branch_of(connection, plain(session_id))
+            ledger.add(connection, branch, self._now(), [ledger.note(patch)])
 
     def _write(self, batch: dict[str, _List[Entry]]) -> None:
         time = self._now()
@@ -264,7 +224,7 @@ class SqliteStore:
             for session_id, entries in batch.items():
                 opened = self._open[session_id]
                 if changes_head(opened.updated, time, [entry.news for entry in entries]):
-                    moved.append((opened, self._add(connection, opened.branch, time, entries)))
+                    moved.append((opened, ledger.add(connection, opened.branch, time, entries)))
                 else:
                     first = branches.last_seq(connection, opened.branch) + 1
                     size += runs.write(connection, opened.branch.log, first, time, entries)
@@ -272,19 +232,10 @@ class SqliteStore:
             opened.updated = updated
         self._checkpoints.written(size)
 
-    def _add(self, connection: Connection, branch: Branch, time: int, entries: _List[Entry]) -> int:
-        """Write records that the head must hear of; returns when it says that the session was last updated."""
-        runs.write(connection, branch.log, branches.last_seq(connection, branch) + 1, time, entries)
-        before = catalogue.of_log(connection, branch.log)
-        head = fold(before, time, [entry.news for entry in entries])
-        if head is not before:
-            catalogue.put(connection, branch.log, head)
-        return head.updated
-
     def _parts(self, session_id: str, after: int) -> _List[Part]:
         self.commit()
         with self._file.reading() as connection:
-            return branches.parts(connection, _branch(connection, plain(session_id)), max(after, 0))
+            return branches.parts(connection, ledger.branch_of(connection, plain(session_id)), max(after, 0))
 
     def _records(self, parts: _List[Part]) -> Iterator[LogRecord]:
         for part in parts:
@@ -312,10 +263,3 @@ class SqliteStore:
             with self._file.writing() as connection:
                 for session_id in session_ids:
                     self._leases.let_go(connection, session_id)
-
-
-def _branch(connection: Connection, session_id: str) -> Branch:
-    branch = branches.of_session(connection, session_id)
-    if branch is None:
-        raise no_session(session_id)
-    return branch

@@ -1,0 +1,164 @@
+"""Log first, then tell: no frame leaves before what was logged ahead of it is committed."""
+
+import logging
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.store.store_contract import chunk, said
+from tests.wire.links import MemoryLink
+from tests.wire.transport_contract import CHECKS, Inbox, Link
+
+from accord.agent import Agent, AgentSession, Turn
+from accord.schema import AgentMessageChunk, TextContent
+from accord.session import TurnEnded, TurnStarted, text_of
+from accord.store import CommitFirst, Journal, MemoryStore, Store
+from accord.store.sqlite import SqliteStore
+from accord.testing.wire import raw_pair
+from accord.wire.memory import memory_pair
+from accord.wire.transport import Transport
+
+
+class BusyJournal:
+    """A transport before the gate that logs something with every frame."""
+
+    def __init__(self, gate: Transport, journal: Journal) -> None:
+        self._gate = gate
+        self._journal = journal
+
+    def send(self, frame: bytes) -> None:
+        self._journal.record("frame", len(frame))
+        self._gate.send(frame)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gate, name)
+
+
+@asynccontextmanager
+async def gated_link() -> AsyncGenerator[Link]:
+    link = MemoryLink()
+    store = MemoryStore()
+    store.create("s1", "/home/me")
+    link.near = BusyJournal(CommitFirst(link.near, store), store.journal("s1"))  # type: ignore[assignment]
+    try:
+        yield link
+    finally:
+        await link.near.aclose()
+        await link.far.aclose()
+
+
+@pytest.mark.parametrize("check", CHECKS)
+async def test_it_is_a_transport_like_any_other(check: str) -> None:
+    await CHECKS[check](gated_link)
+
+
+class Watch:
+    """Stands behind the gate and notes, for each frame, what another process can read at that moment."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.sent: list[tuple[bytes, list[str]]] = []
+        self.unsent = 0
+
+    def send(self, frame: bytes) -> None:
+        self.sent.append((frame, said(self.store, "s1")))
+
+    async def drain(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+async def test_frames_wait_for_the_commit_of_their_turn(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "s.db") as store, SqliteStore(tmp_path / "s.db") as other:
+        store.create("s1", "/home/me")
+        journal = store.journal("s1")
+        watch = Watch(other)
+        gate = CommitFirst(watch, store)  # type: ignore[arg-type]
+        gate.send(b"nothing logged")
+        assert watch.sent == [(b"nothing logged", [])]
+        journal.append(chunk("one"))
+        gate.send(b"one")
+        gate.send(b"no record of its own")
+        journal.append(chunk("two"))
+        gate.send(b"two")
+        assert (len(watch.sent), gate.unsent) == (1, len(b"onetwono record of its own"))
+        await gate.drain()
+        both = ["one", "two"]
+        assert watch.sent[1:] == [(b"one", both), (b"no record of its own", both), (b"two", both)]
+        assert gate.unsent == 0
+        journal.append(chunk("three"))
+        for _ in range(10):
+            gate.send(b"x" * 20_000)
+        assert len(watch.sent) > 4, "a turn that sends much does not hold it all"
+        assert all(read == [*both, "three"] for _, read in watch.sent[4:])
+        await gate.aclose()
+        assert len(watch.sent) == 14
+
+
+async def test_a_commit_that_fails_is_said_and_does_not_silence_the_agent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "s.db"
+    with SqliteStore(path, busy=0.01) as store:
+        store.create("s1", "/home/me")
+        journal = store.journal("s1")
+        lock = sqlite3.connect(path, isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        ours, theirs = memory_pair()
+        inbox = Inbox()
+        theirs.start(inbox)
+        gate = CommitFirst(ours, store)
+        journal.append(chunk("one"))
+        with caplog.at_level(logging.ERROR, "accord.store"):
+            gate.send(b"one")
+            assert await inbox.count(1) == [b"one"]
+        assert str(path) in caplog.text
+        lock.execute("ROLLBACK")
+        lock.close()
+        journal.append(chunk("two"))
+        journal.commit()
+        assert said(store, "s1") == ["one", "two"]
+
+
+async def test_an_agent_that_logs_what_it_says(tmp_path: Path) -> None:
+    """The way an agent uses it: what the client has seen is in the log, whenever one looks."""
+    path = tmp_path / "s.db"
+    agent = Agent("logger", version="1")
+    with SqliteStore(path) as store, SqliteStore(path) as other:
+
+        @agent.new_session
+        async def begin(session: AgentSession) -> None:
+            store.create(session.id, session.cwd)
+            session.data = store.journal(session.id)
+
+        @agent.prompt
+        async def reply(turn: Turn) -> None:
+            journal: Journal = turn.session.data
+            journal.append(TurnStarted(turn.blocks))
+            for word in ("one", "two", "three"):
+                update = AgentMessageChunk(TextContent(word), "m1")
+                journal.append(update)
+                await turn.update(update)
+            journal.append(TurnEnded("end_turn", "end_turn"))
+
+        ours, client = raw_pair(hears="agent")
+        connection = agent.connect(CommitFirst(ours, store))
+        await client.call("initialize", {"protocolVersion": 1})
+        opened = await client.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        session_id = opened["sessionId"]
+        asked = client.ask(
+            "session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": "go"}]}
+        )
+        for seen in range(1, 4):
+            message = await client.next("session/update")
+            words = [text_of(event) for event in other.events(session_id)]
+            assert message["params"]["update"]["content"]["text"] in words
+            assert len(words) > seen
+        answer = await client.answer_to(asked)
+        assert answer["result"]["stopReason"] == "end_turn"
+        assert isinstance(list(other.events(session_id))[-1], TurnEnded)
+        await connection.aclose()
+        await client.aclose()
