@@ -54,6 +54,13 @@ async def test_whatever_is_not_an_offered_option_is_a_no(wrong):
     assert await decide(lambda request: wrong) == CANCELLED
 
 
+@pytest.mark.parametrize("policy", [reject_all, allow_reads, allow_all, lambda request: request.options[1]])
+async def test_an_id_that_two_options_share_names_neither_so_no_refusal_turns_into_consent(policy):
+    twins = options("x:allow_once", "x:reject_once")
+    assert await decide(policy, twins, kind="read") == CANCELLED
+    assert await decide(policy, twins, kind="execute") == CANCELLED
+
+
 async def test_nobody_decided_is_a_no():
     assert await decide(lambda request: None) == CANCELLED
 

@@ -79,12 +79,16 @@ def allow_all(request: PermissionRequest) -> Decision:
 
 
 def chosen(options: list[PermissionOption], decision: object) -> PermissionOption | None:
-    """The offered option that a handler's decision names, or None for everything else."""
+    """The one offered option that a handler's decision names, or None for everything else.
+
+    An id that several options share names none of them: a refusal might be read as the consent beside it.
+    """
     if isinstance(decision, PermissionOption):
         decision = decision.option_id
     if not isinstance(decision, str):
         return None
-    return next((option for option in options if option.option_id == decision), None)
+    named = [option for option in options if option.option_id == decision]
+    return named[0] if len(named) == 1 else None
 
 
 def answer(option: PermissionOption | None) -> RequestPermissionResponse:
