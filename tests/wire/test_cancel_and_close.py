@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.wire.talk import Talk, small
 
-from accord.errors import ConnectionClosed, RequestCancelled
+from accord.errors import ConnectionClosed, RequestCancelled, UsageError
 from accord.testing.clock import FakeClock
 from accord.wire.transport import End
 
@@ -201,3 +201,19 @@ async def test_a_handler_may_close_its_own_connection() -> None:
     talk = Talk(requests={"leave": leave}, clock=FakeClock())
     talk.peer.ask("leave")
     await talk.peer.wait_end()
+
+
+async def test_what_is_not_json_is_refused_before_anything_is_sent_and_leaves_no_call_open() -> None:
+    talk = Talk()
+    endless: list[Any] = []
+    endless.append(endless)
+    for params in ({"a": object()}, {"a": endless}, {("a", 1): 2}):
+        with pytest.raises(UsageError, match=r"_x/ask cannot be sent, its parameters are not JSON: "):
+            await talk.request("_x/ask", params)
+        with pytest.raises(UsageError, match=r"_x/tell cannot be sent, its parameters are not JSON: "):
+            talk.connection.notify("_x/tell", params)
+    asking = asyncio.create_task(talk.request("_x/ask", {"a": 1}))
+    assert (await talk.peer.next())["params"] == {"a": 1}
+    await talk.connection.aclose()  # settles every open call: one that nobody awaits would complain
+    with pytest.raises(ConnectionClosed):
+        await asking

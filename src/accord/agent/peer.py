@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from accord.clock import Clock, within
-from accord.errors import NotOffered, UsageError
+from accord.errors import NotOffered
 from accord.schema.capabilities import ClientCapabilities
 from accord.schema.initialize import Implementation
 from accord.schema.methods import request
@@ -48,10 +48,7 @@ class Peer:
 
     def update(self, session_id: str, update: SessionUpdate) -> None:
         """Queue one update of a session."""
-        try:
-            self.connection.notify("session/update", SessionNotification(session_id, update))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"a {type(update).__name__} cannot be sent, it is not JSON: {error}") from None
+        self.connection.notify("session/update", SessionNotification(session_id, update))
 
     async def call(self, method: str, params: Any, *, key: Hashable | None) -> Any:
         """Call a method of the client and return its result in the type that the method table names."""

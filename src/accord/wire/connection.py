@@ -31,6 +31,7 @@ from accord.wire.backpressure import BackPressure
 from accord.wire.calls import OpenCall, OpenCalls, closed
 from accord.wire.envelope import (
     ABSENT,
+    UNSENDABLE,
     Envelope,
     NoMessage,
     Notification,
@@ -41,6 +42,7 @@ from accord.wire.envelope import (
     id_of_call,
     id_of_oversized,
     is_message,
+    not_json,
     second_look,
 )
 from accord.wire.lanes import HANDLING, SERVING, Handling, Lanes
@@ -126,8 +128,9 @@ class Connection:
         """Call the other side and return what `read` makes of the result.
 
         Raises RpcError for their error answer, BadAnswer for a result that `read` refuses, ConnectionClosed when
-        they are gone. `streaming` says that notifications are the point of this call, so that an unread backlog of
-        them may pause reading while it runs. Cancelling the caller sends `$/cancel_request`.
+        they are gone, UsageError for parameters that are not JSON. `streaming` says that notifications are the point
+        of this call, so that an unread backlog of them may pause reading while it runs. Cancelling the caller sends
+        `$/cancel_request`.
         """
         if self.end is not None:
             raise self._closed_error(method, self.end)
@@ -137,7 +140,12 @@ class Connection:
         from_handler = handling is not None or SERVING.get()
         answer: asyncio.Future[T] = self._tasks.loop.create_future()
         id = self._open_calls.add(OpenCall(method, answer, read, key, streaming, handling, from_handler))
-        self._transport.send(encode(Request(id, method, params)))
+        try:
+            frame = encode(Request(id, method, params))
+        except UNSENDABLE as error:
+            self._open_calls.take(id)
+            raise not_json(method, error) from None
+        self._transport.send(frame)
         self._pressure.called()
         if handling is not None:
             handling.awaits_call()
@@ -151,8 +159,12 @@ class Connection:
             raise
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification, in order with everything else; never blocks."""
-        self._transport.send(encode(Notification(method, params)))
+        """Send a notification, in order with everything else; never blocks. UsageError if it is not JSON."""
+        try:
+            frame = encode(Notification(method, params))
+        except UNSENDABLE as error:
+            raise not_json(method, error) from None
+        self._transport.send(frame)
 
     @property
     def unsent(self) -> int:

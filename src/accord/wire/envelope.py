@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError
+from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError, UsageError
 from accord.schema.codec import encode
 from accord.schema.jsontext import NotJson, mend_surrogates, parse_json
 from accord.wire.transport import Oversized
@@ -17,6 +17,9 @@ RequestId = int | str | None
 
 ABSENT = Raw()
 """Stands for a `params`, `result` or `error` member that the line did not have."""
+
+UNSENDABLE = (TypeError, ValueError, RecursionError)
+"""What encoding raises for values that are not JSON."""
 
 
 class Envelope(Struct, gc=False):
@@ -147,12 +150,17 @@ def read_error(raw: Raw) -> RpcError:
     return RpcError.of(code, message, body["data"]) if "data" in body else RpcError.of(code, message)
 
 
+def not_json(method: str, error: Exception) -> UsageError:
+    """Why a call of ours was not sent."""
+    return UsageError(f"{method} cannot be sent, its parameters are not JSON: {error}")
+
+
 def encode_failure(id: RequestId, error: RpcError) -> bytes:
     """An error answer as bytes; `data` that is not JSON is left out rather than failing the answer."""
     if error.has_data:
         try:
             return encode(Failure(id, ErrorBody(error.code, error.message, error.data)))
-        except (TypeError, ValueError, RecursionError):
+        except UNSENDABLE:
             pass
     return encode(Failure(id, ErrorBody(error.code, error.message)))
 
