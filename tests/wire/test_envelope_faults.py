@@ -49,7 +49,7 @@ async def lives(talk: Talk) -> None:
         (b'{"jsonrpc":"2.0","id":{"a":1},"method":"echo"}', -32600),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"echo"}', -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"echo"}', -32600),
-        (b'{"jsonrpc":"1.0","id":1,"method":"echo"}', -32600),
+        (b'{"jsonrpc":"1.0","method":"echo"}', -32600),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -75,9 +75,18 @@ async def test_invalid_utf8_is_a_parse_error_wherever_it_stands(bad: bytes) -> N
     await lives(talk)
 
 
-async def test_a_call_with_a_bad_method_is_refused_under_its_own_id() -> None:
-    talk = Talk(requests={"echo": echo})
-    talk.peer.send('{"jsonrpc":"2.0","id":"x","method":7}')
+@pytest.mark.parametrize("answers_noise", [True, False], ids=["agent", "client"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        '{"jsonrpc":"2.0","id":"x","method":7}',
+        '{"jsonrpc":"1.0","id":"x","method":"echo"}',
+        '{"jsonrpc":2,"id":"x","method":"echo"}',
+    ],
+)
+async def test_a_malformed_call_is_refused_under_its_own_id(call: str, answers_noise: bool) -> None:
+    talk = Talk(requests={"echo": echo}, answers_noise=answers_noise)
+    talk.peer.send(call)
     answer = await talk.peer.next()
     assert (answer["id"], answer["error"]["code"]) == ("x", -32600)
     await lives(talk)
