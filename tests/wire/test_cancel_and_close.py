@@ -65,6 +65,16 @@ async def test_a_request_cancelled_before_its_first_step_is_answered_and_never_r
     assert busy.started == 0
 
 
+async def test_a_handler_that_gives_a_task_is_cancelled_like_any_other_before_its_first_step() -> None:
+    work = asyncio.create_task(asyncio.Event().wait())
+    talk = Talk(requests={"busy": lambda params, call: work})
+    id = talk.peer.ask("busy")
+    talk.peer.notify("$/cancel_request", {"requestId": id})
+    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
+    await settle()
+    assert work.cancelled()
+
+
 async def test_a_request_cancelled_while_it_waits_in_its_lane_never_starts() -> None:
     gate = asyncio.Event()
     busy = Busy()

@@ -209,7 +209,9 @@ class Connection:
                     self._refuse(problem, frame)
                     continue
             if envelope.jsonrpc != "2.0" and (self._strict or envelope.jsonrpc):
-                self._refuse(NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame)
+                self._refuse(
+                    NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame
+                )
                 continue
             if not is_utf8(frame):
                 self._refuse(NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame)

@@ -1,7 +1,7 @@
 """Requests of the other side while we serve them: started in order, cancellable, each answered exactly once."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 import msgspec
@@ -105,7 +105,7 @@ class Serving:
         else:
             self._answer(call, self._success(call, result))
 
-    async def _served(self, call: Call, result: Coroutine[Any, Any, Any], lane: Lane) -> None:
+    async def _served(self, call: Call, result: Awaitable[Any], lane: Lane) -> None:
         SERVING.set(True)
         call.started = True
         lane.waiting_requests -= 1
@@ -115,7 +115,10 @@ class Serving:
             self._lanes.unblock(lane)
         try:
             if call.cancelled:
-                result.close()
+                if asyncio.iscoroutine(result):
+                    result.close()  # or it would complain that it never ran
+                elif isinstance(result, asyncio.Future):
+                    result.cancel()
                 answer = encode_failure(call.id, RequestCancelled())
             else:
                 answer = self._success(call, await result)
