@@ -1,0 +1,201 @@
+"""What was said between the agent and its model, free of any provider's and any protocol version's shape.
+
+The session log keeps these as they are; `repair` makes any list of them one that every provider accepts. Data that only
+its provider understands (signatures of thoughts, ids of items) travels in `opaque` and goes back to that provider alone.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+Opaque: TypeAlias = dict[str, Any]
+
+
+class TextPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
+    """Words."""
+
+    text: str
+    opaque: Opaque | None = None
+
+
+class ImagePart(Struct, frozen=True, tag_field="type", tag="image"):
+    """A picture, as the bytes of its file."""
+
+    data: bytes
+    mime_type: str
+
+
+class ThoughtPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="thought"):
+    """What a model thought aloud, or the sealed form of it."""
+
+    text: str
+    opaque: Opaque | None = None
+
+
+class ToolUse(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_use"):
+    """A model's call of a tool. Arguments that were no JSON object are kept as the text that came."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | str
+    opaque: Opaque | None = None
+
+
+Part: TypeAlias = TextPart | ImagePart
+"""What people and tools say to a model."""
+
+AnswerPart: TypeAlias = TextPart | ThoughtPart | ToolUse
+"""What a model says."""
+
+
+class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="user"):
+    """What the user says to the model."""
+
+    parts: tuple[Part, ...]
+    note: bool = False
+    """Whether it is a word of the agent itself, between the steps of a turn, and no prompt."""
+
+
+class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="assistant"):
+    """What the model answered. `provider` and `opaque` say whom the opaque data of the parts belongs to."""
+
+    parts: tuple[AnswerPart, ...]
+    provider: str | None = None
+    opaque: Opaque | None = None
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="tool"):
+    """What came of one tool use."""
+
+    id: str
+    name: str
+    parts: tuple[Part, ...]
+    failed: bool = False
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResult
+
+INTERRUPTED: Final = "Interrupted: this call has no result. It may or may not have had effects."
+"""What the model is told of a call whose result never came."""
+
+_DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
+
+
+def user(*parts: str | Part) -> UserMessage:
+    """A message of the user."""
+    return UserMessage(tuple(TextPart(part) if isinstance(part, str) else part for part in parts))
+
+
+def note(text: str) -> UserMessage:
+    """A word of the agent to its model."""
+    return UserMessage((TextPart(text),), note=True)
+
+
+def assistant(*parts: str | AnswerPart) -> AssistantMessage:
+    """A message of the model that belongs to no provider."""
+    return AssistantMessage(tuple(TextPart(part) if isinstance(part, str) else part for part in parts))
+
+
+def result(use: ToolUse, *parts: str | Part, failed: bool = False) -> ToolResult:
+    """The result of a tool use."""
+    return ToolResult(
+        use.id, use.name, tuple(TextPart(part) if isinstance(part, str) else part for part in parts), failed
+    )
+
+
+def text_of(message: Message) -> str:
+    """Its words, without thoughts, calls and pictures."""
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
+
+
+def uses_of(message: Message) -> list[ToolUse]:
+    """The calls in it."""
+    return [part for part in message.parts if isinstance(part, ToolUse)]
+
+
+def message_of(data: bytes) -> Message:
+    """The message that was written as this JSON. Raises `msgspec.MsgspecError` for anything else."""
+    return _DECODER.decode(data)
+
+
+def repair(history: Iterable[Message]) -> list[Message]:
+    """The history as every provider accepts it; a sound one comes back equal.
+
+    Every tool use is followed by exactly one result, in the order of the uses, before anything else is said; a result
+    that never came is stated as interrupted, one without a use is left out. Ids are unique. Blank text, thoughts that
+    lead to nothing and empty messages are left out.
+    """
+    messages = [kept for message in history if (kept := _without_blanks(message)) is not None]
+    results = _pair(messages)
+    repaired: list[Message] = []
+    taken: set[str] = set()
+    for position, message in enumerate(messages):
+        if isinstance(message, UserMessage):
+            repaired.append(message)
+        elif isinstance(message, AssistantMessage):
+            _add_answer(repaired, message, results.get(position, {}), taken)
+    return repaired
+
+
+_Slots: TypeAlias = dict[int, ToolResult]
+"""The results of one answer, by the number of the tool use in it."""
+
+
+def _pair(messages: Sequence[Message]) -> dict[int, _Slots]:
+    """Each result with its use: one of the latest answer before it that has the id, the first that is still open."""
+    results: dict[int, _Slots] = {}
+    open_uses: dict[str, deque[tuple[int, int]]] = {}
+    for position, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            fresh: dict[str, deque[tuple[int, int]]] = {}
+            for number, use in enumerate(uses_of(message)):
+                fresh.setdefault(use.id, deque()).append((position, number))
+            open_uses.update(fresh)
+        elif isinstance(message, ToolResult) and (places := open_uses.get(message.id)):
+            answer, number = places.popleft()
+            results.setdefault(answer, {})[number] = message
+    return results
+
+
+def _add_answer(repaired: list[Message], answer: AssistantMessage, results: _Slots, taken: set[str]) -> None:
+    parts: list[AnswerPart] = []
+    following: list[ToolResult] = []
+    changed = False
+    for part in answer.parts:
+        if isinstance(part, ToolUse):
+            use_id = _unique(part.id, taken)
+            taken.add(use_id)
+            if use_id != part.id:
+                part, changed = replace(part, id=use_id), True
+            found = results.get(len(following)) or result(part, INTERRUPTED, failed=True)
+            if (found.id, found.name) != (use_id, part.name):
+                found = replace(found, id=use_id, name=part.name)
+            following.append(found)
+        parts.append(part)
+    repaired.append(replace(answer, parts=tuple(parts)) if changed else answer)
+    repaired.extend(following)
+
+
+def _unique(use_id: str, taken: set[str]) -> str:
+    """An id that no other use has. The renamed ones are the same every time, for the providers' prompt caches."""
+    if use_id and use_id not in taken:
+        return use_id
+    stem, number = use_id or "call", 1 if not use_id else 2
+    while (candidate := f"{stem}-{number}") in taken:
+        number += 1
+    return candidate
+
+
+def _without_blanks(message: Message) -> Message | None:
+    parts = [part for part in message.parts if not isinstance(part, TextPart) or part.text.strip()]
+    if isinstance(message, AssistantMessage):
+        while parts and isinstance(parts[-1], ThoughtPart):
+            parts.pop()
+        parts = [part for part in parts if not isinstance(part, ThoughtPart) or part.text or part.opaque]
+    if not parts and not isinstance(message, ToolResult):
+        return None  # a tool may well have said nothing; its use still needs the answer
+    return message if len(parts) == len(message.parts) else replace(message, parts=tuple(parts))
