@@ -97,6 +97,17 @@ async def test_below_the_bound_answers_are_seen_while_a_handler_is_slow() -> Non
     gate.set()
 
 
+async def test_a_call_made_over_a_large_backlog_gets_its_answer() -> None:
+    connection, wire = connected(limits=small(inbound=1000))
+    connection.hold(3500)  # one message may be far over the bound
+    assert wire.paused
+    asking = asyncio.create_task(connection.request("ask", {}, read=bytes))
+    await settle()
+    wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    assert await asking == b"{}"
+    await connection.aclose()
+
+
 async def test_what_the_application_holds_counts_until_it_is_released() -> None:
     connection, wire = connected(limits=small(inbound=1000))
     connection.hold(900)

@@ -46,9 +46,12 @@ class BackPressure:
 
     def balance(self) -> None:
         """Pause or resume reading, as it should be now."""
-        bound = self._limits.inbound * (self._STRETCH if self._open_calls.short else 1)
+        awaited = self._open_calls.short > 0
+        bound = self._limits.inbound * (self._STRETCH if awaited else 1)
         if self._paused:
-            if self._held <= bound // 2 and not self._draining:
+            # Half of it is free before reading goes on, unless somebody waits for an answer: what is held then may not
+            # become less before that answer is read.
+            if self._held <= (bound if awaited else bound // 2) and not self._draining:
                 self._paused = False
                 self._transport.resume()
         elif self._held > bound or self._draining:
