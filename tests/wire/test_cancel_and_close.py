@@ -185,6 +185,25 @@ async def test_a_stuck_handler_delays_the_news_of_the_end_only_for_the_grace() -
     await closing
 
 
+async def test_a_handler_that_was_cancelled_by_closing_is_followed_by_no_other() -> None:
+    clock = FakeClock()
+    started: list[int] = []
+
+    async def stuck(params: dict[str, Any]) -> None:
+        started.append(params["n"])
+        await asyncio.Event().wait()
+
+    talk = Talk(notifications={"stuck": stuck}, clock=clock, limits=small(grace=5.0))
+    for n in range(3):
+        talk.peer.notify("stuck", {"sessionId": "s", "n": n})
+    await settle()
+    closing = asyncio.create_task(talk.connection.aclose())
+    await clock.advance(10.0)
+    await closing
+    assert started == [0]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_closing_cancels_what_is_served_and_answers_it() -> None:
     busy = Busy()
     talk = Talk(requests={"busy": busy})
@@ -227,3 +246,27 @@ async def test_what_is_not_json_is_refused_before_anything_is_sent_and_leaves_no
     await talk.connection.aclose()  # settles every open call: one that nobody awaits would complain
     with pytest.raises(ConnectionClosed):
         await asking
+
+
+async def test_what_waits_behind_a_request_that_has_just_started_is_not_left_running() -> None:
+    finished: list[str] = []
+    closing: list[asyncio.Task[None]] = []
+
+    async def quick(params: dict[str, Any], call: Any) -> None:
+        finished.append("request")
+
+    async def late(params: dict[str, Any]) -> None:
+        await settle()
+        finished.append("notification")
+
+    def close(end: End) -> None:
+        closing.append(asyncio.create_task(talk.connection.aclose()))
+
+    talk = Talk(requests={"quick": quick}, notifications={"late": late}, on_end=close)
+    talk.peer.ask("quick", {"sessionId": "s"})
+    talk.peer.notify("late", {"sessionId": "s"})
+    await talk.peer.aclose()
+    while not closing:
+        await asyncio.sleep(0)
+    await closing[0]
+    assert finished == ["request", "notification"]

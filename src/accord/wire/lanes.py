@@ -121,6 +121,11 @@ class Lanes:
         if not steps and lane.blockers <= 0 and self._busy.get(lane.key) is lane:
             del self._busy[lane.key]
 
+    def drop(self) -> None:
+        """Start nothing more: what still waits for its turn is given up."""
+        for lane in self._busy.values():
+            lane.steps.clear()
+
     def set_aside(self, key: Hashable, handling: Handling) -> None:
         """This handler awaits a call."""
         self._aside.setdefault(key, set()).add(handling)

@@ -3,7 +3,7 @@ waited for, with a bound, when the connection ends.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -34,20 +34,34 @@ class OwnedTasks:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def wait(self, tasks: Iterable[asyncio.Task[None]] | None = None) -> None:
-        """Wait for these tasks (None: for all) but the current one.
+    async def wait(
+        self, tasks: Iterable[asyncio.Task[None]] | None = None, *, overdue: Callable[[], None] | None = None
+    ) -> None:
+        """Wait for these tasks (None: for all, and for those they start) but the current one.
 
-        Those that outlast the grace are cancelled, those that outlast it once more are not waited for again.
+        Those that outlast the grace are cancelled, right after `overdue` was called; those that outlast it once more
+        are not waited for again.
         """
-        current = asyncio.current_task()
-        waiting = {task for task in (self._tasks if tasks is None else tasks) if task is not current}
-        waiting -= self._stubborn
-        if not waiting:
+        mine = self._tasks if tasks is None else set(tasks)
+        if await self._gone(mine):
             return
-        all_done = asyncio.gather(*waiting, return_exceptions=True)
-        if await within(self._clock, self._grace, all_done):
-            return
-        for task in waiting:
+        if overdue is not None:
+            overdue()
+        for task in self._unfinished(mine):
             task.cancel()
-        if not await within(self._clock, self._grace, all_done):
-            self._stubborn.update(task for task in waiting if not task.done())
+        if not await self._gone(mine):
+            self._stubborn.update(self._unfinished(mine))
+
+    async def _gone(self, mine: set[asyncio.Task[None]]) -> bool:
+        """Whether all of them end within the grace."""
+        deadline = self._clock.now() + self._grace
+        while waiting := self._unfinished(mine):
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return False
+            await within(self._clock, left, asyncio.gather(*waiting, return_exceptions=True))
+        return True
+
+    def _unfinished(self, mine: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+        current = asyncio.current_task()
+        return {task for task in mine - self._stubborn if task is not current and not task.done()}
