@@ -266,7 +266,6 @@ async def test_what_waits_behind_a_request_that_has_just_started_is_not_left_run
     talk.peer.ask("quick", {"sessionId": "s"})
     talk.peer.notify("late", {"sessionId": "s"})
     await talk.peer.aclose()
-    while not closing:
-        await asyncio.sleep(0)
+    await settle()
     await closing[0]
     assert finished == ["request", "notification"]
