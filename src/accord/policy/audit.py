@@ -1,0 +1,113 @@
+"""The audit: every decision as one line of JSON, appended to a file of the user's own, outside of any project.
+
+A decision that cannot be written down is not carried out: `record` raises, and whoever asked refuses.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from accord.errors import AccordError, UsageError
+from accord.paths import data_dir, private_folder
+
+from .asking import Answer
+from .request import Decision, Request
+
+_LONGEST: Final = 4000
+_SECRETS: Final = re.compile(
+    r"""
+    (?P<keep>(?:[A-Za-z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Za-z0-9_]*\s*[=:]\s*
+      |--?(?:password|passwd|token|secret|api-?key|auth)[= ]\s*
+      |(?:authorization|x-api-key|private-token)["']?\s*:\s*(?:bearer|basic|token)?\s*
+      |://[^\s:/@]+:))
+    (?P<hide>"[^"]*"|'[^']*'|[^\s"'@&;|]+)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_KEYS: Final = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
+    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
+)
+
+
+class AuditFailed(AccordError):
+    """A decision could not be written down."""
+
+
+class Audit:
+    """One file of decisions. Several processes may append to it at once."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = data_dir() / "decisions.jsonl" if path is None else path
+
+    def record(
+        self,
+        request: Request,
+        decision: Decision,
+        answer: Answer | None = None,
+        *,
+        session: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append one decision, and the user's answer where there was one. Raises AuditFailed."""
+        roots = request.bounds.roots
+        if any(Path(os.path.realpath(self.path)).is_relative_to(root) for root in roots):
+            raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
+        entry = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "session": session,
+            "tool": request.tool,
+            "kind": request.kind,
+            "category": request.category,
+            "mode": request.mode,
+            "cwd": str(request.bounds.cwd),
+            "paths": [str(path) for path in request.paths] or None,
+            "command": _shown(request.command),
+            "url": redacted(request.url) if request.url else None,
+            "sandboxed": request.sandboxed or None,
+            "effect": decision.effect,
+            "rule": decision.rule,
+            "reason": redacted(decision.reason),
+            "answer": None if answer is None else answer.kind or "no",
+            **(more or {}),
+        }
+        self._append({name: value for name, value in entry.items() if value not in (None, "")})
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        line = msgspec.json.encode(entry) + b"\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            private_folder(self.path.parent)
+            descriptor = os.open(self.path, flags, 0o600)
+            try:
+                if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
+                    os.fchmod(descriptor, 0o600)
+                if os.write(descriptor, line) != len(line):
+                    raise OSError("the disk is full")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise AuditFailed(f"the decision could not be written to {self.path}: {error}") from None
+
+
+def redacted(text: str) -> str:
+    """The text without what looks like a password, key or token."""
+    hidden = _SECRETS.sub(lambda found: f"{found['keep']}***", text)
+    return _KEYS.sub("***", hidden)[:_LONGEST]
+
+
+def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:
+    if command is None or isinstance(command, str):
+        return None if command is None else redacted(_clean(command))
+    return [redacted(_clean(word)) for word in command]
+
+
+def _clean(text: str) -> str:
+    """What can be written as UTF-8."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,130 @@
+"""Commands that only read: which programs, with which options, and which files they then read.
+
+An option that is not on a program's list makes the command an ordinary one, to be asked for: the lists name what is known to
+be harmless, never what is known to be dangerous.
+"""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ..shell.words import Command, Word
+from .options import Parsed, parse
+from .runs import Runs
+from .variables import harmless, may_be_shown
+from .wrappers import is_system_program
+
+if TYPE_CHECKING:
+    from .specs import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a command that only reads looks at."""
+
+    files: tuple[Word, ...] = ()
+    """Files whose content or names it shows."""
+    trees: bool = False
+    """Whether it shows the content of whatever lies below them: secrets, too."""
+    mentions: tuple[Word, ...] = field(default=())
+    """Words that may name a file in another way, such as `HEAD:path`: no secret may be among them."""
+
+
+def reads(command: Command, open_book: frozenset[str] = frozenset()) -> Reads | None:
+    """What it reads, if reading is all it does. `open_book` are variables that the line itself has set to no secret."""
+    if not is_system_program(command.program) or not all(harmless(a.name) for a in command.assignments):
+        return None
+    if not all(name in open_book or may_be_shown(name) for name in command.told):
+        return None
+    spec = _specs().get(command.name)
+    if spec is None:
+        return _version(command)
+    if any(not _certain(word) for word in command.arguments) and not spec.speaks:
+        return None
+    if spec.speaks:
+        return Reads() if all(_may_be_said(word, open_book) for word in command.arguments) else None
+    if spec.own_way is not None:
+        return spec.own_way(command.arguments)
+    parsed = parse(command.arguments, spec.flags, spec.valued | spec.files, digits=spec.digits)
+    return None if parsed is None else _by_spec(spec, parsed, command.source is not None)
+
+
+def _by_spec(spec: "Spec", parsed: Parsed, piped: bool) -> Reads | None:
+    operands = list(parsed.operands)
+    files = parsed.values(*spec.files)
+    if spec.pattern and not parsed.has(*spec.patterns):
+        if not operands or operands[0].text is None:
+            return None
+        pattern = operands.pop(0).text
+        if spec.script is not None and not spec.script(pattern or ""):
+            return None
+    if spec.script is not None and not all(
+        spec.script(word.text or "") for word in parsed.values(*spec.patterns)
+    ):
+        return None
+    if spec.operands == "none" and operands:
+        return None
+    if spec.most is not None and len(operands) > spec.most:
+        return None
+    if spec.operands == "text":
+        return Reads(tuple(files)) if all(word.text is not None for word in operands) else None
+    # A search of everything below a folder, unless it searches what comes through a pipe.
+    trees = parsed.has(*spec.recursive) or (spec.trees and not (piped and not operands))
+    return Reads((*files, *operands), trees)
+
+
+def _certain(word: Word) -> bool:
+    """Whether the files that the word names can be found out beforehand."""
+    return not word.braces and all(
+        part.kind == "text" or (part.kind == "variable" and part.text in ("HOME", "PWD"))
+        for part in word.parts
+    )
+
+
+def _may_be_said(word: Word, open_book: frozenset[str]) -> bool:
+    """Whether printing it can tell nobody a secret. What a command in it prints is that command's affair."""
+    return all(name in open_book or may_be_shown(name) for name in word.variables)
+
+
+def _version(command: Command) -> Reads | None:
+    from .specs import VERSIONED
+
+    arguments = [word.text for word in command.arguments]
+    known = command.name in VERSIONED and arguments in (["--version"], ["-V"], ["version"], ["-version"])
+    return Reads() if known and arguments[0] in VERSIONED[command.name] else None
+
+
+def is_reader(command: Command) -> bool:
+    """Whether its program is one of those that can be used for reading only."""
+    return command.name in _specs()
+
+
+def open_variables(found: Runs) -> frozenset[str]:
+    """The variables that the line sets itself, and to nothing that may be a secret."""
+    if not all(may_be_shown(name) for name in found.told):
+        return frozenset()
+    values: dict[str, set[str]] = {}
+    for command in found.settings:
+        for assignment in command.assignments:
+            used = values.setdefault(assignment.name, set())
+            used.update(name for word in assignment.values for name in word.variables)
+    shown: set[str] = set()
+    for _ in values:
+        shown |= {name for name, used in values.items() if all(u in shown or may_be_shown(u) for u in used)}
+    return frozenset(shown)
+
+
+def exports(found: Runs) -> bool:
+    """Whether the line hands variables to its programs that may do more than inform them."""
+    return any(
+        "export" in command.via and not harmless(assignment.name)
+        for command in found.settings
+        for assignment in command.assignments
+    )
+
+
+@cache
+def _specs() -> "dict[str, Spec]":
+    from .specs import SPECS
+
+    return SPECS

@@ -1,0 +1,301 @@
+"""The grammar of a shell line: every simple command in it, wherever it stands.
+
+Pipes, lists, groups, subshells, `if`, loops, `case`, substitutions and here-documents are read; what the reading cannot
+vouch for is a doubt, and what it cannot read at all ends it (`Unreadable`). Commands found before that are kept.
+"""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from .compound import COMPOUND
+from .reader import ENDS, Reader, Unreadable
+from .words import Assignment, Command, Redirect, Word, literal
+
+DEEPEST: Final = 24
+_REDIRECT: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>?)")
+_DELIMITER: Final = re.compile(r"'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([A-Za-z0-9_.+!%-]+)")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_SUBSCRIPT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_RESERVED: Final = re.compile(r"(?:[a-z]+|\[\[|\]\]|[{}!])(?=[ \t\n;&|()<>]|\Z)")
+_CLOSERS: Final = frozenset(("then", "do", "done", "fi", "else", "elif", "esac", "}", "]]"))
+_COPIED: Final = re.compile(r"[0-9]*-?")
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was found in a line."""
+
+    commands: list[Command] = field(default_factory=list[Command])
+    starts: set[int] = field(default_factory=set[int])
+    """Where the program of each command stands, for comparison with another reading."""
+    functions: list[tuple[str, range]] = field(default_factory=list[tuple[str, range]])
+    """The functions that are defined, and which of the commands are theirs."""
+    loops: bool = False
+    """Whether a command may run again after one that stands behind it."""
+    doubts: list[str] = field(default_factory=list[str])
+    unreadable: str | None = None
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What a command reads from here-documents and here-strings."""
+
+    texts: list[str] = field(default_factory=list[str])
+    told: list[str] = field(default_factory=list[str])
+
+    def hear(self, text: str, variables: tuple[str, ...]) -> None:
+        self.texts.append(text)
+        self.told += variables
+
+
+def read(text: str) -> Reading:
+    """Read the line as far as it can be read."""
+    grammar = Grammar(text)
+    try:
+        grammar.whole()
+    except Unreadable as error:
+        grammar.reading.unreadable = str(error)
+    return grammar.reading
+
+
+class Grammar:
+    def __init__(self, text: str) -> None:
+        self.reading = Reading()
+        self.reader = Reader(text, self._nested)
+        self._depth = 0
+        self._given: tuple[Command, ...] = ()
+
+    def whole(self) -> None:
+        reader = self.reader
+        self.statements()
+        if not reader.done:
+            raise Unreadable(f"{reader.char!r} where it does not belong")
+        reader.close()
+
+    def _nested(self, reader: Reader, close: str) -> None:
+        self.statements(close, empty=True)
+
+    def statements(self, *stops: str, empty: bool = False) -> None:
+        reader = self.reader
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise Unreadable("commands that are nested too deeply")
+        while True:
+            reader.gap()
+            if reader.done or self._stops(stops):
+                break
+            empty = True
+            self._and_or()
+            reader.blanks()
+            if not reader.done and reader.char in ";&\n" and not reader.see(";;") and not reader.see(";&"):
+                if reader.char != "\n":
+                    reader.at += 1
+            elif not reader.done and not self._stops(stops):
+                raise Unreadable(f"{reader.char!r} where it does not belong")
+        if not empty and stops:
+            raise Unreadable("an empty list of commands")
+        self._depth -= 1
+
+    def _stops(self, stops: tuple[str, ...]) -> bool:
+        for stop in stops:
+            if stop and stop[0] in ");":
+                if self.reader.see(stop):
+                    return True
+            elif stop and self.reserved() == stop:
+                return True
+        return False
+
+    def reserved(self) -> str | None:
+        """The reserved word that may stand here."""
+        reader = self.reader
+        found = _RESERVED.match(reader.text, reader.at, reader.end)
+        return found[0] if found else None
+
+    def expect(self, word: str) -> None:
+        self.reader.gap()
+        if self.reserved() != word:
+            raise Unreadable(f"{word!r} is missing")
+        self.reader.at += len(word)
+
+    def _and_or(self) -> None:
+        outer = self._given
+        done, only_and = self._pipeline(), True
+        while True:
+            self.reader.blanks()
+            if self.reader.take("||"):
+                only_and, self._given = False, outer
+            elif not self.reader.take("&&"):
+                break
+            elif done is not None and only_and:
+                self._given = (*self._given, done)
+            self.reader.gap()
+            done = self._pipeline()
+        self._given = outer
+
+    def _pipeline(self) -> Command | None:
+        """Read a pipeline; if it is one command whose success is the pipeline's, that command."""
+        reader = self.reader
+        negated = False
+        while self.reserved() == "!":
+            negated = True
+            reader.at += 1
+            reader.blanks()
+        single = self.command(None)
+        while True:
+            reader.blanks()
+            if not reader.see("|") or reader.see("||"):
+                return None if negated else single
+            reader.at += 2 if reader.see("|&") else 1
+            reader.gap()
+            commands = self.reading.commands
+            self.command(commands[-1] if commands else None)
+            single = None
+
+    def command(self, source: Command | None) -> Command | None:
+        reader = self.reader
+        word = self.reserved()
+        if reader.see("("):
+            if reader.see("(("):
+                raise Unreadable("arithmetic, or two subshells at once")
+            reader.at += 1
+            self.statements(")")
+            self.close(")")
+        elif word in COMPOUND:
+            COMPOUND[word](self)
+        elif word in _CLOSERS:
+            raise Unreadable(f"{word!r} where it does not belong")
+        else:
+            return self._simple(source)
+        self._redirects()
+        return None
+
+    def close(self, close: str) -> None:
+        if not self.reader.take(close):
+            raise Unreadable(f"{close!r} is missing")
+
+    def _redirects(self) -> None:
+        """What stands behind a group, a loop or a subshell."""
+        found: list[Redirect] = []
+        heard = _Heard()
+        self.reader.blanks()
+        while self._redirect(found, heard):
+            self.reader.blanks()
+        self.reading.commands.append(
+            Command(redirects=tuple(found), stdin=heard.texts, told=heard.told, given=self._given)
+        )
+
+    def _simple(self, source: Command | None) -> Command | None:
+        reader = self.reader
+        words: list[Word] = []
+        assignments: list[Assignment] = []
+        redirects: list[Redirect] = []
+        heard = _Heard()
+        start, place, given = reader.at, len(self.reading.commands), self._given
+        self.reading.commands.append(Command())
+        while True:
+            reader.blanks()
+            if not words and (assignment := self._assignment()):
+                assignments.append(assignment)
+            elif self._redirect(redirects, heard):
+                continue
+            elif reader.see("("):
+                self._function(words, place)
+                return None
+            elif self._at_word():
+                words.append(reader.word())
+            else:
+                break
+        if reader.at == start:
+            raise Unreadable(f"{reader.char!r} where a command should be")
+        if words:
+            self.reading.starts.add(words[0].start)
+        command = Command(
+            tuple(words), tuple(assignments), tuple(redirects), source, heard.texts, heard.told, given
+        )
+        self.reading.commands[place] = command
+        return command
+
+    def _function(self, words: list[Word], place: int) -> None:
+        reader = self.reader
+        if len(words) != 1 or not re.compile(r"\([ \t]*\)").match(reader.text, reader.at, reader.end):
+            raise Unreadable("'(' where it does not belong")
+        reader.at = reader.text.index(")", reader.at) + 1
+        reader.gap()
+        self.defined(words[0].raw, place)
+
+    def defined(self, name: str, place: int) -> None:
+        self.reading.doubts.append(f"it defines a function, {name}")
+        self.command(None)
+        self.reading.functions.append((name, range(place, len(self.reading.commands))))
+
+    def _assignment(self) -> Assignment | None:
+        reader = self.reader
+        if _SUBSCRIPT.match(reader.text, reader.at, reader.end):
+            raise Unreadable("a member of an array")
+        found = reader.match(_ASSIGNMENT)
+        if found is None:
+            return None
+        if reader.take("("):
+            values: list[Word] = []
+            reader.gap()
+            while not reader.take(")"):
+                values.append(reader.word())
+                if values[-1].raw.startswith("["):
+                    raise Unreadable("a member of an array")
+                reader.gap()
+            return Assignment(found[1], tuple(values))
+        return Assignment(found[1], (reader.word() if self._at_word() else literal(""),))
+
+    def _at_word(self) -> bool:
+        reader = self.reader
+        return not reader.done and (reader.char not in ENDS or reader.see("<(") or reader.see(">("))
+
+    def _redirect(self, found: list[Redirect], heard: _Heard) -> bool:
+        reader = self.reader
+        seen = _REDIRECT.match(reader.text, reader.at, reader.end)
+        operator = (seen[2] or seen[3]) if seen else ""
+        if seen is None or (operator in "<>" and reader.text[seen.end() : seen.end() + 1] == "("):
+            if seen and seen[1]:
+                raise Unreadable("a descriptor in front of a command")
+            return False
+        reader.at = seen.end()
+        if operator in ("<<", "<<-"):
+            self._document(operator == "<<-", heard)
+            return True
+        reader.blanks()
+        target = reader.word()
+        if operator == "<<<":
+            heard.hear(target.spelled if target.spelled is not None else target.raw, target.variables)
+        elif operator in ("<&", ">&") and target.text is not None and _COPIED.fullmatch(target.text):
+            pass
+        elif operator == "<&":
+            raise Unreadable("a copy of a descriptor that is not a number")
+        else:
+            found.append(Redirect(operator, target))
+        return True
+
+    def _document(self, strip: bool, heard: _Heard) -> None:
+        reader = self.reader
+        reader.blanks()
+        found = reader.match(_DELIMITER)
+        if found is None or not (reader.done or reader.char in ENDS):
+            raise Unreadable("an unusual end of a here-document")
+        quoted = found[3] is None
+        delimiter = found[1] or found[2] or found[3] or ""
+        reader.await_document(delimiter, quoted, strip, heard.hear)
+
+
+def single_word(text: str) -> Word | None:
+    """The text as one word, if that is what it is."""
+
+    def nested(reader: Reader, close: str) -> None:
+        raise Unreadable("a command")
+
+    reader = Reader(text, nested)
+    with suppress(Unreadable):
+        word = reader.word()
+        if reader.done:
+            return word
+    return None
