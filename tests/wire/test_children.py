@@ -171,3 +171,28 @@ async def test_a_command_can_lead_a_terminal():
     await tree.end(QUICK)
     os.close(master)
     os.close(slave)
+
+
+@one_loop
+async def test_a_child_has_default_signals_where_this_process_ignores_or_blocks_them():
+    def ignored_by(pid: int) -> int:
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(status.partition("SigIgn:")[2].split()[0], 16)
+
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        tree = start([sys.executable, "-SEc", "import signal; signal.pause()"])
+        ignoring = ignored_by(os.getpid())
+        assert all(ignoring >> number - 1 & 1 for number in numbers)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == {signal.SIGTERM}
+        assert not any(ignored_by(tree.pid) >> number - 1 & 1 for number in numbers)
+        tree.terminate()
+        async with asyncio.timeout(30):
+            assert await tree.wait() == Exit(signal="SIGTERM")
+        await tree.end(QUICK)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in before.items():
+            signal.signal(number, handler)

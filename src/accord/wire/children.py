@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,10 +20,10 @@ from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import NeverStarted
 
 if sys.platform == "win32":
-    from accord.wire.jobs import CREATION_FLAGS, NEW_SESSION, prepare
+    from accord.wire.jobs import CREATION_FLAGS, NEW_SESSION, starting
     from accord.wire.jobs import Job as Tree
 else:
-    from accord.wire.groups import CREATION_FLAGS, NEW_SESSION, prepare
+    from accord.wire.groups import CREATION_FLAGS, NEW_SESSION, starting
     from accord.wire.groups import Group as Tree
 
 NOTHING: Final = subprocess.DEVNULL
@@ -90,11 +90,10 @@ def start(
     full = {name: value for name, value in environment.items() if value is not None}
     where = os.path.abspath(cwd) if cwd is not None else None
     argv = [_program(command, where, full), *command[1:]]
-    prepare()
     if tty is not None:
         # A session leader gets the first terminal it opens as its controlling one; nothing need run between fork and exec.
         argv = ["/bin/sh", "-c", 'exec "$@" 0<>"$0" 1>&0 2>&0', tty, *argv]
-    with _unmasked():
+    with starting():
         try:
             child = subprocess.Popen(
                 argv,
@@ -243,19 +242,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-@contextlib.contextmanager
-def _unmasked() -> Generator[None]:
-    """Signals blocked in this thread must not stay blocked in the child."""
-    blocked: set[int] = set()
-    if sys.platform != "win32" and (blocked := {*signal.pthread_sigmask(signal.SIG_BLOCK, ())}):
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    try:
-        yield
-    finally:
-        if blocked:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:

@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from accord.wire.kin import Process, kin, send
@@ -16,9 +19,33 @@ NEW_SESSION: Final = True
 CREATION_FLAGS: Final = 0
 
 
-def prepare() -> None:
-    """Before a child is started: the watchdog stands ready."""
+_OFTEN_IGNORED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+
+
+@contextmanager
+def starting() -> Generator[None]:
+    """While a child is started: the watchdog stands ready, and signals are such that the child has its defaults.
+
+    What is blocked in this thread, or ignored as in a job that a script put into the background, would stay so in the
+    child; what has a handler is back at its default there.
+    """
     WATCHDOG.ready()
+    ignored: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        ignored = [number for number in _OFTEN_IGNORED if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, _ignore)
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """A handler that does what ignoring does."""
 
 
 class Group:

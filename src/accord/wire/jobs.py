@@ -6,6 +6,7 @@ So the tree also ends when this process is killed. Designed after the documentat
 import ctypes
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 _KILL_ON_JOB_CLOSE: Final = 0x2000
@@ -51,8 +52,9 @@ class _Accounting(ctypes.Structure):
     ]
 
 
-def prepare() -> None:
-    """Before a child is started there is nothing to do."""
+def starting() -> AbstractContextManager[None]:
+    """While a child is started: nothing has to be prepared."""
+    return nullcontext()
 
 
 if sys.platform == "win32":
