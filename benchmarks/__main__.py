@@ -46,8 +46,9 @@ def main() -> None:
             notes.append(f"{contender.title} is left out: {reason}.")
         else:
             present.append(contender)
-    compile_sources()
+    load_before = os.getloadavg()[0]
     results = contest(options, present, notes)
+    notes.append(f"Load of the machine (1 minute): {load_before:.1f} before, {os.getloadavg()[0]:.1f} after.")
     if any(workload.measure == "start" for workload in options.workloads):
         notes += bare_starts(present)
     table = markdown(options.workloads, present, results)
@@ -71,8 +72,8 @@ def arguments(given: Sequence[str]) -> Options:
     parser.add_argument("--quick", action="store_true", help="two rounds of a tenth of the work")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
     parsed = parser.parse_args(given)
-    if parsed.quick and parsed.write_docs:
-        parser.error("--write-docs wants the full work, not --quick")
+    if parsed.write_docs and (parsed.quick or parsed.only or parsed.contenders):
+        parser.error("--write-docs wants all of the work by everybody")
     workloads = tuple(one for one in WORKLOADS if parsed.only is None or one.name in parsed.only)
     if parsed.quick:
         workloads = tuple(workload.smaller() for workload in workloads)
@@ -90,6 +91,7 @@ def contest(options: Options, contenders: list[Contender], notes: list[str]) -> 
     results: Results = {}
     for number in range(options.rounds):
         shift = number % max(1, len(contenders))
+        compile_sources()
         for workload in options.workloads:
             for contender in contenders[shift:] + contenders[:shift]:
                 if contender is ACCORD_UVLOOP and not workload.uvloop:
