@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from accord.testing.agents import AgentScript, ScriptedAgent, ScriptedTurn
     from accord.testing.clients import ScriptedClient, SeenTurn, scripted_client
     from accord.testing.clock import FakeClock, settle
+    from accord.testing.models import ModelServer
     from accord.testing.steps import (
         Step,
         ask,
@@ -36,6 +37,7 @@ _HOMES = {
         *("Step", "ask", "die", "fail", "plan", "read_file", "say", "send", "step_of", "stop"),
         *("terminal", "think", "tool", "update", "wait_for_cancel", "write_file"),
     ),
+    "models": ("ModelServer",),
     "tap": ("Tap", "WireLog"),
     "wire": ("RawPeer", "WireFault", "raw_pair"),
 }
@@ -44,6 +46,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AgentScript",
     "FakeClock",
+    "ModelServer",
     "RawPeer",
     "ScriptedAgent",
     "ScriptedClient",

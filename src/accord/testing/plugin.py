@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from accord.testing.agents import AgentScript
     from accord.testing.clients import ScriptedClient
     from accord.testing.clock import FakeClock
+    from accord.testing.models import ModelServer
     from accord.testing.wire import RawPeer
     from accord.wire.memory import MemoryTransport
 
@@ -45,3 +46,11 @@ def accord_agent(tmp_path: Path) -> "AgentScript":
     from accord.testing.agents import AgentScript
 
     return AgentScript(tmp_path)
+
+
+@pytest.fixture
+def accord_model_server() -> "type[ModelServer]":
+    """`async with accord_model_server([Answer("hi")]) as server`: a model provider that says what the test says."""
+    from accord.testing.models import ModelServer
+
+    return ModelServer
