@@ -6,7 +6,7 @@ from typing import Final
 from accord.errors import MissingExtra
 
 EXTRAS: Final = {
-    "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore"),
+    "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
     "mcp": ("mcp",),
     "remote": ("httpx2", "websockets"),
     "gateway": ("starlette", "hypercorn"),

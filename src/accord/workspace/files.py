@@ -7,16 +7,15 @@ rather than repaired, so that writing a text back never damages what was read. A
 
 import errno
 import os
-import stat
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from accord.errors import InternalError, InvalidParams, NotFound, RequestCancelled, RpcError
+from accord.errors import InternalError, InvalidParams, NotFound, RpcError
 from accord.workspace.disk import Disk
-from accord.workspace.folder import Folder, insist_on_plain_file
+from accord.workspace.folder import Folder
 from accord.workspace.lines import TooLong, check_count, lines_of, read_lines
+from accord.workspace.replacing import replace_file
 from accord.workspace.roots import AnyPath, Roots, shown
 
 DEFAULT_MAX_BYTES: Final = 50 * 1024 * 1024
@@ -122,25 +121,8 @@ class TextFiles:
             os.close(descriptor)
 
     def _write(self, path: AnyPath, data: bytes, stop: threading.Event) -> None:
-        def replace(folder: Folder, name: str) -> None:
-            before = _standing(folder, name)
-            fresh = f".accord-{os.urandom(8).hex()}.tmp"
-            descriptor = folder.make_file(fresh, 0o666 if before is None else 0o600)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    if before is not None:
-                        _keep_owner_and_mode(descriptor, before)
-                    file.write(data)
-                if stop.is_set():
-                    raise RequestCancelled()
-                folder.replace(fresh, name)
-            except BaseException:
-                with suppress(OSError):
-                    folder.remove(fresh)
-                raise
-
         try:
-            self.roots.reach(path, replace, create=True)
+            self.roots.reach(path, lambda folder, name: replace_file(folder, name, data, stop), create=True)
         except FileNotFoundError as error:
             # Folders inside a root are made; the root itself is not ours to make.
             raise NotFound(
@@ -148,27 +130,6 @@ class TextFiles:
             ) from error
         except OSError as error:
             raise _refusal("write", path, error) from None
-
-
-def _standing(folder: Folder, name: str) -> os.stat_result | None:
-    """The file that is about to be replaced, if there is one and it may be."""
-    try:
-        before = folder.look(name)
-    except FileNotFoundError:
-        return None
-    insist_on_plain_file(before)
-    if not folder.may_write(name):
-        # The folder may well allow a replacement, but who made the file read-only did not mean that.
-        raise PermissionError(errno.EACCES, "the file is read-only")
-    return before
-
-
-def _keep_owner_and_mode(descriptor: int, before: os.stat_result) -> None:
-    """As a write in place would leave them: a changed program loses its set-id bits."""
-    if os.name == "posix":
-        with suppress(PermissionError):
-            os.fchown(descriptor, before.st_uid, before.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
 
 
 def _encode(path: AnyPath, content: str) -> bytes:

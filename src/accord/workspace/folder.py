@@ -87,6 +87,26 @@ class Folder:
         """Take the file of that name away."""
         os.unlink(self._at(name), dir_fd=self._descriptor)
 
+    def remove_folder(self, name: str) -> None:
+        """Take the folder of that name away, which must be empty."""
+        os.rmdir(self._at(name), dir_fd=self._descriptor)
+
+    def move(self, name: str, into: "Folder", new_name: str) -> None:
+        """Give what has that name another one, in this folder or another, in one step."""
+        os.rename(
+            self._at(name), into._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=into._descriptor
+        )
+
+    def link(self, name: str, into: "Folder", new_name: str) -> None:
+        """Give the file of that name a second one, which must be free."""
+        os.link(
+            self._at(name),
+            into._at(new_name),
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=into._descriptor,
+            follow_symlinks=False,
+        )
+
     def close(self) -> None:
         """Let go of it; harmless twice."""
         descriptor, self._descriptor = self._descriptor, None

@@ -1,0 +1,82 @@
+"""Searches files for a regular expression and prints what it finds as ripgrep does with --json. Run as a script.
+
+It runs in a process of its own because an expression may take for ever, and Python cannot be stopped in the middle of
+one. It imports nothing of Accord.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+from typing import Any, Final
+
+_LARGEST: Final = 10 * 1024 * 1024
+_LONGEST: Final = 120
+_LONGEST_LINE: Final = 10_000
+
+
+def main() -> int:
+    """Read the query from standard input and answer it; 2 for an expression that is none."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(_LONGEST)  # ends this process even in the middle of an expression, should nobody else
+    query: dict[str, Any] = json.load(sys.stdin)
+    pattern = re.escape(query["pattern"]) if query["literal"] else query["pattern"]
+    try:
+        expression = re.compile(pattern, re.IGNORECASE if query["ignore_case"] else 0)
+    except (re.error, OverflowError, RecursionError) as error:
+        sys.stderr.write(f"regex parse error: {error}\n")
+        return 2
+    files: list[str] = query["files"]
+    for name in files:
+        try:
+            with open(os.path.join(query["folder"], name), "rb") as file:
+                data = file.read(_LARGEST + 1)
+        except OSError:
+            continue
+        text = _text(data)
+        if text is not None:
+            _scan(name, text, expression, query["context"], query["most"])
+    return 0
+
+
+def _text(data: bytes) -> str | None:
+    if len(data) > _LARGEST:
+        return None
+    for mark, encoding in (
+        (b"\xff\xfe", "utf-16-le"),
+        (b"\xfe\xff", "utf-16-be"),
+        (b"\xef\xbb\xbf", "utf-8"),
+    ):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace")
+    return None if b"\0" in data else data.decode("utf-8", "replace")
+
+
+def _scan(name: str, text: str, expression: "re.Pattern[str]", context: int, most: int) -> None:
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    told = 0  # lines of this file that were printed or passed
+    after = 0  # lines to print after the last match
+    for number, line in enumerate(lines):
+        if expression.search(line.removesuffix("\r")[:_LONGEST_LINE]):
+            for before in range(max(told, number - context), number):
+                _print("context", name, before + 1, lines[before])
+            _print("match", name, number + 1, line)
+            told, after = number + 1, context
+            most -= 1
+            if not most:
+                return
+        elif after:
+            _print("context", name, number + 1, line)
+            told, after = number + 1, after - 1
+
+
+def _print(kind: str, name: str, number: int, line: str) -> None:
+    data = {"path": {"text": name}, "lines": {"text": line[:_LONGEST_LINE]}, "line_number": number}
+    sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

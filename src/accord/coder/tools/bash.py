@@ -1,0 +1,186 @@
+"""`bash`: run a shell line, here or in the client's terminal, to its end or in the background."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.clock import within
+from accord.coder.files.place import Place
+from accord.coder.jobs import Launch, LocalCommand
+from accord.coder.messages import TextPart
+from accord.coder.output import Transcript, capped, readable
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import OpenTerminal, ToolContext
+from accord.coder.tools.tool import (
+    Call,
+    Progress,
+    Report,
+    Subject,
+    ToolFailure,
+    ToolOutcome,
+    listing,
+    one_line,
+    said,
+)
+from accord.schema.tools import Terminal, ToolCallContent
+from accord.workspace.terminal import ExitStatus
+
+_MORE: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
+_KEPT_BY_CLIENT: Final = 1024 * 1024
+# Nobody sits at the keyboard: nothing may open a pager or wait for a password.
+_UNATTENDED: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+class BashArguments(Arguments):
+    command: Annotated[str, Meta(min_length=1, description="The shell line to run.")]
+    timeout: Annotated[
+        float | None, Meta(description="Seconds until the command is ended. 120 if left out, at most 1800.")
+    ] = None
+    background: Annotated[
+        bool, Meta(description="Leave it running and return at once. Look at it later with the job tool.")
+    ] = False
+    cwd: Annotated[str | None, Meta(description="The folder to run it in, if not the working folder.")] = None
+    outside_sandbox: Annotated[
+        bool, Meta(description="Run it without the sandbox. The user is asked; only for what fails inside.")
+    ] = False
+    description: Annotated[str | None, Meta(description="What it does, in a few words for the user.")] = None
+
+
+async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
+    where = await context.place(arguments.cwd or ".")
+    line = arguments.command
+
+    async def run(report: Report) -> ToolOutcome:
+        found = await context.files.disk.look(where) if where.real != "/" else True
+        if not found:
+            raise ToolFailure(f"{where.path} does not exist; `cwd` must be an existing folder")
+        if arguments.background:
+            return await _leave_running(line, where, arguments, context)
+        limits = context.limits
+        asked = limits.command_seconds if arguments.timeout is None else arguments.timeout
+        seconds = min(max(asked, 1), limits.most_command_seconds)
+        launch = _launch(line, where, arguments, context)
+        if context.terminal is not None:
+            return await _run_there(context.terminal, launch, seconds, report, context)
+        return await _run_here(launch, seconds, report, context)
+
+    async def preview() -> Sequence[ToolCallContent]:
+        """The whole line, where the title is too short for it."""
+        return (listing(line, language="sh"),) if one_line(line) != line else ()
+
+    return Call(
+        title=one_line(line),
+        subject=Subject(
+            command=line,
+            cwd=where.real,
+            outside_sandbox=arguments.outside_sandbox and context.sandbox is not None,
+        ),
+        run=run,
+        preview=preview,
+    )
+
+
+def _launch(line: str, where: Place, arguments: BashArguments, context: ToolContext) -> Launch:
+    env = {**context.environment, **_UNATTENDED}
+    shell = shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
+    argv = [shell, "-c", line]
+    if context.sandbox is not None and not arguments.outside_sandbox:
+        confined = context.sandbox.wrap(argv, env=_UNATTENDED, cwd=where.real)
+        return Launch(confined.argv, confined.env, confined.cwd, confined=True)
+    return Launch(argv, env, where.real)
+
+
+async def _leave_running(
+    line: str, where: Place, arguments: BashArguments, context: ToolContext
+) -> ToolOutcome:
+    launch = _launch(line, where, arguments, context)
+    job = await context.jobs.start(line, launch, context.limits.output_chars, context.clock)
+    return said(
+        f"Running in the background as {job.id}. Look at its output, wait for it or stop it with the job tool.",
+        raw={"job": job.id},
+    )
+
+
+async def _run_here(launch: Launch, seconds: float, report: Report, context: ToolContext) -> ToolOutcome:
+    output = Transcript(context.limits.output_chars)
+    news = asyncio.Event()
+
+    def arrived(text: str) -> None:
+        output.add(text)
+        news.set()
+
+    async def show() -> None:
+        while True:
+            await news.wait()
+            news.clear()
+            await report(Progress(content=(listing(output.text()),)))
+            await context.clock.sleep(context.limits.report_seconds)
+
+    async with LocalCommand(launch, arrived, context.clock) as command:
+        showing = asyncio.ensure_future(show())
+        ended = asyncio.ensure_future(command.wait())
+        try:
+            in_time = await within(context.clock, seconds, ended)
+            if not in_time:
+                await command.kill()
+            status = command.status or ExitStatus()
+        finally:
+            for task in (showing, ended):
+                task.cancel()
+            await asyncio.gather(showing, ended, return_exceptions=True)
+    text = output.text(_MORE)
+    said_so = _verdict(text, status, None if in_time else seconds)
+    return ToolOutcome(
+        (TextPart(said_so),),
+        (listing(said_so),),
+        _raw(text, status, timed_out=not in_time, truncated=not output.whole),
+        failed=not in_time or status.exit_code != 0,
+    )
+
+
+async def _run_there(
+    open_terminal: OpenTerminal, launch: Launch, seconds: float, report: Report, context: ToolContext
+) -> ToolOutcome:
+    program, *args = launch.argv
+    # The client's terminals hand its own environment down; only a blank keeps a variable of it from a command.
+    inherited: Mapping[str, str] = launch.env if launch.confined else {}
+    env = {**dict.fromkeys(context.withheld, ""), **_UNATTENDED, **inherited}
+    terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_KEPT_BY_CLIENT)
+    async with terminal:
+        shown = (Terminal(terminal.id),)
+        await report(Progress(content=shown))
+        result = await terminal.finish(seconds)
+    text = capped(readable(result.output), context.limits.output_chars, _MORE)
+    status = ExitStatus(result.exit_code, result.signal)
+    return ToolOutcome(
+        (TextPart(_verdict(text, status, seconds if result.timed_out else None)),),
+        shown,
+        _raw(text, status, timed_out=result.timed_out, truncated=result.truncated),
+        failed=result.timed_out or status.exit_code != 0,
+    )
+
+
+def _verdict(text: str, status: ExitStatus, stopped_after: float | None) -> str:
+    shown = text.rstrip("\n") or "(no output)"
+    if stopped_after is not None:
+        return f"{shown}\n[stopped after {stopped_after:g} s; give it a longer timeout, or run it in the background]"
+    if status.signal is not None:
+        return f"{shown}\n[ended by {status.signal}]"
+    return shown if status.exit_code == 0 else f"{shown}\n[exit code {status.exit_code}]"
+
+
+def _raw(text: str, status: ExitStatus, *, timed_out: bool, truncated: bool) -> dict[str, object]:
+    return {
+        "output": text,
+        "exit_code": status.exit_code,
+        "signal": status.signal,
+        "timed_out": timed_out,
+        "truncated": truncated,
+    }
+
+
+BASH: Final = BuiltIn("bash", "execute", "execute", BashArguments, prepare)

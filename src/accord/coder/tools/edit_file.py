@@ -1,0 +1,89 @@
+"""`edit_file`: put one text in the place of another, which must be there exactly, and once unless all are meant."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.coder.files.change import diff_of
+from accord.coder.files.document import plain
+from accord.coder.files.matching import find_all, line_of, put
+from accord.coder.files.mismatch import why_missing
+from accord.coder.messages import TextPart
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line
+from accord.coder.tools.write_file import known
+from accord.schema.tools import ToolCallContent, ToolCallLocation
+
+_PLACES_NAMED: Final = 10
+
+
+class EditFileArguments(Arguments):
+    path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
+    old_text: Annotated[
+        str, Meta(description="The text to replace, exactly as it is in the file, without line numbers.")
+    ]
+    new_text: Annotated[str, Meta(description="The text to put in its place; empty to remove it.")]
+    replace_all: Annotated[
+        bool, Meta(description="Replace every occurrence; else there must be exactly one.")
+    ] = False
+
+
+async def prepare(arguments: EditFileArguments, context: ToolContext) -> Call:
+    place = await context.place(arguments.path)
+
+    async def preview() -> Sequence[ToolCallContent]:
+        before = await context.files.read(place, context.limits.file_bytes)
+        if before is None:
+            return ()
+        after, _ = await asyncio.to_thread(_edited, place.path, before.text, arguments)
+        return (diff_of(place.path, plain(before.text), plain(after), context.limits.diff_chars),)
+
+    async def run(report: Report) -> ToolOutcome:
+        before = await known(place, context)
+        if before is None:
+            raise ToolFailure(f"{place.path} does not exist; make it with write_file")
+        text, lines = await asyncio.to_thread(_edited, place.path, before.text, arguments)
+        after = await context.files.write(place, text, before)
+        context.ledger.note(place, after.digest)
+        times = "" if len(lines) == 1 else f", {len(lines)} times"
+        return ToolOutcome(
+            (TextPart(f"Edited {context.shown(place.path)} at line {lines[0]}{times}."),),
+            (diff_of(place.path, plain(before.text), plain(text), context.limits.diff_chars),),
+            {"path": place.path, "replacements": len(lines), "lines": lines},
+            locations=[ToolCallLocation(place.path, line) for line in lines[:_PLACES_NAMED]],
+        )
+
+    return Call(
+        title=f"Edit {one_line(context.shown(place.path))}",
+        subject=Subject(paths=(place.real,)),
+        run=run,
+        preview=preview,
+        locations=(ToolCallLocation(place.path),),
+    )
+
+
+def _edited(path: str, text: str, arguments: EditFileArguments) -> tuple[str, list[int]]:
+    """The text after the edit, and the lines where it was made. Finding out why a text is not there may take a while."""
+    old, new = arguments.old_text, arguments.new_text
+    if not old:
+        raise ToolFailure("old_text is empty: give the text to replace; to make a file, use write_file")
+    if plain(old) == plain(new):
+        raise ToolFailure("old_text and new_text are the same; there is nothing to change")
+    matches = find_all(text, old)
+    if not matches:
+        raise ToolFailure(f"old_text is not in {path}. {why_missing(text, old)}")
+    lines = [line_of(text, match.start) for match in matches]
+    if len(matches) > 1 and not arguments.replace_all:
+        named = ", ".join(map(str, lines[:_PLACES_NAMED])) + (", ..." if len(lines) > _PLACES_NAMED else "")
+        raise ToolFailure(
+            f"old_text is in {path} {len(matches)} times, at lines {named}. Give more of the lines around the one you mean, "
+            "or set replace_all."
+        )
+    return put(text, matches, new), lines
+
+
+EDIT_FILE: Final = BuiltIn("edit_file", "edit", "write", EditFileArguments, prepare)

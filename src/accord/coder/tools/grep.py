@@ -1,0 +1,211 @@
+"""`grep`: lines of files by a regular expression."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from accord.clock import within
+from accord.coder.files.place import Place, insist_on_same
+from accord.coder.messages import TextPart
+from accord.coder.output import capped
+from accord.coder.search.grep import BadQuery, Hit, Query, search
+from accord.coder.search.pattern import BadPattern, Pattern
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.tool import (
+    BadArguments,
+    Call,
+    Report,
+    Subject,
+    ToolFailure,
+    ToolOutcome,
+    listing,
+    one_line,
+)
+from accord.schema.tools import ToolCallLocation
+
+_LONGEST_LINE: Final = 400
+_PLACES: Final = 20
+_COUNTED: Final = 100_000
+
+Mode = Literal["content", "files", "count"]
+
+
+class GrepArguments(Arguments):
+    pattern: Annotated[str, Meta(min_length=1, description="The regular expression.")]
+    path: Annotated[
+        str, Meta(description="The file or folder to search; the working folder if left out.")
+    ] = "."
+    glob: Annotated[
+        str | None, Meta(description="Only files that match this, such as *.py or src/**/*.ts.")
+    ] = None
+    mode: Annotated[
+        Mode,
+        Meta(description="content: the lines; files: only the paths; count: how many lines in each file."),
+    ] = "content"
+    context: Annotated[
+        Annotated[int, Meta(ge=0, le=50)], Meta(description="Lines to show around each match.")
+    ] = 0
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+    literal: Annotated[bool, Meta(description="The pattern is plain text, not a regular expression.")] = False
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The most matches, or files, to give; 200 if left out."),
+    ] = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a search has found so far."""
+
+    hits: list[Hit] = field(default_factory=list[Hit])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    """Matches by file."""
+    more: bool = False
+    """There was more than was asked for."""
+    complete: bool = True
+    """The time sufficed."""
+
+
+async def prepare(arguments: GrepArguments, context: ToolContext) -> Call:
+    place = await context.place(arguments.path or ".")
+    try:
+        only = Pattern(arguments.glob) if arguments.glob else None
+    except BadPattern as error:
+        raise BadArguments(f"grep was not run: {error}") from None
+
+    async def run(report: Report) -> ToolOutcome:
+        in_folder = await asyncio.to_thread(_is_folder, place)
+
+        @cache
+        def wanted(path: str) -> bool:
+            # What is found in a file with secrets must not even show by its number.
+            shown = not in_folder or context.may_show(os.path.join(place.real, path))
+            return shown and (only is None or only.matches(path))
+
+        query = Query(
+            arguments.pattern,
+            place.real,
+            literal=arguments.literal,
+            ignore_case=arguments.ignore_case,
+            context=arguments.context if arguments.mode == "content" else 0,
+            most_per_file=1 if arguments.mode == "files" else 0,
+            wanted=wanted,
+        )
+        found = await _find(query, arguments, context)
+        base = place.path if in_folder else os.path.dirname(place.path)
+        return _told(found, arguments, base, context)
+
+    inside = "" if place.path == context.cwd else f" in {context.shown(place.path)}"
+    return Call(
+        title=f"Search for {one_line(arguments.pattern + inside)}",
+        subject=Subject(paths=(place.real,)),
+        run=run,
+        locations=(ToolCallLocation(place.path),),
+    )
+
+
+def _is_folder(place: Place) -> bool:
+    if not os.path.exists(place.real):
+        raise ToolFailure(f"{place.path} does not exist")
+    insist_on_same(place)
+    return os.path.isdir(place.real)
+
+
+async def _find(query: Query, arguments: GrepArguments, context: ToolContext) -> Findings:
+    found = Findings()
+    limits = context.limits
+    most = min(arguments.limit or limits.matches, limits.matches)
+
+    async def collect() -> None:
+        async with aclosing(search(query, context.ripgrep())) as hits:
+            async for hit in hits:
+                new = hit.path not in found.counts
+                if _enough(found, hit, new, most, arguments.mode):
+                    found.more = True
+                    return
+                if hit.matches:
+                    found.counts[hit.path] = found.counts.get(hit.path, 0) + 1
+                if arguments.mode == "content":
+                    found.hits.append(hit)
+
+    searching = asyncio.ensure_future(collect())
+    try:
+        found.complete = await within(context.clock, limits.search_seconds, searching)
+    finally:
+        searching.cancel()
+        await asyncio.gather(searching, return_exceptions=True)
+    if found.complete:
+        try:
+            searching.result()
+        except BadQuery as error:
+            raise ToolFailure(
+                f"{arguments.pattern!r} is no regular expression that can be searched for: {error}"
+            ) from None
+    return found
+
+
+def _enough(found: Findings, hit: Hit, new: bool, most: int, mode: Mode) -> bool:
+    if not hit.matches:
+        return False
+    if mode == "content":
+        return sum(found.counts.values()) >= most
+    return (new and len(found.counts) >= most) or sum(found.counts.values()) >= _COUNTED
+
+
+def _told(found: Findings, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
+    limits = context.limits
+
+    def shown(path: str) -> str:
+        return context.shown(os.path.join(base, path))
+
+    if arguments.mode == "content":
+        lines = _grouped(found.hits, shown, arguments.context)
+    elif arguments.mode == "files":
+        lines = [shown(path) for path in found.counts]
+    else:
+        lines = [f"{shown(path)}: {count}" for path, count in found.counts.items()]
+    if found.more:
+        lines.append(
+            f"({'matches' if arguments.mode == 'content' else 'files'} beyond these were left out; narrow it with glob or path)"
+        )
+    if not found.complete:
+        lines.append(
+            f"(not all: the search took more than {limits.search_seconds:g} s; narrow it with glob or path)"
+        )
+    if not lines:
+        lines.append("(no matches)")
+    text = capped("\n".join(lines), limits.output_chars, "narrow it with glob or path")
+    places = [
+        ToolCallLocation(os.path.join(base, hit.path), hit.number) for hit in found.hits if hit.matches
+    ][:_PLACES]
+    raw = {
+        "files": {shown(path): count for path, count in found.counts.items()},
+        "complete": not found.more and found.complete,
+    }
+    return ToolOutcome((TextPart(text),), (listing(text),), raw, locations=places or None)
+
+
+def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list[str]:
+    """Each file once, with its lines below: `12: a match`, `13- a line around one`."""
+    lines: list[str] = []
+    last: Hit | None = None
+    for hit in hits:
+        if last is None or hit.path != last.path:
+            lines += [""] * (last is not None) + [shown(hit.path)]
+        elif context and hit.number > last.number + 1:
+            lines.append("--")
+        text = hit.text if len(hit.text) <= _LONGEST_LINE else f"{hit.text[:_LONGEST_LINE]} [...]"
+        lines.append(f"{hit.number}{':' if hit.matches else '-'} {text}")
+        last = hit
+    return lines
+
+
+GREP: Final = BuiltIn("grep", "search", "read-only", GrepArguments, prepare)

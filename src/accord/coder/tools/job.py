@@ -1,0 +1,52 @@
+"""`job`: look at a command that runs in the background, wait for it, or stop it."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.coder.jobs import Job
+from accord.coder.messages import TextPart
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, listing, one_line
+
+
+class JobArguments(Arguments):
+    id: Annotated[str, Meta(min_length=1, description="The job, as bash named it.")]
+    wait: Annotated[
+        float | None, Meta(description="Seconds to wait for its end before looking; none if left out.")
+    ] = None
+    stop: Annotated[bool, Meta(description="End it, with everything it started.")] = False
+
+
+async def prepare(arguments: JobArguments, context: ToolContext) -> Call:
+    job = context.jobs.get(arguments.id)
+    if job is None:
+        known = ", ".join(context.jobs.ids()) or "none"
+        raise ToolFailure(f"there is no job {arguments.id!r} in this session; there are: {known}")
+    verb = "Stop" if arguments.stop else "Look at"
+
+    async def run(report: Report) -> ToolOutcome:
+        if arguments.stop:
+            await job.stop()
+        elif arguments.wait and job.status is None:
+            await job.wait(min(arguments.wait, context.limits.most_command_seconds))
+        state = _state(job)
+        text = job.news("it was printed since the last look")
+        told = f"{text.rstrip(chr(10)) or '(nothing printed since the last look)'}\n[{job.id} {state}]"
+        return ToolOutcome(
+            (TextPart(told),), (listing(told),), {"job": job.id, "state": state, "output": text}, failed=False
+        )
+
+    return Call(title=f"{verb} {job.id}: {one_line(job.line, 120)}", subject=Subject(), run=run)
+
+
+def _state(job: Job) -> str:
+    status = job.status
+    if status is None:
+        return "is still running"
+    return f"was ended by {status.signal}" if status.signal else f"ended with exit code {status.exit_code}"
+
+
+JOB: Final = BuiltIn("job", "execute", "read-only", JobArguments, prepare)

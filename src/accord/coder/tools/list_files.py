@@ -1,0 +1,95 @@
+"""`list_files`: what is in a folder."""
+
+import os
+import stat
+import threading
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.coder.files.place import Place, insist_on_same
+from accord.coder.messages import TextPart
+from accord.coder.search.tree import in_time, walk
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, listing, one_line
+from accord.schema.tools import ToolCallLocation
+
+
+class ListFilesArguments(Arguments):
+    path: Annotated[str, Meta(description="The folder; the working folder if left out.")] = "."
+    depth: Annotated[
+        Annotated[int, Meta(ge=1, le=20)],
+        Meta(description="How many levels to show; below the first, not what git ignores."),
+    ] = 1
+
+
+async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Call:
+    place = await context.place(arguments.path or ".")
+
+    async def run(report: Report) -> ToolOutcome:
+        most = context.limits.entries
+        limits = context.limits
+        try:
+            names, complete = await in_time(
+                lambda stop: _names(place, arguments.depth, most + 1, stop),
+                limits.search_seconds,
+                context.clock,
+            )
+        except FileNotFoundError:
+            raise ToolFailure(f"{place.path} does not exist") from None
+        except NotADirectoryError:
+            raise ToolFailure(f"{place.path} is a file, not a folder; use read_file") from None
+        except OSError as error:
+            raise ToolFailure(f"cannot list {place.path}: {error.strerror}") from None
+        note = "" if complete else f"(not all: it took more than {limits.search_seconds:g} s)"
+        if len(names) > most:
+            names = names[:most]
+            note = f"(the first {most} only; list a folder below, or use glob)"
+        elif not names:
+            note = "(the folder is empty)"
+        text = "\n".join(filter(None, (*names, note)))
+        return ToolOutcome((TextPart(text),), (listing(text),), {"path": place.path, "names": names})
+
+    return Call(
+        title=f"List {one_line(context.shown(place.path))}",
+        subject=Subject(paths=(place.real,)),
+        run=run,
+        locations=(ToolCallLocation(place.path),),
+    )
+
+
+def _names(place: Place, depth: int, most: int, stop: threading.Event) -> list[str]:
+    """Sorted, folders with a slash at their end; the first level whole, below it what git does not ignore."""
+    insist_on_same(place)
+    folder = place.real
+    names: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            names.append(_shown(entry.name, entry.stat(follow_symlinks=False).st_mode, entry.path))
+            if len(names) > 100_000 or stop.is_set():
+                break
+    if depth > 1:
+        for found in walk(folder, stop, depth=depth):
+            if "/" in found.path:
+                names.append(_shown(found.path, found.status.st_mode, os.path.join(folder, found.path)))
+                if len(names) > most * 20:
+                    break
+    return sorted(names, key=lambda name: name.rstrip("/").split("/"))[:most]
+
+
+def _shown(name: str, mode: int, path: str) -> str:
+    # A name may hold anything, a line end included; what is no text cannot be said to a model otherwise.
+    name = name if name.isprintable() else ascii(name)[1:-1]
+    if stat.S_ISDIR(mode):
+        return f"{name}/"
+    if stat.S_ISLNK(mode):
+        try:
+            return f"{name} -> {ascii(os.readlink(path))[1:-1]}"
+        except OSError:
+            return name
+    return name
+
+
+LIST_FILES: Final = BuiltIn("list_files", "read", "read-only", ListFilesArguments, prepare)

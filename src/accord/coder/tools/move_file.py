@@ -1,0 +1,50 @@
+"""`move_file`: give a file or folder another name, which must be free."""
+
+import stat
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.delete_file import present
+from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line, said
+from accord.schema.tools import ToolCallLocation
+
+
+class MoveFileArguments(Arguments):
+    source: Annotated[
+        str, Meta(min_length=1, description="The file or folder, absolute or from the working folder.")
+    ]
+    destination: Annotated[str, Meta(min_length=1, description="Its whole new path, with its new name.")]
+
+
+async def prepare(arguments: MoveFileArguments, context: ToolContext) -> Call:
+    source = await context.place(arguments.source, follow=False)
+    destination = await context.place(arguments.destination, follow=False)
+    names = f"{context.shown(source.path)} to {context.shown(destination.path)}"
+
+    async def run(report: Report) -> ToolOutcome:
+        await present(source, context)
+        there = await context.files.disk.look(destination)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            raise ToolFailure(
+                f"{destination.path} is a folder; give the whole new path, such as {destination.path}/{source.name}"
+            )
+        if there is not None:
+            raise ToolFailure(f"{destination.path} exists already; delete it first or choose another name")
+        await context.files.disk.move(source, destination)
+        context.ledger.moved(source, destination)
+        raw = {"source": source.path, "destination": destination.path}
+        return said(f"Moved {names}.", raw=raw)
+
+    return Call(
+        title=f"Move {one_line(names)}",
+        subject=Subject(paths=(source.real, destination.real)),
+        run=run,
+        locations=(ToolCallLocation(source.path), ToolCallLocation(destination.path)),
+    )
+
+
+MOVE_FILE: Final = BuiltIn("move_file", "move", "write", MoveFileArguments, prepare)

@@ -1,0 +1,169 @@
+"""`web_fetch`: a page of the web as text."""
+
+import asyncio
+import base64
+import codecs
+import os
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from accord.clock import within
+from accord.coder.messages import ImagePart, TextPart
+from accord.coder.tools.arguments import Arguments
+from accord.coder.tools.builtin import BuiltIn
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.read_file import picture_type
+from accord.coder.tools.tool import (
+    BadArguments,
+    Call,
+    Report,
+    Subject,
+    ToolFailure,
+    ToolOutcome,
+    one_line,
+    said,
+)
+from accord.coder.web import readable
+from accord.coder.web.exchange import Answer
+from accord.coder.web.fetch import Page, fetch
+from accord.coder.web.url import BadUrl, parse_url
+from accord.schema.content import ImageContent, TextContent
+from accord.schema.tools import Content
+
+_READABLE: Final = str(Path(readable.__file__))
+_HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
+_TEXT: Final = re.compile(
+    r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
+)
+_META: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
+
+
+class WebFetchArguments(Arguments):
+    url: Annotated[str, Meta(min_length=1, description="The http or https address.")]
+    offset: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="The first line of the text to give; 1 if left out."),
+    ] = None
+
+
+async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Call:
+    try:
+        url = parse_url(arguments.url)
+    except BadUrl as error:
+        raise BadArguments(f"web_fetch was not run: {error}") from None
+    first = max(arguments.offset or 1, 1)
+
+    async def work() -> ToolOutcome:
+        limits = context.limits
+        page = await fetch(url, context.web, most=limits.fetch_bytes, redirects=limits.redirects)
+        if page.leads_to is not None:
+            told = f"{page.url} redirects to another host: {page.leads_to}. To follow it, fetch that address."
+            return said(
+                told, raw={"url": str(page.url), "status": page.answer.status, "location": str(page.leads_to)}
+            )
+        return await _told(page, first, context)
+
+    async def run(report: Report) -> ToolOutcome:
+        seconds = context.limits.fetch_seconds
+        working = asyncio.ensure_future(work())
+        try:
+            if not await within(context.clock, seconds, working):
+                raise ToolFailure(f"{url} was not fetched: it took more than {seconds:g} s")
+            return working.result()
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    return Call(title=f"Fetch {one_line(str(url))}", subject=Subject(url=str(url)), run=run)
+
+
+async def _told(page: Page, first: int, context: ToolContext) -> ToolOutcome:
+    kind = page.answer.type or ("text/plain" if b"\0" not in page.data else "application/octet-stream")
+    raw: dict[str, object] = {
+        "url": str(page.url),
+        "status": page.answer.status,
+        "type": kind,
+        "bytes": len(page.data),
+    }
+    failed = page.answer.status >= 400
+    if picture := picture_type(page.data):
+        return _seen(page, picture, raw, context)
+    if not _TEXT.fullmatch(kind):
+        raise ToolFailure(
+            f"{page.url} is {kind}, not text: it is not shown. Download it with bash if it is needed."
+        )
+    text = _decoded(page.data, page.answer)
+    if kind in _HTML:
+        text = await _as_markdown(text, str(page.url))
+    notes = [f"{page.url} answered {page.answer.status}"] if failed else []
+    if not page.complete:
+        notes.append(f"only the first {len(page.data):,} bytes of the page")
+    return _lines(text, first, notes, raw, failed, context.limits.output_chars)
+
+
+def _lines(
+    text: str, first: int, notes: list[str], raw: dict[str, object], failed: bool, most: int
+) -> ToolOutcome:
+    lines = text.split("\n")
+    if first > len(lines):
+        raise ToolFailure(f"the page has {len(lines)} lines of text; there is no line {first}")
+    kept: list[str] = []
+    room = most
+    for line in lines[first - 1 :]:
+        room -= len(line) + 1
+        if room < 0:
+            if not kept:
+                kept.append(line[:most] + " [...]")
+            break
+        kept.append(line)
+    last = first + len(kept) - 1
+    if last < len(lines):
+        notes.append(f"lines {first}-{last} of {len(lines)}; go on with offset={last + 1}")
+    body = "\n".join(kept).strip("\n") or "(no text)"
+    told = "\n\n".join(filter(None, (body, f"({'; '.join(notes)})" if notes else "")))
+    return ToolOutcome((TextPart(told),), (Content(TextContent(told)),), {**raw, "text": body}, failed)
+
+
+def _seen(page: Page, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
+    if not context.sees_images:
+        raise ToolFailure(f"{page.url} is a picture ({mime}); this model cannot look at pictures")
+    if not page.complete or len(page.data) > context.limits.image_bytes:
+        raise ToolFailure(f"{page.url} is a picture of more than {context.limits.image_bytes:,} bytes")
+    shown = ImageContent(base64.b64encode(page.data).decode(), mime)
+    return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(shown),), raw)
+
+
+def _decoded(data: bytes, answer: Answer) -> str:
+    named = _META.search(data, 0, 4096)
+    for encoding in (answer.charset, named and named[1].decode(), "utf-8"):
+        with suppress(LookupError, ValueError):
+            if encoding and codecs.lookup(encoding).name not in ("utf-7", "idna", "punycode"):
+                return data.decode(encoding, "replace").replace("\r\n", "\n")
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+async def _as_markdown(html: str, base: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", _READABLE, base),
+        env={"PATH": os.defpath},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        text, _ = await process.communicate(html.encode("utf-8", "replace"))
+        if process.returncode:
+            raise ToolFailure(f"{base} is HTML that could not be read")
+        return text.decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+WEB_FETCH: Final = BuiltIn("web_fetch", "fetch", "read-only", WebFetchArguments, prepare)

@@ -1,0 +1,211 @@
+"""Files through the client: unsaved buffers count, and what text cannot carry is not lost on the way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.scene import agent_that, talk
+from tests.coder.tools.scene import Desk, diff_in
+
+from accord.agent import Turn
+from accord.coder.workspace import Files
+from accord.errors import InvalidParams, NotFound
+
+
+class Editor:
+    """A client with open buffers. `universal` loses line ends, `strips` the byte order mark, as simple clients do."""
+
+    def __init__(
+        self, *, reads: bool = True, writes: bool = True, universal: bool = False, strips: bool = False
+    ) -> None:
+        self.can_read_files = reads
+        self.can_write_files = writes
+        self.buffers: dict[str, str] = {}
+        self.read: list[tuple[Any, ...]] = []
+        self.written: dict[str, str] = {}
+        self._universal = universal
+        self._strips = strips
+
+    async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
+        self.read.append((path, line, limit))
+        text = self.buffers.get(path)
+        if text is None:
+            try:
+                text = Path(path).read_bytes().decode()
+            except FileNotFoundError:
+                raise NotFound("no such file") from None
+            except UnicodeDecodeError:
+                raise InvalidParams("not text") from None
+        if self._universal:
+            text = text.replace("\r\n", "\n")
+        if self._strips:
+            text = text.removeprefix("\ufeff")
+        lines = text.splitlines(keepends=True)
+        return text if line is None else "".join(lines[line - 1 :][:limit])
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        if path.endswith("locked"):
+            raise InvalidParams("the user said no")
+        self.written[path] = content
+        self.buffers.pop(path, None)
+        Path(path).write_bytes(content.encode())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def desk_with(editor: Editor, project: Path) -> Desk:
+    return Desk(project, files=Files(editor))
+
+
+async def test_unsaved_changes_are_read_edited_and_handed_back(project: Path) -> None:
+    path = project / "a.py"
+    path.write_text("saved\n")
+    editor = Editor()
+    editor.buffers[str(path)] = "not saved yet\n"
+    desk = desk_with(editor, project)
+    assert (await desk.done("read_file", path="a.py")).text == "     1\tnot saved yet"
+    diff = diff_in(await desk.done("edit_file", path="a.py", old_text="yet", new_text="now"))
+    assert (diff.old_text, diff.new_text) == ("not saved yet\n", "not saved now\n")
+    assert editor.written == {str(path): "not saved now\n"}
+
+
+async def test_what_the_user_types_meanwhile_is_a_change(project: Path) -> None:
+    path = project / "a.py"
+    path.write_text("saved\n")
+    editor = Editor()
+    desk = desk_with(editor, project)
+    await desk.done("read_file", path="a.py")
+    editor.buffers[str(path)] = "typed\n"
+    assert "has changed since" in await desk.refused("edit_file", path="a.py", old_text="saved", new_text="x")
+
+
+async def test_a_file_only_the_editor_knows(project: Path) -> None:
+    editor = Editor()
+    editor.buffers[str(project / "new")] = "never saved\n"
+    desk = desk_with(editor, project)
+    assert "never saved" in (await desk.done("read_file", path="new")).text
+    assert "was not read yet" in await desk_with(editor, project).refused(
+        "write_file", path="new", content="x"
+    )
+
+
+async def test_a_new_file_goes_through_the_client(project: Path) -> None:
+    editor = Editor()
+    await desk_with(editor, project).done("write_file", path="deep/er/a", content="x\n")
+    assert editor.written == {str(project / "deep/er/a"): "x\n"}
+
+
+async def test_a_client_that_answers_missing_files_with_nothing(project: Path) -> None:
+    class Empty(Editor):
+        async def read_text_file(
+            self, path: str, *, line: int | None = None, limit: int | None = None
+        ) -> str:
+            try:
+                return await super().read_text_file(path, line=line, limit=limit)
+            except NotFound:
+                return ""
+
+    desk = desk_with(Empty(), project)
+    assert "does not exist" in await desk.refused("read_file", path="a")
+    await desk.done("write_file", path="a", content="x")
+
+
+@pytest.mark.parametrize("universal", [True, False])
+@pytest.mark.parametrize("strips", [True, False])
+@pytest.mark.parametrize("unsaved", [True, False])
+async def test_simple_clients_do_not_cost_line_ends_and_marks(
+    project: Path, universal: bool, strips: bool, unsaved: bool
+) -> None:
+    path = project / "a"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    editor = Editor(universal=universal, strips=strips)
+    if unsaved:
+        editor.buffers[str(path)] = "\ufeffONE\r\ntwo\r\n"
+    desk = desk_with(editor, project)
+    await desk.done("read_file", path="a")
+    await desk.done("edit_file", path="a", old_text="two\n", new_text="2\n3\n")
+    assert editor.written
+    first = b"ONE" if unsaved else b"one"
+    assert path.read_bytes() == b"\xef\xbb\xbf" + first + b"\r\n2\r\n3\r\n"
+    # and it is still known: the next edit needs no reading
+    await desk.done("edit_file", path="a", old_text="3", new_text="4")
+    assert path.read_bytes() == b"\xef\xbb\xbf" + first + b"\r\n2\r\n4\r\n"
+
+
+async def test_what_is_not_utf_8_stays_on_this_machine(project: Path) -> None:
+    path = project / "a"
+    path.write_bytes("grün\n".encode("latin-1"))
+    editor = Editor()
+    desk = desk_with(editor, project)
+    await desk.done("read_file", path="a")
+    await desk.done("edit_file", path="a", old_text="grün", new_text="blau")
+    assert path.read_bytes() == b"blau\n"
+    assert not editor.written
+
+
+async def test_what_the_client_refuses_to_write_is_not_written_behind_its_back(project: Path) -> None:
+    path = project / "locked"
+    path.write_text("old")
+    desk = desk_with(Editor(), project)
+    await desk.done("read_file", path="locked")
+    assert await desk.refused("write_file", path="locked", content="new") == (
+        f"write_file failed: the editor did not write {path}: the user said no"
+    )
+    assert path.read_text() == "old"
+
+
+async def test_a_client_may_offer_only_one_of_both(project: Path) -> None:
+    path = project / "a"
+    path.write_text("saved\n")
+    reader, writer = Editor(writes=False), Editor(reads=False)
+    reader.buffers[str(path)] = "typed\n"
+    desk = desk_with(reader, project)
+    await desk.done("read_file", path="a")
+    await desk.done("edit_file", path="a", old_text="typed", new_text="edited")
+    assert path.read_text() == "edited\n"
+    assert not reader.written
+    desk = desk_with(writer, project)
+    await desk.done("read_file", path="a")
+    await desk.done("edit_file", path="a", old_text="edited", new_text="again")
+    assert not writer.read
+    assert writer.written == {str(path): "again\n"}
+
+
+async def test_a_large_file_is_asked_for_by_lines(project: Path) -> None:
+    from accord.coder.tools.context import Limits
+
+    path = project / "big"
+    path.write_text("line\n" * 100)
+    editor = Editor()
+    desk = Desk(project, files=Files(editor), limits=Limits(file_bytes=100))
+    await desk.done("read_file", path="big", offset=5, limit=2)
+    assert editor.read == [(str(path), 5, 2)]
+
+
+async def test_over_the_wire_with_the_client_of_a_session(project: Path) -> None:
+    path = project / "a.py"
+    path.write_text("saved\n")
+    seen: list[str] = []
+
+    async def answer(turn: Turn) -> None:
+        desk = Desk(turn.session.cwd, files=Files(turn.client))
+        seen.append((await desk.done("read_file", path="a.py")).text)
+        seen.append((await desk.done("edit_file", path="a.py", old_text="buffer", new_text="edit")).text)
+
+    offered = {"fs": {"readTextFile": True, "writeTextFile": True}}
+    async with talk(agent_that(answer), capabilities=offered) as client:
+        session = await client.new_session(str(project))
+        turn = client.prompt(session)
+        for _ in range(2):
+            asked = await client.asked("fs/read_text_file")
+            assert asked["params"]["path"] == str(path)
+            client.raw.reply(asked, {"content": "a buffer\n"})
+        asked = await client.asked("fs/write_text_file")
+        assert asked["params"]["content"] == "a edit\n"
+        client.raw.reply(asked, {})
+        await client.turn_of(turn)
+    assert seen == ["     1\ta buffer", "Edited a.py at line 1."]
+    assert path.read_text() == "saved\n"

@@ -1,0 +1,137 @@
+"""For any text and any edit: the result is the replacement and nothing else, in the form the file had."""
+
+import asyncio
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from tests.coder.tools.scene import Desk
+
+from accord.coder.files.document import line_end_of, plain
+from accord.coder.files.form import Form, decode
+from accord.coder.files.matching import find_all, put
+from accord.coder.files.mismatch import why_missing
+
+# Few characters, so that matches, overlaps and mixed line ends are frequent.
+texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
+mixed = st.lists(st.sampled_from(["a", "b", " ", "\n", "\r\n", "\r", "ab"]), max_size=25).map("".join)
+wanted = st.text(st.sampled_from("ab \n"), min_size=1, max_size=4)
+any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
+
+
+@given(texts, wanted, texts)
+def test_in_a_plain_text_it_is_what_replace_does(text: str, old: str, new: str) -> None:
+    matches = find_all(text, old)
+    assert len(matches) == text.count(old)
+    assert put(text, matches, new) == text.replace(old, new)
+    assert put(text, matches[:1], new) == text.replace(old, new, 1)
+
+
+@given(any_text, st.data())
+def test_any_piece_of_any_text_is_found_and_only_it_is_replaced(text: str, data: st.DataObject) -> None:
+    assume(text)
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    matches = find_all(text, text[start:end])
+    assert matches
+    for match in matches:
+        assert plain(text[match.start : match.end]) == plain(text[start:end])
+    edited = put(text, matches[:1], "XYZ")
+    assert edited == text[: matches[0].start] + "XYZ" + text[matches[0].end :]
+
+
+@given(mixed, wanted, texts)
+def test_line_ends_of_both_sorts_match_and_all_else_stays(text: str, old: str, new: str) -> None:
+    matches = find_all(text, old)
+    assert len(matches) == plain(text).count(old)
+    edited = put(text, matches, new)
+    assert plain(edited) == plain(text).replace(old, plain(new)) or "\r" in text.replace("\r\n", "")
+    pieces = [text[before.end : after.start] for before, after in pairwise(matches)]
+    if matches:
+        assert edited.startswith(text[: matches[0].start])
+        assert edited.endswith(text[matches[-1].end :])
+        assert all(piece in edited for piece in pieces)
+
+
+@given(texts, wanted, texts)
+@example("a\nb", "a", "a\n\na")
+def test_a_windows_text_stays_one(text: str, old: str, new: str) -> None:
+    windows = text.replace("\n", "\r\n")
+    edited = put(windows, find_all(windows, old), new)
+    assert plain(edited) == text.replace(old, new)
+    if line_end_of(windows) == "\r\n":
+        assert line_end_of(edited) in ("\r\n", None)
+        assert "\n" not in edited.replace("\r\n", "")
+
+
+forms = st.sampled_from(
+    [
+        Form(),
+        Form(marked=True),
+        Form("utf-16-le", True),
+        Form("utf-16-be", True),
+        Form("latin-1"),
+        Form("cp1252"),
+    ]
+)
+
+
+@given(forms, any_text)
+def test_what_is_decoded_encodes_to_the_same_bytes(form: Form, text: str) -> None:
+    try:
+        data = form.encode(text)
+    except UnicodeEncodeError:
+        return
+    decoded = decode(data)
+    if decoded is not None:
+        assert decoded[1].encode(decoded[0]) == data
+    if form.encoding.startswith("utf") and (form.marked or not text.startswith("\ufeff")):
+        assert decoded == (text, form) or decode(data) is None
+        assert decoded is not None or data.startswith((b"%PDF-", b"PK", b"BZh", b"\xff\xfe\x00\x00"))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_text_that_encodes_back_or_no_text(data: bytes) -> None:
+    decoded = decode(data)
+    assert decoded is None or decoded[1].encode(decoded[0]) == data
+
+
+@settings(max_examples=40, deadline=None)
+@given(forms, mixed, wanted, texts, st.booleans())
+def test_on_disk_an_edit_is_the_replacement_or_leaves_the_file_alone(
+    form: Form, text: str, old: str, new: str, everywhere: bool
+) -> None:
+    async def edit(path: Path) -> bool:
+        desk = Desk(path.parent)
+        await desk.use("read_file", path="file")
+        outcome = await desk.use("edit_file", path="file", old_text=old, new_text=new, replace_all=everywhere)
+        return not outcome.failed
+
+    before = form.encode(text)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        path.write_bytes(before)
+        path.chmod(0o751)
+        done = asyncio.run(edit(path))
+        after = path.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o751
+        assert [entry.name for entry in Path(folder).iterdir()] == ["file"]
+    count = plain(text).count(old)
+    if not done:
+        assert after == before
+        assert not count or count > 1 or plain(old) == plain(new)
+    else:
+        assert count == 1 or everywhere
+        matches = find_all(text, old)
+        assert after == form.encode(put(text, matches, new))
+
+
+@settings(max_examples=60)
+@given(mixed | any_text, st.text(max_size=30))
+def test_a_reason_is_found_for_any_text_that_is_not_there(text: str, old: str) -> None:
+    assume(not find_all(text, old or "x"))
+    reason = why_missing(text, old or "x")
+    assert reason
+    assert len(reason) < 5000

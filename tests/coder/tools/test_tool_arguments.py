@@ -1,0 +1,253 @@
+"""Arguments as models send them: right, nearly right, and wrong."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Meta, Struct
+
+from accord.coder.tools import TOOL_NAMES, built_in_tools
+from accord.coder.tools.arguments import Arguments, read_arguments
+from accord.coder.tools.bash import BashArguments
+from accord.coder.tools.edit_file import EditFileArguments
+from accord.coder.tools.grep import GrepArguments
+from accord.coder.tools.move_file import MoveFileArguments
+from accord.coder.tools.plan import PlanArguments
+from accord.coder.tools.read_file import ReadFileArguments
+from accord.coder.tools.tool import BadArguments
+
+
+def read(cls: type[Arguments], given: Any) -> dict[str, Any]:
+    arguments = read_arguments("tool", cls, given)
+    return {
+        name: getattr(arguments, name) for name in arguments.__struct_fields__ if getattr(arguments, name)
+    }
+
+
+def complaint(cls: type[Arguments], given: Any) -> str:
+    with pytest.raises(BadArguments) as caught:
+        read_arguments("tool", cls, given)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"path": "a.py", "offset": 3},
+        {"path": "a.py", "offset": "3"},
+        {"path": "a.py", "offset": " 3.0 "},
+        {"path": "a.py", "offset": 3.0},
+        {"path": "a.py", "offset": 3, "limit": None},
+        {"path": "a.py", "offset": 3, "limit": ""},
+        {"file_path": "a.py", "start_line": 3},
+        {"filePath": "a.py", "startLine": "3"},
+        {"path": None, "filename": "a.py", "line": 3},
+        {"path": "a.py", "offset": 3, "reason": "because", "nested": {"a": [1]}},
+        {"arguments": {"path": "a.py", "offset": 3}},
+        {"input": '{"path": "a.py", "offset": 3}'},
+        '{"path": "a.py", "offset": 3}',
+        '"{\\"path\\": \\"a.py\\", \\"offset\\": 3}"',
+        '```json\n{"path": "a.py", "offset": 3}\n```',
+        "{'path': 'a.py', 'offset': 3, 'limit': None}",
+    ],
+    ids=str,
+)
+def test_what_is_plainly_meant_is_understood(given: Any) -> None:
+    assert read(ReadFileArguments, given) == {"path": "a.py", "offset": 3}
+
+
+def test_other_agents_names_are_understood() -> None:
+    assert read(BashArguments, {"cmd": "ls", "run_in_background": "true", "workdir": "src"}) == {
+        "command": "ls",
+        "background": True,
+        "cwd": "src",
+    }
+    assert read(EditFileArguments, {"file_path": "a", "old_string": "x", "new_string": "y", "all": 1}) == {
+        "path": "a",
+        "old_text": "x",
+        "new_text": "y",
+        "replace_all": True,
+    }
+    assert read(MoveFileArguments, {"from": "a", "to": "b"}) == {"source": "a", "destination": "b"}
+    assert read(MoveFileArguments, {"path": "a", "new_path": "b"}) == {"source": "a", "destination": "b"}
+    assert read(GrepArguments, {"query": "x", "include": "*.py", "output_mode": "files"}) == {
+        "pattern": "x",
+        "path": ".",
+        "glob": "*.py",
+        "mode": "files",
+    }
+
+
+def test_a_name_of_the_tool_itself_is_never_an_alias() -> None:
+    """`glob` and `context` are arguments of grep; they do not become its path or pattern."""
+    assert read(GrepArguments, {"pattern": "x", "glob": "*.py", "context": 2})["glob"] == "*.py"
+    assert "`pattern` is missing" in complaint(GrepArguments, {"glob": "*.py"})
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"content": "a"}, {"content": "b", "status": "completed"}],
+        '[{"content": "a"}, {"content": "b", "status": "completed"}]',
+        ["a", {"content": "b", "status": "completed", "activeForm": "doing b"}],
+    ],
+    ids=str,
+)
+def test_lists_and_what_is_in_them(entries: Any) -> None:
+    arguments = read_arguments("plan", PlanArguments, {"todos": entries})
+    assert [(entry.content, entry.status) for entry in arguments.entries] == [
+        ("a", "pending"),
+        ("b", "completed"),
+    ]
+
+
+def test_half_an_object_is_not_completed() -> None:
+    """What was cut off might have gone on to mean something else."""
+    text = complaint(BashArguments, '{"command": "rm -rf build')
+    assert text == (
+        'tool was not run: its arguments must be one complete JSON object, not "{\\"command\\": \\"rm -rf build". '
+        "Arguments of tool: command, [timeout], [background], [cwd], [outside_sandbox], [description]."
+    )
+
+
+def test_a_complaint_names_everything_that_is_wrong() -> None:
+    assert complaint(EditFileArguments, {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe"}).split(
+        "\n"
+    ) == [
+        "tool was not run, its arguments do not fit:",
+        '`path` must be a string, not empty, not ["a"]',
+        "`old_text` is missing: a string",
+        '`new_text` must be a string, not {"a": 1}',
+        '`replace_all` must be true or false, not "maybe"',
+        "Arguments of tool: path, old_text, new_text, [replace_all].",
+    ]
+
+
+def test_a_complaint_says_what_is_expected() -> None:
+    assert "`offset` must be a whole number, at least 0, not -4" in complaint(
+        ReadFileArguments, {"path": "a", "offset": -4}
+    )
+    assert "`limit` must be a whole number, at least 1, not 1.5" in complaint(
+        ReadFileArguments, {"path": "a", "limit": 1.5}
+    )
+    assert '`mode` must be one of "content", "count", "files", not "all"' in complaint(
+        GrepArguments, {"pattern": "x", "mode": "all"}
+    )
+    assert "(at `entries[0].status`" in complaint(
+        PlanArguments, {"entries": [{"content": "a", "status": "soon"}]}
+    )
+
+
+def test_a_complaint_is_short_whatever_was_sent() -> None:
+    assert len(complaint(ReadFileArguments, {"path": {"a": "x" * 100_000}})) < 500
+    assert len(complaint(ReadFileArguments, "[" * 100_000)) < 500
+
+
+class Item(Struct):
+    content: str
+    done: bool = False
+
+
+class Everything(Arguments):
+    path: Annotated[str, Meta(min_length=1)]
+    content: str
+    offset: Annotated[int, Meta(ge=0, le=10**15)] | None = None
+    replace_all: bool = False
+    mode: Literal["one", "two"] = "one"
+    options: list[str] = []
+    entries: list[Item] = []
+
+
+items = st.builds(Item, st.text(), st.booleans())
+everything = st.builds(
+    Everything,
+    path=st.text(min_size=1),
+    content=st.text() | st.sampled_from(['{"a": 1}', "[1]", "12", "true", '"x"', "```\n{}\n```"]),
+    offset=st.none() | st.integers(0, 10**15),
+    replace_all=st.booleans(),
+    mode=st.sampled_from(["one", "two"]),
+    options=st.lists(st.text()),
+    entries=st.lists(items, max_size=3),
+)
+
+
+def sent(arguments: Everything) -> dict[str, Any]:
+    import msgspec
+
+    return {name: value for name, value in msgspec.to_builtins(arguments).items() if value is not None}
+
+
+@given(everything)
+def test_arguments_that_fit_are_never_changed(arguments: Everything) -> None:
+    given = sent(arguments)
+    assert read_arguments("tool", Everything, given) == arguments
+    assert read_arguments("tool", Everything, {**given, "extra": 1}) == arguments
+    assert read_arguments("tool", Everything, json.dumps(given)) == arguments
+
+
+@given(everything, st.data())
+def test_slips_are_repaired_to_what_was_meant(arguments: Everything, data: st.DataObject) -> None:
+    given = sent(arguments)
+    if data.draw(st.booleans()):
+        given["offset"] = given.get("offset") if given.get("offset") is None else str(given["offset"])
+    if data.draw(st.booleans()):
+        given["replace_all"] = data.draw(
+            st.sampled_from(["True", "true"] if arguments.replace_all else ["false", 0])
+        )
+    if data.draw(st.booleans()):
+        given["entries"] = json.dumps(given.get("entries", []))
+    for name, alias in (
+        ("path", "file_path"),
+        ("path", "filePath"),
+        ("content", "fileText"),
+        ("mode", "outputMode"),
+    ):
+        if name in given and data.draw(st.booleans()):
+            given[alias] = given.pop(name)
+    if data.draw(st.booleans()):
+        given["because"] = data.draw(st.text())
+    whole: Any = given
+    if data.draw(st.booleans()):
+        whole = {"arguments": whole}
+    if data.draw(st.booleans()):
+        whole = json.dumps(whole)
+    assert read_arguments("tool", Everything, whole) == arguments
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from([*Everything.__struct_fields__, "file_path", "text", "plan", "arguments", "x"])
+
+
+@given(json_values | st.dictionaries(names, json_values))
+def test_whatever_is_sent_is_understood_or_refused_in_words(given: Any) -> None:
+    refused = ""
+    try:
+        assert isinstance(read_arguments("tool", Everything, given), Everything)
+    except BadArguments as error:
+        refused = str(error)
+    assert not refused or refused.startswith("tool was not run")
+
+
+def test_every_tool_has_a_schema_that_all_providers_take() -> None:
+    for name, tool in built_in_tools().items():
+        schema = tool.schema
+        assert tool.name == name
+        assert schema["type"] == "object"
+        assert set(schema.get("required", ())) <= schema["properties"].keys()
+        text = json.dumps(schema)
+        assert not any(word in text for word in ("$ref", "anyOf", '"null"', "$defs")), text
+        assert all("description" in inner for inner in schema["properties"].values()), name
+        assert all("type" in inner for inner in schema["properties"].values()), name
+    assert tuple(built_in_tools()) == TOOL_NAMES
+
+
+def test_every_tool_has_its_description_beside_it() -> None:
+    for name, tool in built_in_tools().items():
+        assert tool.description, name
+        assert not tool.description.startswith("#"), name

@@ -1,0 +1,438 @@
+"""Fetching pages from a server on this machine, which is allowed here by name, and from where nothing may be fetched."""
+
+import asyncio
+import gzip
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.coder.tools.scene import Desk, text_in
+
+from accord.coder.messages import ImagePart
+from accord.coder.tools.context import Limits
+from accord.coder.tools.tool import BadArguments
+from accord.coder.web.access import WebAccess
+from accord.testing import FakeClock
+
+Serve = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class Site:
+    """A server whose pages are written by hand."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes | Serve] = {}
+        self.asked: list[bytes] = []
+        self.port = 0
+        self._talks: set[asyncio.Task[None]] = set()
+
+    def page(self, path: str, body: bytes | str, kind: str = "text/html", **more: Any) -> None:
+        data = body if isinstance(body, bytes) else body.encode()
+        headers = {"content-type": kind, "content-length": str(len(data)), **more}
+        self.pages[path] = self.head(200, **headers) + data
+
+    @staticmethod
+    def head(status: int, **headers: str) -> bytes:
+        lines = [
+            f"HTTP/1.1 {status} OK",
+            *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
+        ]
+        return "\r\n".join((*lines, "", "")).encode()
+
+    def redirect(self, path: str, to: str) -> None:
+        self.pages[path] = self.head(302, location=to, content_length="0")
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._talks.add(task)
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+            self.asked.append(request)
+            answer = self.pages.get(request.split()[1].decode(), self.head(404, content_length="0"))
+            if isinstance(answer, bytes):
+                writer.write(answer)
+            else:
+                await answer(writer)
+            await writer.drain()
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._talks.discard(task)
+            writer.close()
+
+    async def close(self) -> None:
+        for talk in list(self._talks):
+            talk.cancel()
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    server = await asyncio.start_server(site, "127.0.0.1", 0)
+    site.port = server.sockets[0].getsockname()[1]
+    yield site
+    await site.close()
+    server.close()
+    await server.wait_closed()
+
+
+class Names:
+    """Answers for host names, each time the next; the last one stays."""
+
+    def __init__(self, **answers: list[list[str]]) -> None:
+        self.answers = {name.replace("_", "."): list(found) for name, found in answers.items()}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        if host not in self.answers:
+            raise OSError(-2, "Name or service not known")
+        found = self.answers[host]
+        return found.pop(0) if len(found) > 1 else found[0]
+
+
+HERE = [["127.0.0.1"]]
+
+
+def desk_for(
+    project: Path, *, names: Names | None = None, allowed: tuple[str, ...] = ("127.0.0.1",), **more: Any
+) -> Desk:
+    names = names or Names(site_test=HERE, www_site_test=HERE, other_test=HERE)
+    return Desk(project, web=WebAccess(allowed=allowed, resolve=names), **more)
+
+
+@pytest.fixture
+def desk(project: Path) -> Desk:
+    return desk_for(project)
+
+
+async def test_a_page_becomes_text(desk: Desk, site: Site) -> None:
+    site.page("/a?b=c", "<title>Hi</title><p>Read <a href='x'>more</a>")
+    url = f"http://site.test:{site.port}/a?b=c"
+    call = await desk.prepare("web_fetch", {"url": f"{url}#part"})
+    assert (call.title, call.category, call.subject.url) == (f"Fetch {url}", "read-only", url)
+    outcome = await desk.run(call)
+    assert outcome.text == f"# Hi\n\nRead [more](http://site.test:{site.port}/x)"
+    assert text_in(outcome.content) == outcome.text
+    assert outcome.raw_output["status"] == 200
+    request = site.asked[0].decode()
+    assert request.startswith("GET /a?b=c HTTP/1.1\r\n")
+    assert f"\r\nHost: site.test:{site.port}\r\n" in request
+    assert "cookie" not in request.lower()
+
+
+async def test_other_texts_come_as_they_are(desk: Desk, site: Site) -> None:
+    site.page("/json", '{"a":  1}', "application/vnd.api+json; charset=utf-8")
+    site.page("/latin", "grün".encode("latin-1"), "text/plain; charset=ISO-8859-1")
+    site.page("/meta", b"<meta charset='latin-1'><p>gr\xfcn", "text/html")
+    site.page("/odd", "plain", "text/plain; charset=no-such-thing")
+    base = f"http://site.test:{site.port}"
+    assert (await desk.done("web_fetch", url=f"{base}/json")).text == '{"a":  1}'
+    assert (await desk.done("web_fetch", url=f"{base}/latin")).text == "grün"
+    assert (await desk.done("web_fetch", url=f"{base}/meta")).text == "grün"
+    assert (await desk.done("web_fetch", url=f"{base}/odd")).text == "plain"
+
+
+async def test_packed_and_chunked_bodies(desk: Desk, site: Site) -> None:
+    site.page("/gz", gzip.compress(b"packed"), "text/plain", content_encoding="gzip")
+    site.pages["/chunks"] = (
+        Site.head(200, content_type="text/plain", transfer_encoding="chunked")
+        + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    )
+    site.pages["/old"] = b"HTTP/1.0 200 OK\r\n\r\nno headers at all"
+    site.page("/br", b"?", "text/plain", content_encoding="br")
+    site.page("/broken", b"no gzip", "text/plain", content_encoding="gzip")
+    base = f"http://site.test:{site.port}"
+    assert (await desk.done("web_fetch", url=f"{base}/gz")).text == "packed"
+    assert (await desk.done("web_fetch", url=f"{base}/chunks")).text == "abcde"
+    assert (await desk.done("web_fetch", url=f"{base}/old")).text == "no headers at all"
+    assert "unknown encoding 'br'" in await desk.refused("web_fetch", url=f"{base}/br")
+    assert "cannot be unpacked" in await desk.refused("web_fetch", url=f"{base}/broken")
+
+
+async def test_a_page_that_failed_says_so(desk: Desk, site: Site) -> None:
+    site.pages["/gone"] = Site.head(410, content_type="text/plain", content_length="4") + b"gone"
+    outcome = await desk.use("web_fetch", url=f"http://site.test:{site.port}/gone")
+    assert outcome.failed
+    assert outcome.text == f"gone\n\n(http://site.test:{site.port}/gone answered 410)"
+
+
+async def test_what_is_no_text_is_not_shown(desk: Desk, project: Path, site: Site) -> None:
+    site.page("/zip", b"PK\x03\x04\x00", "application/zip")
+    site.page("/png", b"\x89PNG\r\n\x1a\n123", "image/png")
+    base = f"http://site.test:{site.port}"
+    assert "is application/zip, not text" in await desk.refused("web_fetch", url=f"{base}/zip")
+    assert "cannot look at pictures" in await desk.refused("web_fetch", url=f"{base}/png")
+    seen = await desk_for(project, sees_images=True).done("web_fetch", url=f"{base}/png")
+    assert seen.parts[1] == ImagePart(b"\x89PNG\r\n\x1a\n123", "image/png")
+
+
+async def test_a_long_page_comes_in_parts(project: Path, site: Site) -> None:
+    desk = desk_for(project, limits=Limits(output_chars=30))
+    site.page("/long", "\n".join(f"line {n}" for n in range(1, 9)), "text/plain")
+    url = f"http://site.test:{site.port}/long"
+    assert (await desk.done("web_fetch", url=url)).text == (
+        "line 1\nline 2\nline 3\nline 4\n\n(lines 1-4 of 8; go on with offset=5)"
+    )
+    assert (await desk.done("web_fetch", url=url, offset=5)).text == "line 5\nline 6\nline 7\nline 8"
+    assert "there is no line 9" in await desk.refused("web_fetch", url=url, offset=9)
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_huge_body_is_cut_and_the_server_let_go(project: Path, site: Site) -> None:
+    let_go = asyncio.Event()
+
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(Site.head(200, content_type="text/plain"))
+        try:
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+        except OSError:
+            let_go.set()
+
+    site.pages["/endless"] = endless
+    desk = desk_for(project, limits=Limits(fetch_bytes=200_000, output_chars=100))
+    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/endless")
+    assert "only the first 200,000 bytes of the page" in outcome.text
+    await let_go.wait()
+
+
+async def test_a_small_body_that_unpacks_to_a_huge_one_is_cut(project: Path, site: Site) -> None:
+    site.page("/bomb", gzip.compress(b"x" * 20_000_000), "text/plain", content_encoding="gzip")
+    desk = desk_for(project, limits=Limits(fetch_bytes=100_000, output_chars=100))
+    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/bomb")
+    assert outcome.raw_output["bytes"] == 100_000
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nbegun"])
+async def test_a_slow_server_is_given_up(project: Path, site: Site, begun: bytes) -> None:
+    clock = FakeClock()
+    stalled = asyncio.Event()
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        writer.write(begun)
+        await writer.drain()
+        stalled.set()
+        await asyncio.Event().wait()
+
+    site.pages["/slow"] = slow
+    desk = desk_for(project, clock=clock)
+    fetching = asyncio.ensure_future(desk.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
+    await stalled.wait()
+    await clock.advance(29)
+    assert not fetching.done()
+    await clock.advance(1)
+    outcome = await fetching
+    assert outcome.failed
+    assert outcome.text == f"http://site.test:{site.port}/slow was not fetched: it took more than 30 s"
+
+
+async def test_cancelling_closes_the_connection(desk: Desk, site: Site) -> None:
+    stalled, gone = asyncio.Event(), asyncio.Event()
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        stalled.set()
+        try:
+            while True:
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+        except OSError:
+            gone.set()
+
+    site.pages["/slow"] = slow
+    fetching = asyncio.ensure_future(desk.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
+    await stalled.wait()
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    await gone.wait()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: " + b"b" * 100_000,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort",
+    ],
+)
+async def test_servers_that_break_off(desk: Desk, site: Site, answer: bytes) -> None:
+    site.pages["/x"] = answer
+    text = await desk.refused("web_fetch", url=f"http://site.test:{site.port}/x")
+    assert text.startswith("web_fetch failed: site.test ")
+
+
+# -- redirects -------------------------------------------------------------------------------------------------------
+
+
+async def test_redirects_on_the_same_host_are_followed(desk: Desk, site: Site) -> None:
+    site.redirect("/a", "/b")
+    site.redirect("/b", f"http://www.site.test:{site.port}/c")
+    site.page("/c", "there", "text/plain")
+    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/a")
+    assert outcome.text == "there"
+    assert outcome.raw_output["url"] == f"http://www.site.test:{site.port}/c"
+
+
+async def test_a_redirect_to_another_host_is_handed_back(desk: Desk, site: Site) -> None:
+    """Whether that host may be asked has not been judged."""
+    site.redirect("/a", f"http://other.test:{site.port}/leak?secret")
+    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/a")
+    assert outcome.text == (
+        f"http://site.test:{site.port}/a redirects to another host: http://other.test:{site.port}/leak?secret. "
+        "To follow it, fetch that address."
+    )
+    assert len(site.asked) == 1
+
+
+async def test_redirects_end_some_day(desk: Desk, site: Site) -> None:
+    site.redirect("/a", "/a")
+    assert "redirects more than 5 times" in await desk.refused(
+        "web_fetch", url=f"http://site.test:{site.port}/a"
+    )
+    assert len(site.asked) == 6
+
+
+@pytest.mark.parametrize(
+    "to", ["file:///etc/passwd", "ftp://site.test/", "http://user:pw@site.test/", "http://[::1/"]
+)
+async def test_redirects_to_what_is_no_page(desk: Desk, site: Site, to: str) -> None:
+    site.redirect("/a", to)
+    assert "web_fetch failed" in await desk.refused("web_fetch", url=f"http://site.test:{site.port}/a")
+
+
+# -- where nothing may be fetched ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["127.0.0.1"],
+        ["10.0.0.1"],
+        ["169.254.169.254"],
+        ["::1"],
+        ["::ffff:127.0.0.1"],
+        ["0.0.0.0"],
+        ["8.8.8.8", "127.0.0.1"],
+    ],
+    ids=str,
+)
+async def test_a_name_with_a_forbidden_address_is_not_asked(
+    project: Path, site: Site, addresses: list[str]
+) -> None:
+    desk = desk_for(project, names=Names(evil_test=[addresses]), allowed=())
+    text = await desk.refused("web_fetch", url=f"http://evil.test:{site.port}/")
+    assert text.startswith("web_fetch failed: evil.test may not be asked: ")
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:7f00:1]", "2130706433", "0x7f.1", "127.1", "0"]
+)
+async def test_this_machine_is_not_asked_by_any_of_its_names(project: Path, site: Site, host: str) -> None:
+    text = await Desk(project).refused("web_fetch", url=f"http://{host}:{site.port}/")
+    assert "may not be asked" in text or "is not known" in text
+    assert site.asked == []
+
+
+async def test_a_redirect_on_the_same_name_to_a_forbidden_address_is_not_followed(
+    project: Path, site: Site
+) -> None:
+    """The name is looked up again for the second hop, and says something else now."""
+    site.redirect("/a", "/b")
+    site.page("/b", "secret", "text/plain")
+    names = Names(evil_test=[["127.0.0.1"], ["127.0.0.2"]])
+    text = await desk_for(project, names=names).refused("web_fetch", url=f"http://evil.test:{site.port}/a")
+    assert "evil.test may not be asked: 127.0.0.2 is this machine itself" in text
+    assert len(site.asked) == 1
+
+
+async def test_the_connection_goes_to_the_address_that_was_checked(project: Path, site: Site) -> None:
+    """A name is looked up once per hop: a second answer, were it asked for, would be a forbidden one."""
+    site.page("/", "fine", "text/plain")
+    names = Names(site_test=[["127.0.0.1"], ["10.0.0.1"]])
+    assert (
+        await desk_for(project, names=names).done("web_fetch", url=f"http://site.test:{site.port}/")
+    ).text == "fine"
+    assert names.asked == ["site.test"]
+
+
+async def test_the_next_address_is_tried_when_one_does_not_answer(project: Path, site: Site) -> None:
+    site.page("/", "fine", "text/plain")
+    names = Names(site_test=[["127.0.0.9", "127.0.0.1"]])
+    desk = desk_for(project, names=names, allowed=("127.0.0.0/8",))
+    assert (await desk.done("web_fetch", url=f"http://site.test:{site.port}/")).text == "fine"
+
+
+async def test_what_is_not_known_or_no_address(desk: Desk) -> None:
+    assert "nobody.test is not known" in await desk.refused("web_fetch", url="http://nobody.test/")
+    with pytest.raises(BadArguments, match="only http and https"):
+        await desk.prepare("web_fetch", {"url": "file:///etc/passwd"})
+
+
+# -- encrypted -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    made = subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-days", "2"),
+            *("-subj", "/CN=site.test", "-addext", "subjectAltName=DNS:site.test"),
+        ],
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip("openssl cannot make a certificate here")
+    return folder
+
+
+async def test_certificates_are_checked_against_the_name_and_not_the_address(
+    project: Path, certificate: Path
+) -> None:
+    site = Site()
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    server = await asyncio.start_server(site, "127.0.0.1", 0, ssl=ours)
+    port = server.sockets[0].getsockname()[1]
+    site.page("/", "private", "text/plain")
+    site.redirect("/down", f"http://site.test:{port}/")
+    trusting = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    names = Names(site_test=HERE, other_test=HERE)
+    access = WebAccess(allowed=("127.0.0.1",), resolve=names, tls=trusting)
+    desk = Desk(project, web=access)
+    try:
+        assert (await desk.done("web_fetch", url=f"https://site.test:{port}/")).text == "private"
+        assert "not encrypted any more" in await desk.refused(
+            "web_fetch", url=f"https://site.test:{port}/down"
+        )
+        assert "certificate verify failed" in await desk.refused(
+            "web_fetch", url=f"https://other.test:{port}/"
+        )
+        assert "certificate verify failed" in await desk_for(project).refused(
+            "web_fetch", url=f"https://site.test:{port}/"
+        )
+    finally:
+        await site.close()
+        server.close()
+        await server.wait_closed()
