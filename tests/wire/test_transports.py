@@ -92,3 +92,15 @@ async def test_what_was_sent_before_the_close_of_a_memory_pair_still_arrives():
     right.resume()
     assert (await inbox.end()).reason == "the other side closed the connection"
     assert inbox.received == [b"last words"]
+
+
+async def test_nobody_waits_for_an_end_of_a_memory_pair_that_was_closed_before_it_was_started():
+    left, right = memory_pair()
+    left.start(Inbox())
+    left.send(b"x" * 1_000_000)
+    draining = asyncio.ensure_future(left.drain())
+    await asyncio.wait([draining], timeout=0)
+    assert not draining.done()
+    await right.aclose()
+    async with asyncio.timeout(30):
+        await draining

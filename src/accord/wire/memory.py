@@ -78,6 +78,7 @@ class MemoryTransport:
         if self._end is None:
             self._end = End("this side closed the connection")
             self._peer._relieved.set()
+            self._relieved.set()  # nobody will take what the peer has sent, so the peer need not wait
             if self._peer._end is None:
                 self._peer._end = End("the other side closed the connection")
                 self._peer._schedule()
