@@ -72,6 +72,10 @@ class RpcError(AccordError):
     default_message: ClassVar[str] = "Internal error"
 
     def __init__(self, message: str | None = None, data: Any = _NO_DATA, *, code: int | None = None) -> None:
+        if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(
+                f"an RpcError begins with its text: {type(self).__name__}('why', code={message!r})"
+            )
         self.code = self.default_code if code is None else code
         self.message = self.default_message if message is None else message
         self._data = data
