@@ -11,7 +11,9 @@ from accord.extras import EXTRAS, is_installed, require
 
 
 def accord(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "accord.cli", *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "accord.cli", *words], capture_output=True, text=True, check=False
+    )
 
 
 def test_the_version_is_one_line() -> None:
