@@ -1,0 +1,72 @@
+"""Which model an agent starts with: what was asked for, else what is configured, else whoever's key is there."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.coder.models.config import ModelsConfig
+from accord.coder.models.credentials import variable
+from accord.coder.models.endpoints import Endpoints, family_of
+from accord.coder.models.names import REHEARSAL, ModelName, read_name
+from accord.errors import UsageError
+
+Source: TypeAlias = Literal["flag", "environment", "config", "credentials", "rehearsal"]
+
+VARIABLE = "ACCORD_MODEL"
+
+
+class Choice(Struct, frozen=True):
+    """A model, and who chose it."""
+
+    model: ModelName
+    source: Source
+    missing: str | None = None
+    """Why it cannot be used yet: the line to answer with that says which key is missing and how to give it."""
+
+
+class UnknownModel(UsageError):
+    """A model was named that no known server has."""
+
+
+def choose(
+    config: ModelsConfig, endpoints: Endpoints, environment: Mapping[str, str], flag: str | None = None
+) -> Choice:
+    """The flag, `ACCORD_MODEL`, the config, a provider whose key is there, or else the rehearsal."""
+    asked: list[tuple[Source, str | None]] = [
+        ("flag", flag),
+        ("environment", environment.get(VARIABLE)),
+        ("config", config.model),
+    ]
+    for source, text in asked:
+        if text and text.strip():
+            name = find_model(text, endpoints)
+            return Choice(name, source, missing_key(name.provider, endpoints))
+    for provider in endpoints.names:
+        model = endpoints.default_model(provider)
+        if model and endpoints.get(provider).key is not None:
+            return Choice(ModelName(provider, model), "credentials")
+    return Choice(ModelName(REHEARSAL, REHEARSAL), "rehearsal")
+
+
+def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
+    """The model that is named; a server's name alone means its first model. Raises UnknownModel."""
+    alone = text.strip().rstrip(":/").lower()
+    if endpoints.is_provider(alone):
+        if model := endpoints.default_model(alone):
+            return ModelName(alone, model)
+        raise UnknownModel(f"{alone} has no default model: name one, as {alone}:NAME")
+    if name := read_name(text, endpoints.is_provider, current):
+        return name
+    known = ", ".join([*endpoints.names, REHEARSAL])
+    raise UnknownModel(f"{text!r} names no known provider ({known}): write provider:name")
+
+
+def missing_key(provider: str, endpoints: Endpoints) -> str | None:
+    """What to say where the server's key is missing; None if it is there or not needed."""
+    if provider == REHEARSAL or endpoints.get(provider).ready:
+        return None
+    family = family_of(provider)
+    return (
+        f"{provider}: no key found; set {variable(family, 'API_KEY')} or run `accord agent --login {family}`"
+    )

@@ -1,0 +1,35 @@
+"""How a model is named: `provider:name`, `provider/name`, or a bare name at the provider in use."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+REHEARSAL: Final = "rehearsal"
+_ALIASES: Final = {"gemini": "google"}
+
+
+class ModelName(NamedTuple):
+    """A model at a provider."""
+
+    provider: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.provider if self.provider == self.name == REHEARSAL else f"{self.provider}:{self.name}"
+
+
+def read_name(text: str, is_provider: Callable[[str], bool], current: str | None = None) -> ModelName | None:
+    """The model that is meant. None if no provider is named and none is in use.
+
+    The first colon or slash ends the provider's name, if that is one; otherwise, and in a bare name, colons and slashes
+    belong to a model of the provider in use (`llama3:8b`, `qwen/qwen3-coder`).
+    """
+    text = text.strip()
+    if text == REHEARSAL:
+        return ModelName(REHEARSAL, REHEARSAL)
+    ends = [end for mark in ":/" if (end := text.find(mark)) > 0]
+    if ends:
+        provider, name = text[: min(ends)].lower(), text[min(ends) + 1 :]
+        provider = _ALIASES.get(provider, provider)
+        if name and is_provider(provider):
+            return ModelName(provider, name)
+    return ModelName(current, text) if current and text else None

@@ -1,0 +1,280 @@
+"""`rehearsal`: what plain commands make it do, step by step, with whatever tools it is given."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.coder.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    ToolUse,
+    assistant,
+    note,
+    result,
+    text_of,
+    user,
+    uses_of,
+)
+from accord.coder.models import (
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Rehearsal,
+    Stopped,
+    TextDelta,
+    ThoughtDelta,
+    ToolSpec,
+    Usage,
+)
+from accord.coder.models.rehearsal.imperatives import steps_of
+from accord.coder.models.rehearsal.model import answer
+
+NAMES = (
+    *("read_file", "list_files", "glob", "grep", "write_file", "edit_file", "bash"),
+    *("web_fetch", "plan", "ask_user", "agent"),
+)
+TOOLS = [ToolSpec(name, "", {"type": "object"}) for name in NAMES]
+
+
+def told(*messages: Message, tools: Sequence[ToolSpec] = TOOLS) -> AssistantMessage:
+    """The whole answer to a history."""
+    *_, last = answer(ModelRequest("system", messages, tools))
+    assert isinstance(last, Stopped)
+    assert last.reason == ("tool_use" if uses_of(last.message) else "end_turn")
+    return last.message
+
+
+def played(prompt: str, **results: str) -> tuple[list[ToolUse], str]:
+    """A whole turn: every call gets a result; the calls, and what was said at the end."""
+    history: list[Message] = [user(prompt)]
+    calls: list[ToolUse] = []
+    while uses := uses_of(message := told(*history)):
+        history.append(message)
+        history += [result(use, results.get(use.name, f"did {use.name}")) for use in uses]
+        calls += uses
+    return calls, text_of(message)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "arguments"),
+    [
+        ("read README.md", "read_file", {"path": "README.md"}),
+        ("Please read the file `my notes.txt`.", "read_file", {"path": "my notes.txt"}),
+        ("list src", "list_files", {"path": "src"}),
+        ("list", "list_files", {"path": "."}),
+        ("list ..", "list_files", {"path": ".."}),
+        ("list the files in src.", "list_files", {"path": "src"}),
+        ("find *.py", "glob", {"pattern": "*.py"}),
+        ("search TODO", "grep", {"pattern": "TODO"}),
+        ("search for def main in src", "grep", {"pattern": "def main", "path": "src"}),
+        ("write notes.txt: hello", "write_file", {"path": "notes.txt", "content": "hello"}),
+        (
+            "write a.txt: one then two and three",
+            "write_file",
+            {"path": "a.txt", "content": "one then two and three"},
+        ),
+        ("write a.txt:\nx\ny\n", "write_file", {"path": "a.txt", "content": "x\ny\n"}),
+        ("replace a with b in f.py", "edit_file", {"path": "f.py", "old_text": "a", "new_text": "b"}),
+        (
+            'replace "a with" with "" in f.py',
+            "edit_file",
+            {"path": "f.py", "old_text": "a with", "new_text": ""},
+        ),
+        ("run pytest -q", "bash", {"command": "pytest -q"}),
+        ("RUN echo `date` then more", "bash", {"command": "echo `date` then more"}),
+        ("fetch https://example.com/a.", "web_fetch", {"url": "https://example.com/a"}),
+        ("ask: which colour?", "ask_user", {"question": "which colour?"}),
+        ("delegate: count the files", "agent", {"prompt": "count the files"}),
+    ],
+)
+def test_a_command_becomes_a_call(prompt: str, tool: str, arguments: dict[str, Any]) -> None:
+    message = told(user(prompt))
+    (use,) = uses_of(message)
+    assert (use.name, use.arguments) == (tool, arguments)
+    assert text_of(message)
+
+
+def test_a_plan_has_its_steps() -> None:
+    (use,) = uses_of(told(user("plan: look; change ; ; test")))
+    assert use.arguments == {
+        "entries": [
+            {"content": "look", "status": "pending"},
+            {"content": "change", "status": "pending"},
+            {"content": "test", "status": "pending"},
+        ]
+    }
+
+
+def test_thinking_is_thought_and_not_said() -> None:
+    events = list(answer(ModelRequest("", [user("think: what if it rains today then list")], TOOLS)))
+    thoughts = [event.text for event in events if isinstance(event, ThoughtDelta)]
+    assert "".join(thoughts) == "what if it rains today"
+    assert len(thoughts) > 1
+    assert [use.name for use in events if isinstance(use, ToolUse)] == ["list_files"]
+
+
+def test_steps_joined_by_then_are_done_one_after_the_other_and_summed_up() -> None:
+    calls, end = played(
+        "read a.txt then think: hm, then run ls -l, and then write b.txt: done", read_file="one\ntwo"
+    )
+    assert [use.name for use in calls] == ["read_file", "bash", "write_file"]
+    assert [use.id for use in calls] == ["rehearsal-1", "rehearsal-2", "rehearsal-3"]
+    assert end.startswith("Done.")
+    assert "1. read a.txt: one (and 1 more lines)" in end
+    assert "3. write b.txt: done: did write_file" in end
+    assert "no AI" in end
+
+
+def test_looking_joined_by_and_is_one_answer_with_several_calls() -> None:
+    message = told(user("read a.txt and read b.txt and list src then run ls"))
+    assert [
+        (use.name, use.arguments["path"]) for use in uses_of(message) if isinstance(use.arguments, dict)
+    ] == [
+        ("read_file", "a.txt"),
+        ("read_file", "b.txt"),
+        ("list_files", "src"),
+    ]
+    assert len(played("read a.txt and read b.txt then run ls")[0]) == 3
+
+
+def test_between_quotes_nothing_joins() -> None:
+    calls, _ = played('delegate: "read a then list b" then list')
+    assert [use.arguments for use in calls] == [{"prompt": "read a then list b"}, {"path": "."}]
+
+
+def test_failures_are_named_and_do_not_stop_the_rest() -> None:
+    first = told(prompt := user("write a.txt: x then list"))
+    (write,) = uses_of(first)
+    denied = result(write, "Permission denied.", failed=True)
+    second = told(prompt, first, denied)
+    (listing,) = uses_of(second)
+    end = text_of(told(prompt, first, denied, second, result(listing, "a\nb")))
+    assert "1 of 2 failed" in end
+    assert "write a.txt: x: failed: Permission denied." in end
+
+
+def test_a_tool_that_is_not_there_is_said_to_be_missing() -> None:
+    only_list = [tool for tool in TOOLS if tool.name == "list_files"]
+    message = told(user("write a.txt: x then list"), tools=only_list)
+    (use,) = uses_of(message)
+    assert use.name == "list_files"
+    end = text_of(told(user("write a.txt: x then list"), message, result(use, "a"), tools=only_list))
+    assert "write a.txt: x: skipped, there is no tool `write_file`" in end
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Hello!", "Why is the sky blue?", "read the code and explain it", "", "/nothing"]
+)
+def test_otherwise_it_looks_around_describes_and_says_how_to_connect_a_model(prompt: str) -> None:
+    calls, end = played(prompt, list_files="README.md\nsrc/")
+    assert [(use.name, use.arguments) for use in calls] == [("list_files", {"path": "."})]
+    for word in (
+        "no AI",
+        "README.md",
+        "src/",
+        "--login",
+        "--model provider:name",
+        "ANTHROPIC_API_KEY",
+        "`then`",
+    ):
+        assert word in end
+
+
+def test_a_second_prompt_begins_anew_and_ids_go_on() -> None:
+    first = told(user("list"))
+    (use,) = uses_of(first)
+    history = [user("list"), first, result(use, "a"), assistant("Done."), user("read a")]
+    (again,) = uses_of(told(*history))
+    assert (again.id, again.name) == ("rehearsal-2", "read_file")
+
+
+def test_a_word_of_the_agent_between_the_steps_is_no_prompt() -> None:
+    first = told(user("list then read a"))
+    (use,) = uses_of(first)
+    (then,) = uses_of(told(user("list then read a"), first, result(use, "a"), note("You said that before.")))
+    assert then.name == "read_file"
+
+
+def test_the_command_may_stand_beside_what_the_editor_added() -> None:
+    (use,) = uses_of(told(user("[open file: a.py]", "read a.py", ImagePart(b"x", "image/png"))))
+    assert use.arguments == {"path": "a.py"}
+
+
+def test_without_tools_it_says_what_was_asked() -> None:
+    end = text_of(told(user("fix the bug in a.py"), assistant("ok"), user("Summarise."), tools=()))
+    assert "- fix the bug in a.py" in end
+
+
+async def test_it_streams_in_pieces_and_counts_tokens() -> None:
+    model = Rehearsal()
+    events: list[ModelEvent] = [
+        event async for event in model.stream(ModelRequest("s", [user("Hello")], TOOLS))
+    ]
+    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    assert events[-1] == Stopped("tool_use", told(user("Hello")))
+    (usage,) = [event for event in events if isinstance(event, Usage)]
+    assert (usage.cost, usage.input > 0, usage.output > 0) == (0.0, True, True)
+    assert "".join(texts) == text_of(told(user("Hello")))
+    assert (model.provider, model.sees_images, model.context_size) == ("rehearsal", False, 100_000)
+
+
+async def test_it_lets_others_run_and_can_be_stopped_anywhere() -> None:
+    stream = Rehearsal().stream(ModelRequest("s", [user("Hello"), assistant("x")], ()))
+    ran = asyncio.get_running_loop().create_future()
+    first = await anext(stream)
+    asyncio.get_running_loop().call_soon(ran.set_result, None)
+    await anext(stream)
+    assert isinstance(first, TextDelta)
+    assert ran.done()
+    await stream.aclose()
+
+
+def test_what_does_not_fit_is_refused_as_a_real_model_would() -> None:
+    with pytest.raises(ModelError) as caught:
+        list(answer(ModelRequest("s", [user("x" * 1000)], TOOLS), context_size=100))
+    assert caught.value.kind == "context_full"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(max_size=80)
+    | st.lists(
+        st.sampled_from(
+            [
+                "read",
+                "list",
+                "then",
+                "and",
+                "write",
+                "a.txt",
+                ":",
+                "replace",
+                "with",
+                "in",
+                "run",
+                '"',
+                "`",
+                "plan:",
+                ";",
+                ".",
+            ]
+        ),
+        max_size=14,
+    ).map(" ".join)
+)
+def test_any_prompt_is_answered_the_same_way_every_time(prompt: str) -> None:
+    request = ModelRequest("s", [user(prompt)], TOOLS)
+    assert list(answer(request)) == list(answer(request))
+    assert len(played(prompt)[0]) <= 14
+
+
+def test_long_prompts_are_read_in_no_time() -> None:
+    assert len(steps_of("write a: " + "foo then read the bar " * 20_000)) == 1
+    assert steps_of("replace " + "x with y in " * 2_000) == []
+    assert len(steps_of(" then ".join(["list"] * 100))) == 100
+    assert steps_of(" then ".join(["list"] * 1000)) == []
