@@ -1,6 +1,6 @@
 """Output of any length, within bounds, and readable."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.coder.output import Capped, Transcript, capped, readable
@@ -9,6 +9,7 @@ texts = st.text(st.sampled_from("ab\n"), max_size=300)
 pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
 
 
+@settings(deadline=None)
 @given(pieces, st.integers(2, 120))
 def test_what_is_kept_is_the_beginning_and_the_end(given: list[str], most: int) -> None:
     kept = Capped(most)
@@ -36,6 +37,7 @@ def test_what_is_kept_is_the_beginning_and_the_end(given: list[str], most: int) 
     assert len(head) + len(tail) <= most + 1
 
 
+@settings(deadline=None)
 @given(texts, st.integers(2, 120))
 def test_how_it_came_does_not_matter(text: str, most: int) -> None:
     slowly = Capped(most)
@@ -59,6 +61,7 @@ def test_colours_progress_and_erased_characters_are_taken_out() -> None:
     assert readable("\x1b]8;;unterminated\nnext line\n") == "\nnext line\n"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_anything_can_be_made_readable(text: str) -> None:
     clean = readable(text)
@@ -68,6 +71,7 @@ def test_anything_can_be_made_readable(text: str) -> None:
     assert readable(clean) == clean
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab%\n\r"), max_size=10), max_size=10))
 def test_a_transcript_is_the_readable_output_however_it_came(given: list[str]) -> None:
     transcript = Transcript(10_000)

@@ -18,7 +18,7 @@ from accord.workspace.terminal import ExitStatus
 from accord.workspace.terminals import Terminals
 
 MOST_JOBS: Final = 16
-"""Background commands that run at the same time in one session."""
+"""Background commands that run at the same time in one session, and of those that have ended, how many are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,7 @@ class Jobs:
         """Start a command and leave it running. Raises UsageError, or InvalidParams if it cannot be started."""
         if sum(job.status is None for job in self._jobs.values()) >= MOST_JOBS:
             raise UsageError(f"{MOST_JOBS} commands run in the background already; stop one first")
+        await self._forget_old()
         self._made += 1
         job = Job(f"job_{self._made}", line, launch, most, clock)
         await job.start()
@@ -146,6 +147,13 @@ class Jobs:
     def get(self, id: str) -> Job | None:
         """The job of that id."""
         return self._jobs.get(id)
+
+    async def _forget_old(self) -> None:
+        """Of those that have ended only the last are kept."""
+        ended = [job for job in self._jobs.values() if job.status is not None]
+        for job in ended[:-MOST_JOBS]:
+            del self._jobs[job.id]
+            await job.close()
 
     def ids(self) -> list[str]:
         """All there are, in the order of their start."""

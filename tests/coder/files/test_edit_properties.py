@@ -21,6 +21,7 @@ wanted = st.text(st.sampled_from("ab \n"), min_size=1, max_size=4)
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
 
 
+@settings(deadline=None)
 @given(texts, wanted, texts)
 def test_in_a_plain_text_it_is_what_replace_does(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
@@ -29,6 +30,7 @@ def test_in_a_plain_text_it_is_what_replace_does(text: str, old: str, new: str) 
     assert put(text, matches[:1], new) == text.replace(old, new, 1)
 
 
+@settings(deadline=None)
 @given(any_text, st.data())
 def test_any_piece_of_any_text_is_found_and_only_it_is_replaced(text: str, data: st.DataObject) -> None:
     assume(text)
@@ -42,6 +44,7 @@ def test_any_piece_of_any_text_is_found_and_only_it_is_replaced(text: str, data:
     assert edited == text[: matches[0].start] + "XYZ" + text[matches[0].end :]
 
 
+@settings(deadline=None)
 @given(mixed, wanted, texts)
 def test_line_ends_of_both_sorts_match_and_all_else_stays(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
@@ -55,6 +58,7 @@ def test_line_ends_of_both_sorts_match_and_all_else_stays(text: str, old: str, n
         assert all(piece in edited for piece in pieces)
 
 
+@settings(deadline=None)
 @given(texts, wanted, texts)
 @example("a\nb", "a", "a\n\na")
 def test_a_windows_text_stays_one(text: str, old: str, new: str) -> None:
@@ -78,6 +82,7 @@ forms = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(forms, any_text)
 def test_what_is_decoded_encodes_to_the_same_bytes(form: Form, text: str) -> None:
     try:
@@ -92,13 +97,14 @@ def test_what_is_decoded_encodes_to_the_same_bytes(form: Form, text: str) -> Non
         assert decoded is not None or data.startswith((b"%PDF-", b"PK", b"BZh", b"\xff\xfe\x00\x00"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_text_that_encodes_back_or_no_text(data: bytes) -> None:
     decoded = decode(data)
     assert decoded is None or decoded[1].encode(decoded[0]) == data
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(forms, mixed, wanted, texts, st.booleans())
 def test_on_disk_an_edit_is_the_replacement_or_leaves_the_file_alone(
     form: Form, text: str, old: str, new: str, everywhere: bool
@@ -128,7 +134,7 @@ def test_on_disk_an_edit_is_the_replacement_or_leaves_the_file_alone(
         assert after == form.encode(put(text, matches, new))
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(mixed | any_text, st.text(max_size=30))
 def test_a_reason_is_found_for_any_text_that_is_not_there(text: str, old: str) -> None:
     assume(not find_all(text, old or "x"))

@@ -4,7 +4,7 @@ import re
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.coder.search.pattern import BadPattern, Pattern
@@ -49,6 +49,7 @@ def test_no_pattern_takes_for_ever() -> None:
     assert not Pattern("**/a/" * 100 + "b").matches("a/" * 400 + "c")
 
 
+@settings(deadline=None)
 @given(
     st.text(st.sampled_from("ab*?[]!-.{},"), min_size=1, max_size=8),
     st.text(st.sampled_from("ab.-"), min_size=1, max_size=6),
@@ -62,6 +63,7 @@ def test_names_match_as_fnmatch_says(pattern: str, name: str) -> None:
         assert Pattern(pattern).matches(name) == fnmatchcase(name, pattern)
 
 
+@settings(deadline=None)
 @given(
     st.text(st.sampled_from("ab/*?{},."), max_size=12),
     st.text(st.sampled_from("ab/."), min_size=1, max_size=12),

@@ -72,15 +72,20 @@ async def test_another_folder(desk: Desk, project: Path) -> None:
 
 
 async def test_the_environment_is_the_one_of_the_context(project: Path) -> None:
-    os.environ["ACCORD_TEST_KEY"] = "secret"
-    try:
-        env = {"PATH": os.environ["PATH"], "MINE": "yes"}
-        outcome = await Desk(project, environment=env).done("bash", command="env")
-    finally:
-        del os.environ["ACCORD_TEST_KEY"]
+    env = {"PATH": os.environ["PATH"], "MINE": "yes"}
+    outcome = await Desk(project, environment=env).done("bash", command="env")
     assert "MINE=yes" in outcome.text
     assert "GIT_TERMINAL_PROMPT=0" in outcome.text
-    assert "secret" not in outcome.text
+    assert "HOME=" not in outcome.text
+
+
+async def test_credentials_of_the_agent_do_not_reach_commands(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sesame")
+    desk = Desk(project)
+    assert "sesame" not in (await desk.done("bash", command="env")).text
+    assert "SOME_API_KEY" in desk.context.withheld
 
 
 async def test_nobody_types(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """Plans, questions, sub-agents and leaving plan mode: the tools that hand on to the session."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,6 +91,18 @@ async def test_a_defect_in_a_tool_is_an_outcome_not_the_end_of_the_turn(project:
 
     text = await Desk(project, ask_user=broken).refused("ask_user", question="?")
     assert text == "ask_user failed by a defect of its own (ZeroDivisionError)."
+
+
+def test_the_page_tells_the_tools_as_they_are() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text()
+    for name, tool in built_in_tools().items():
+        row = re.search(rf"^\| `{name}` \| (.*?) \| (\w+) \| ([\w-]+) \|$", page, re.MULTILINE)
+        assert row, name
+        needed, _, others = row[1].partition("[")
+        required = set(tool.schema.get("required", ()))
+        assert set(re.findall(r"`(\w+)`", needed)) == required
+        assert set(re.findall(r"`(\w+)`", others)) == tool.schema["properties"].keys() - required
+        assert (row[2], row[3]) == (tool.kind, tool.category)
 
 
 def test_kinds_and_categories_are_those_of_the_reference() -> None:

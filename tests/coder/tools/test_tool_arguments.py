@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
@@ -179,6 +179,7 @@ def sent(arguments: Everything) -> dict[str, Any]:
     return {name: value for name, value in msgspec.to_builtins(arguments).items() if value is not None}
 
 
+@settings(deadline=None)
 @given(everything)
 def test_arguments_that_fit_are_never_changed(arguments: Everything) -> None:
     given = sent(arguments)
@@ -187,6 +188,7 @@ def test_arguments_that_fit_are_never_changed(arguments: Everything) -> None:
     assert read_arguments("tool", Everything, json.dumps(given)) == arguments
 
 
+@settings(deadline=None)
 @given(everything, st.data())
 def test_slips_are_repaired_to_what_was_meant(arguments: Everything, data: st.DataObject) -> None:
     given = sent(arguments)
@@ -224,6 +226,7 @@ json_values = st.recursive(
 names = st.sampled_from([*Everything.__struct_fields__, "file_path", "text", "plan", "arguments", "x"])
 
 
+@settings(deadline=None)
 @given(json_values | st.dictionaries(names, json_values))
 def test_whatever_is_sent_is_understood_or_refused_in_words(given: Any) -> None:
     refused = ""

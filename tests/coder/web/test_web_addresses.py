@@ -3,7 +3,7 @@
 import ipaddress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.coder.web.access import WebAccess
@@ -85,6 +85,7 @@ def test_what_is_public_may_be_asked(address: str) -> None:
     assert objection(address) is None
 
 
+@settings(deadline=None)
 @given(st.ip_addresses(v=4))
 def test_an_address_in_other_clothes_is_judged_the_same(address: ipaddress.IPv4Address) -> None:
     expected = objection(str(address))
@@ -156,6 +157,7 @@ def test_what_is_no_address_of_a_page(text: str) -> None:
         parse_url(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.text(max_size=40).map(lambda text: f"https://example.com/{text}"))
 def test_any_text_is_refused_or_safe_to_send(text: str) -> None:
     try:

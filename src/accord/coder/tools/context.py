@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from accord.agent.terminal import ClientTerminal
@@ -108,8 +109,21 @@ LeavePlanMode: TypeAlias = Callable[[str], Awaitable[str]]
 """Takes the plan that was agreed on; returns the name of the mode that is in force now."""
 
 
-def _anything(path: str) -> bool:
-    return True
+def _no_secret(path: str) -> bool:
+    from accord.policy.secretfiles import is_secret
+
+    return not is_secret(Path(path))
+
+
+def _without_credentials() -> Mapping[str, str]:
+    from accord.policy.sandbox.environment import without_credentials
+
+    return without_credentials(os.environ)
+
+
+def _credentials() -> Sequence[str]:
+    passing = _without_credentials()
+    return [name for name in os.environ if name not in passing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +139,14 @@ class ToolContext:
     clock: Clock = SYSTEM_CLOCK
     sees_images: bool = False
     """Whether the model can look at pictures."""
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    """Of commands; without the credentials of the agent."""
-    withheld: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=_without_credentials)
+    """Of commands."""
+    withheld: Sequence[str] = field(default_factory=_credentials)
     """Variables that commands must not see; blanked where a client's terminal would hand its own down."""
     sandbox: Sandbox | None = None
     terminal: OpenTerminal | None = None
     """Commands run in the client's terminals, if it has them."""
-    may_show: Callable[[str], bool] = _anything
+    may_show: Callable[[str], bool] = _no_secret
     """Whether a search through many files may show this one: no secret, nothing that the policy would ask about."""
     ripgrep: Callable[[], str | None] = find_ripgrep
     """Where ripgrep is; None where it is not."""

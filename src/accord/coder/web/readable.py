@@ -16,7 +16,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SILENT: Final = _words("script style noscript template svg math iframe object canvas head select textarea")
+_SILENT: Final = _words("script style noscript template svg math iframe object canvas select textarea")
 _BLOCKS: Final = _words(
     "address article aside body details dialog dd div dl dt fieldset figcaption figure footer form header hgroup hr html "
     "main menu nav p section summary table tbody tfoot thead tr caption center"
@@ -76,7 +76,7 @@ class _Reader(HTMLParser):
         self._cells: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title":
+        if tag == "title" and not self._silent:
             self._in_title = True
         if self._silent or tag in _SILENT:
             if tag not in _VOID:
