@@ -15,6 +15,7 @@
     |   +-- NotFound               -32002
     +-- StoreError                 the session log cannot be read or written; names the file
     |   +-- SessionInUse           another process writes to this session
+    +-- ModelError                 a model gave no whole answer; lives in `accord.coder.models`
     +-- BadAnswer                  theirs: the peer answered, but not in the shape the protocol names
     +-- ConnectionClosed           the other side is gone; says how it ended
     |   +-- NeverStarted           the program could not be launched

@@ -158,6 +158,29 @@ def test_failures_are_named_and_do_not_stop_the_rest() -> None:
     assert "write a.txt: x: failed: Permission denied." in end
 
 
+def test_a_file_that_must_be_read_before_it_is_changed_is_read_and_the_change_is_made_again() -> None:
+    history: list[Message] = [user("replace a with b in f.py then list")]
+
+    def step(text: str, failed: bool = False) -> ToolUse:
+        message = told(*history)
+        (use,) = uses_of(message)
+        history.extend((message, result(use, text, failed=failed)))
+        return use
+
+    first = step("f.py exists and was not read yet; read it first with read_file", failed=True)
+    read = step("a")
+    again = step("Edited f.py.")
+    then = step("f.py")
+    assert [use.name for use in (first, read, again, then)] == [
+        "edit_file",
+        "read_file",
+        "edit_file",
+        "list_files",
+    ]
+    assert (read.arguments, again.arguments) == ({"path": "f.py"}, first.arguments)
+    assert "1. replace a with b in f.py: Edited f.py." in text_of(told(*history))
+
+
 def test_a_tool_that_is_not_there_is_said_to_be_missing() -> None:
     only_list = [tool for tool in TOOLS if tool.name == "list_files"]
     message = told(user("write a.txt: x then list"), tools=only_list)

@@ -54,6 +54,11 @@ class Offers:
         until, offers = self._known.get(endpoint.name, (0.0, None))
         if self._clock.now() < until or not endpoint.ready:
             return offers
+        try:
+            await loaded(endpoint.kind)
+        except MissingExtra as error:
+            _log.info("%s", error)
+            return offers
         task = self._asking.get(endpoint.name)
         if task is None:
             task = self._asking[endpoint.name] = asyncio.ensure_future(self._ask(endpoint))
@@ -66,12 +71,11 @@ class Offers:
         return self.known(endpoint)
 
     async def _ask(self, endpoint: Endpoint) -> list[Offer]:
-        try:
-            await loaded(endpoint.kind)
-            from accord.coder.models.live.listing import ask_for_models
+        from accord.coder.models.live.listing import ask_for_models
 
+        try:
             offers = await ask_for_models(endpoint, self._connections.http())
-        except (ModelError, MissingExtra) as error:
+        except ModelError as error:
             _log.info("%s", error)
             self._remember(endpoint, None)
             return []
