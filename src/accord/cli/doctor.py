@@ -1,9 +1,11 @@
 """`accord doctor`: what works on this machine, and for everything that does not, what to do about it."""
 
 import argparse
+import asyncio
 import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from accord import __version__
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
             "found" if shutil.which("node") else "missing",
             "only tests against the TypeScript SDK need it",
         ),
+        ("sandbox", *asyncio.run(_sandbox())),
     ]
     for extra, purpose in _FOR.items():
         if is_installed(extra):
@@ -53,3 +56,18 @@ def main(arguments: Sequence[str]) -> int:
     for name, state, remark in rows:
         print(f"{name:<10} {state:<10} {remark}".rstrip())
     return 0
+
+
+async def _sandbox() -> tuple[str, str]:
+    """What confines the commands of the coding agent here, after trying it."""
+    from accord.policy.sandbox import Sandbox, contradictions, self_test
+
+    with tempfile.TemporaryDirectory(prefix="accord-doctor-") as root, Sandbox([root]) as sandbox:
+        boundary = sandbox.boundary
+        broken = contradictions(boundary, await self_test(sandbox))
+    if broken:
+        return "BROKEN", "; ".join(map(str, broken))
+    remarks = [boundary.summary().partition(": ")[2], *boundary.why]
+    if boundary.backend != "none":
+        remarks.insert(1, "tried, and held")
+    return boundary.backend, "; ".join(remarks)

@@ -1,0 +1,199 @@
+"""Confinement by bubblewrap: namespaces in which only what a command may see is mounted.
+
+The file system is built from nothing: folders with tools read-only, the roots writable, a private home and temporary
+folder, secrets covered. The command has its own process, IPC and, with the network off, network namespace, no new
+privileges, a filter of system calls, and it all ends when `bwrap` or this program does.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from accord.policy.sandbox import seccomp
+from accord.policy.sandbox.backend import Confined, Job
+from accord.policy.sandbox.boundary import Fact
+from accord.policy.sandbox.places import is_within, words
+from accord.policy.sandbox.private import Private
+from accord.policy.sandbox.view import View
+
+# `bwrap` itself must not end at what is meant for the command, or everything inside is killed before it could tidy up;
+# so it ignores these signals, and the command gets their default back.
+_SIGNALS: Final = "HUP INT QUIT TERM"
+_DEAF: Final = f"trap '' {_SIGNALS}; "
+# The options, with the command's environment among them, are in a file: nobody reads them off the process table.
+# Whoever starts it may add variables of its own, which the command must not see.
+_START: Final = 'options=$1; shift; exec /usr/bin/env -i "$@" 8<"$options" 9<"$0"'
+# To a user who is root these are open for writing, and lead out of any namespace.
+_READ_ONLY_PROC: Final = words("sys sysrq-trigger irq bus fs acpi scsi mtrr driver latency_stats")
+_TEMP: Final[tuple[str, ...]] = ("/tmp", "/var/tmp")
+
+
+class Bubblewrap:
+    """`program` is the path of bwrap. Made by `probe.bubblewrap`, which finds out what works."""
+
+    name = "bubblewrap"
+
+    def __init__(self, program: str, *, user_namespace: bool, seals: bool, resetter: str | None) -> None:
+        """Without a user namespace it runs as the real root. `seals` says whether this bwrap can forbid further user
+        namespaces. `resetter` is the path of an `env` that gives signals their default back, None if there is none."""
+        self._program = program
+        self._user_namespace = user_namespace
+        self._seals = seals
+        self._resetter = resetter
+        self._filters = seccomp.machine() is not None
+
+    def in_user_namespace(self) -> "Bubblewrap":
+        """The same for a user who is root but wants no more than others have."""
+        return Bubblewrap(self._program, user_namespace=True, seals=self._seals, resetter=self._resetter)
+
+    def prepare(self, view: View, private: Private) -> None:
+        """Make the places in the private folders that something is mounted on."""
+        for name in view.aliases:
+            if os.path.realpath(name) != name:
+                _link(os.path.join(private.home, os.path.relpath(name, view.home)), os.path.realpath(name))
+        for path in _mounts(view, private):
+            place = _in_private(path, view, private)
+            if place is not None and not os.path.lexists(place):
+                os.makedirs(place if os.path.isdir(path) else os.path.dirname(place), exist_ok=True)
+                if not os.path.isdir(path):
+                    os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
+
+    def confine(self, job: Job) -> Confined:
+        command = list(job.argv)
+        if self._resetter is not None:
+            if "=" in command[0]:
+                command = ["/bin/sh", "-c", 'exec "$@"', "sh", *command]  # else `env` takes it for a variable
+            command = [self._resetter, f"--default-signal={_SIGNALS.replace(' ', ',')}", "--", *command]
+        start = (_DEAF if self._resetter is not None else "") + _START
+        filter_file = job.private.keep(self._filter(job.network))
+        options = job.private.keep_words(self._options(job))
+        argv = ["/bin/sh", "-c", start, filter_file, options, self._program, "--args", "8", "--", *command]
+        return Confined(argv, {"PATH": os.defpath}, "/")
+
+    def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+        return (
+            Fact("writes", True, "only in the roots and in private folders"),
+            _about_secrets(view),
+            Fact("network", not network, "open, by choice" if network else "none but a loopback of its own"),
+            self._about_sockets(network),
+            _about_temp(view),
+            Fact("processes", True, "others are not seen, and all end with the command"),
+            Fact("privileges", True, "none can be gained"),
+        )
+
+    def inside(self, view: View, private: Private) -> tuple[str, str]:
+        return view.home, "/tmp"
+
+    def _about_sockets(self, network: bool) -> Fact:
+        if network and not self._filters:
+            return Fact(
+                "sockets", False, "with the network open, local sockets without a path can be reached"
+            )
+        return Fact("sockets", True, "buses, key agents and container engines cannot be reached")
+
+    def _filter(self, network: bool) -> bytes:
+        if not self._filters:
+            return b""
+        if network:
+            # Local sockets without a path belong to the network's namespace; a display server's is one of them.
+            return seccomp.filter_program(unix=False)
+        families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
+        return seccomp.filter_program(families=families)
+
+    def _options(self, job: Job) -> Iterator[str]:
+        yield from (
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--die-with-parent",
+        )
+        # Without the filter only a session without the terminal keeps words out of its input.
+        yield from ("--seccomp", "9") if self._filters else ("--new-session",)
+        yield from ("--cap-drop", "ALL")
+        if not self._user_namespace:
+            # Root works in folders that belong to others. It keeps that right, on what is mounted, and no other.
+            yield from ("--cap-add", "CAP_DAC_OVERRIDE")
+        else:
+            yield from ("--unshare-user", "--disable-userns") if self._seals else ("--unshare-user",)
+        if not job.network:
+            yield "--unshare-net"
+        yield from _file_system(job.view, job.private)
+        yield from ("--chdir", job.cwd)
+        for name, value in job.env.items():
+            yield from ("--setenv", name, value)
+
+
+def _about_secrets(view: View) -> Fact:
+    if not view.searched:
+        text = "hidden, but the roots are too large to be searched for .env files and the like to the end"
+        return Fact("secrets", False, text)
+    return Fact("secrets", True, "keys, logins and .env files are hidden, and the home folder but its tools")
+
+
+def _about_temp(view: View) -> Fact:
+    if view.writes("/tmp"):
+        return Fact("temp", False, "/tmp is a root, so it is shared")
+    own = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
+    return Fact("temp", True, f"{own} this sandbox's own")
+
+
+def _mounts(view: View, private: Private) -> dict[str, tuple[str, ...]]:
+    """What is mounted where, the outer before the inner."""
+    mounts = {path: ("--ro-bind", path, path) for path in view.readable}
+    mounts |= {path: ("--bind", private.temp, path) for path in _TEMP}
+    if not view.home_is_shown:
+        mounts[view.home] = ("--bind", private.home, view.home)
+    mounts |= {path: ("--bind", path, path) for path in (*view.writable, *view.pinned)}
+    mounts |= {path: ("--ro-bind-try", path, path) for path in view.guarded}
+    for path in list(mounts):
+        # A folder on the way to a place in a private folder must stay where it is, or the place could be led astray.
+        while (path := os.path.dirname(path)) not in mounts and (own := _in_private(path, view, private)):
+            mounts[path] = ("--bind", own, path)
+    ordered = sorted(mounts, key=lambda path: path.count("/"))
+    return {path: mounts[path] for path in ordered if not _is_there(path, mounts)}
+
+
+def _is_there(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
+    """Whether the mount around this one already shows it, read-only as it should be."""
+    around = os.path.dirname(path)
+    while around not in mounts and around != "/":
+        around = os.path.dirname(around)
+    plain = ("--ro-bind", path, path)
+    return mounts[path] == plain and mounts.get(around) == ("--ro-bind", around, around)
+
+
+def _in_private(path: str, view: View, private: Private) -> str | None:
+    """Where something in the command's home or temporary folder really is, if that is a private one."""
+    own: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
+    if not view.home_is_shown:
+        own[view.home] = private.home
+    for place, folder in sorted(own.items(), reverse=True):  # one may lie in another: the inner counts
+        if path != place and is_within(path, place) and not view.writes(place):
+            return os.path.join(folder, os.path.relpath(path, place))
+    return None
+
+
+def _link(path: str, target: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if not os.path.lexists(path):
+        os.symlink(target, path)
+
+
+def _file_system(view: View, private: Private) -> Iterator[str]:
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm")
+    for name in _READ_ONLY_PROC:
+        if os.path.exists(f"/proc/{name}"):
+            yield from ("--ro-bind", f"/proc/{name}", f"/proc/{name}")
+    with os.scandir("/") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield from ("--symlink", os.readlink(entry.path), entry.path)
+    covered = [path for path in view.hidden if os.path.isdir(path)]
+    mounts = _mounts(view, private)
+    mounts |= {path: ("--ro-bind", private.stub, path) for path in view.hidden}
+    mounts |= {path: ("--tmpfs", path) for path in covered}
+    for path in sorted(mounts, key=lambda path: path.count("/")):
+        yield from mounts[path]
+    for path in (*covered, "/dev", "/"):
+        yield from ("--remount-ro", path)  # only now: a root may have its place in one

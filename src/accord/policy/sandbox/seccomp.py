@@ -1,0 +1,143 @@
+"""Which system calls a sandboxed command is refused, as a filter program for the kernel.
+
+Mounts and Landlock speak of files; this covers what they do not: putting words into a terminal's input, the kernel's
+key rings, and sockets of kinds that would lead out. Everything that is not named here stays allowed.
+"""
+
+import os
+import struct
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from accord.errors import UsageError
+
+AF_UNIX: Final = 1
+AF_INET: Final = 2
+AF_INET6: Final = 10
+AF_NETLINK: Final = 16
+
+_SOCK_DGRAM: Final = 2
+_SOCK_KIND: Final = 0xF
+_TIOCSTI: Final = 0x5412
+_TIOCLINUX: Final = 0x541C
+_EPERM: Final = 1
+_ENOSYS: Final = 38
+
+_ALLOW: Final = 0x7FFF_0000
+_KILL: Final = 0x8000_0000
+_ERRNO: Final = 0x0005_0000
+
+# struct seccomp_data: int nr; u32 arch; u64 instruction_pointer; u64 args[6]
+_NUMBER: Final = 0
+_ARCHITECTURE: Final = 4
+_ARGUMENTS: Final = 16
+
+_LOAD: Final = 0x20  # ld [k]
+_AND: Final = 0x54  # and #k
+_IF_EQUAL: Final = 0x15
+_IF_AT_LEAST: Final = 0x35
+_RETURN: Final = 0x06
+_X32: Final = 0x4000_0000
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    audit: int
+    ioctl: int
+    socket: int
+    socketpair: int
+    add_key: int
+    perf_event_open: int
+    bpf: int
+    io_uring_setup: int = 425
+
+
+_MACHINES: Final = {
+    "x86_64": _Machine(0xC000_003E, 16, 41, 53, 248, 298, 321),
+    "aarch64": _Machine(0xC000_00B7, 29, 198, 199, 217, 241, 280),
+    "riscv64": _Machine(0xC000_00F3, 29, 198, 199, 217, 241, 280),
+}
+
+Instruction = tuple[int, int, int, int]
+
+
+def machine() -> str | None:
+    """The name of this machine's instruction set if a filter can be made for it."""
+    name = os.uname().machine if sys.platform == "linux" else ""
+    fits = sys.byteorder == "little" and struct.calcsize("P") == 8
+    return name if name in _MACHINES and fits else None
+
+
+def filter_program(
+    *, families: Collection[int] | None = None, unix: bool = True, name: str | None = None
+) -> bytes:
+    """The filter, as the kernel wants it. `families` are the only kinds of sockets that may be made, None means all.
+
+    Without `unix` no local socket can be made but a connected pair, which leads nowhere else. `name` is that of the
+    machine it is for, by default this one.
+    """
+    name = name or machine()
+    if name is None:
+        raise UsageError("no system call filter is known for this machine")
+    it = _MACHINES[name]
+    program: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_IF_EQUAL, 1, 0, it.audit),
+        (_RETURN, 0, 0, _KILL),  # calls of another instruction set have other numbers
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if name == "x86_64":
+        program += [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
+    # The kernel looks only at the lower half of an ioctl's number, so this does too.
+    program += _refuse(it.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
+    for number in (it.add_key, it.add_key + 1, it.add_key + 2, it.perf_event_open, it.bpf):
+        program += _refuse(number)
+    if families is not None or not unix:
+        # Rings make sockets without the call that is filtered.
+        program += _refuse(it.io_uring_setup, error=_ENOSYS)
+    if families is not None:
+        program += _refuse_others(it.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX})))
+    elif not unix:
+        program += _refuse(it.socket, 0, [AF_UNIX])
+    if not unix:
+        # A pair of datagram sockets can be connected anew, to any path.
+        program += _refuse(it.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_KIND)
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
+
+
+def _refuse(
+    number: int,
+    argument: int = 0,
+    values: list[int] | None = None,
+    *,
+    mask: int | None = None,
+    error: int = _EPERM,
+) -> list[Instruction]:
+    """Answer a call with an error: always, or when an argument has one of the values."""
+    refusal = (_RETURN, 0, 0, _ERRNO | error)
+    if values is None:
+        return [(_IF_EQUAL, 0, 1, number), refusal]
+    check: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
+    if mask is not None:
+        check.append((_AND, 0, 0, mask))
+    for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
+        # To the refusal, past the comparisons that are left; the last of them steps over it instead.
+        check.append((_IF_EQUAL, left, 0 if left else 1, value))
+    check.append(refusal)
+    return _for_call(number, check)
+
+
+def _refuse_others(number: int, argument: int, values: list[int]) -> list[Instruction]:
+    """Answer a call with an error unless an argument has one of the values."""
+    check: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
+    for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
+        check.append((_IF_EQUAL, left + 1, 0, value))
+    check.append((_RETURN, 0, 0, _ERRNO | _EPERM))
+    return _for_call(number, check)
+
+
+def _for_call(number: int, check: list[Instruction]) -> list[Instruction]:
+    return [(_IF_EQUAL, 0, len(check), number), *check, (_LOAD, 0, 0, _NUMBER)]

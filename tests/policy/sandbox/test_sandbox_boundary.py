@@ -1,0 +1,285 @@
+"""What is said about a boundary, and that it is true."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.policy.sandbox.cage import Cage
+
+import accord
+from accord.errors import UsageError
+from accord.policy.sandbox import Boundary, Fact, Sandbox, Trial, choose, contradictions, probe, self_test
+from accord.policy.sandbox.backend import NoBackend
+from accord.policy.sandbox.boundary import DECISIVE, UNCONFINED
+from accord.policy.sandbox.bubblewrap import Bubblewrap
+from accord.policy.sandbox.landlock import Landlock
+from accord.policy.sandbox.seccomp import filter_program
+from accord.policy.sandbox.view import View
+
+ALL_ENFORCED = tuple(Fact(fact.aspect, True, "so it is") for fact in UNCONFINED)
+
+
+@pytest.mark.parametrize("network", [False, True])
+async def test_what_is_claimed_holds_when_it_is_tried(cage: Cage, network: bool):
+    cage.options["network"] = network
+    trials = await self_test(cage.sandbox)
+    assert [str(trial) for trial in trials if not trial.held] == []
+    assert {trial.aspect for trial in trials} >= {"writes", "secrets", "sockets", "temp", "privileges"}
+    assert ("network" in {trial.aspect for trial in trials}) is not network
+    assert cage.untouched()
+
+
+async def test_without_a_sandbox_nothing_holds_and_nothing_is_claimed(tmp_path: Path):
+    with Sandbox([tmp_path], backend="none") as sandbox:
+        boundary = sandbox.boundary
+        trials = await self_test(sandbox)
+    assert not boundary.holds
+    assert not any(fact.enforced for fact in boundary.facts)
+    assert boundary.lines()[0] == "sandbox: none: commands run with all your rights"
+    assert all("NOT enforced" in line for line in boundary.lines()[1:])
+    assert {trial.aspect for trial in trials if not trial.held} >= {"writes", "secrets", "network", "sockets"}
+    assert contradictions(boundary, trials) == []
+
+
+async def test_a_backend_that_claims_too_much_is_found_out(tmp_path: Path):
+    class Boaster(NoBackend):
+        name = "boaster"
+
+        def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+            return ALL_ENFORCED
+
+    with Sandbox([tmp_path], backend=Boaster()) as sandbox:
+        assert sandbox.boundary.holds
+        found = contradictions(sandbox.boundary, await self_test(sandbox))
+    assert {trial.aspect for trial in found} >= {*DECISIVE}
+    assert "DID NOT HOLD" in str(found[0])
+
+
+async def test_a_sandbox_that_runs_nothing_is_reported_not_raised(tmp_path: Path):
+    class Broken(NoBackend):
+        def confine(self, job: object) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
+            from accord.policy.sandbox import Confined
+
+            return Confined(["/bin/sh", "-c", "echo broken >&2; exit 1"], {}, "/")
+
+    with Sandbox([tmp_path], backend=Broken()) as sandbox:  # pyright: ignore[reportArgumentType]
+        assert await self_test(sandbox) == [Trial("temp", "run a command at all", False, "broken")]
+
+
+@pytest.mark.parametrize("missing", sorted(DECISIVE))
+def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
+    facts = tuple(fact for fact in ALL_ENFORCED if fact.aspect != missing)
+    assert Boundary("some", ALL_ENFORCED).holds
+    assert not Boundary("some", (*facts, Fact(missing, False, "no"))).holds  # pyright: ignore[reportArgumentType]
+    assert not Boundary("some", facts).holds, "what nothing is known about is not enforced"
+    assert not Boundary("some", ()).holds
+
+
+def test_a_network_left_open_by_choice_is_no_fault():
+    facts = tuple(Fact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
+    assert Boundary("some", facts, network=True).holds
+    assert not Boundary("some", facts, network=False).holds
+
+
+def test_the_report_has_a_line_for_every_aspect(cage: Cage):
+    lines = cage.sandbox.boundary.lines()
+    assert lines[0].startswith("sandbox: ")
+    assert [line.split(":")[0] for line in lines[1:8]] == [fact.aspect for fact in UNCONFINED]
+    assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("abi", "writes", "processes"),
+    [
+        (1, False, "can be"),
+        (2, False, "can be"),
+        (3, True, "can be"),
+        (5, True, "can be"),
+        (6, True, "cannot be"),
+        (9, True, "cannot be"),
+    ],
+)
+def test_older_kernels_enforce_less_and_the_report_says_so(abi: int, writes: bool, processes: str):
+    facts = {fact.aspect: fact for fact in Landlock(abi).facts(View("/home/ada"), network=False)}
+    assert facts["writes"].enforced is writes
+    assert f"{processes} signalled" in facts["processes"].text
+    assert Boundary("landlock", tuple(facts.values())).holds is writes
+
+
+def test_a_backend_that_does_not_exist_or_work_is_refused_not_replaced():
+    with pytest.raises(
+        UsageError, match="no sandbox is called 'seatbelt'; there are: bubblewrap, landlock, none"
+    ):
+        choose("seatbelt")
+
+
+def test_without_a_wish_the_first_that_works_is_chosen_and_the_rest_explained():
+    backend, why = choose()
+    better = ["bubblewrap", "landlock", "none"].index(backend.name)
+    assert len(why) == better
+    assert all("is not used: " in line for line in why)
+
+
+def test_everything_is_not_readable(tmp_path: Path):
+    with pytest.raises(UsageError, match="that would be everything"):
+        Sandbox([tmp_path], readable=["/"])
+
+
+@pytest.mark.parametrize("roots", [[], ["relative"], ["/nonexistent/../etc"]])
+def test_roots_must_be_folders_that_can_be_confined(roots: list[str]):
+    with pytest.raises(UsageError):
+        Sandbox(roots)
+
+
+def test_a_command_needs_a_name_and_a_folder_in_the_roots(cage: Cage):
+    with pytest.raises(UsageError, match="no command"):
+        cage.sandbox.wrap([])
+    with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
+        cage.sandbox.wrap(["true"], cwd=cage.outside)
+    (cage.project / "out").symlink_to(cage.outside)
+    with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
+        cage.sandbox.wrap(["true"], cwd=cage.project / "out")
+
+
+@pytest.mark.parametrize(
+    "env", [{"A": "x\0--bind\0/\0/mnt"}, {"A\0--share-net": "x"}, {"A=B": "x"}, {"": "x"}, {"A": "\ud800"}]
+)
+def test_a_variable_cannot_smuggle_in_options(cage: Cage, env: dict[str, str]):
+    with pytest.raises(UsageError):
+        cage.sandbox.wrap(["true"], env=env)
+
+
+def test_a_sandbox_whose_process_died_is_tidied_up_by_the_next(tmp_path: Path):
+    def program(code: str) -> list[str]:
+        script = f"import os; from accord.policy.sandbox.private import Private; one = Private(()); {code}"
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", script], env=env, check=False)
+        return os.listdir(tmp_path)
+
+    (died,) = program("os._exit(9)")
+    assert (tmp_path / died / "home").is_dir()
+    assert program("other = Private(()); assert os.path.isdir(one.path); one.remove(); other.remove()") == []
+
+
+def test_a_common_temporary_folder_that_is_a_root_is_said_to_be_shared(cage: Cage):
+    facts = cage.backend.facts(View("/home/ada", writable=("/tmp",)), False)
+    assert "/tmp is a root, so it is shared" in next(fact.text for fact in facts if fact.aspect == "temp")
+
+
+@pytest.mark.parametrize("home", ["/", "/nonexistent", "/usr", ""])
+def test_a_user_without_a_home_gets_one(cage: Cage, home: str):
+    cage.env["HOME"] = home
+    assert cage.shell("cd ~ && echo x > y && cat y").out == "x\n"
+
+
+def test_a_launcher_that_cannot_restrict_itself_runs_nothing(landlocked: Cage):
+    confined = landlocked.sandbox.wrap(["echo", "ran"])
+    options = Path(confined.argv[4])
+    words = options.read_bytes().split(b"\0")
+    broken = landlocked.base / "broken"
+    broken.write_bytes(
+        b"\0".join(b"/nonexistent" if words[i - 1] == b"--filter" else word for i, word in enumerate(words))
+    )
+    done = subprocess.run(
+        [*confined.argv[:4], str(broken), "echo", "ran"],
+        env=confined.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "not run, because the sandbox could not be put in force" in done.stderr
+
+
+def test_the_doctor_says_what_is_in_force():
+    done = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "doctor"],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("sandbox"))
+    backend, why = choose()
+    assert line.split()[1] == backend.name
+    assert all(reason in line for reason in why)
+    assert backend.name == "none" or "tried, and held" in line
+
+
+def verdict(program: bytes, machine: int, number: int, *arguments: int) -> int:
+    """What the kernel would do: the filter, interpreted."""
+    data = struct.pack("<iIQ6Q", number, machine, 0, *arguments, *[0] * (6 - len(arguments)))
+    code = [struct.unpack_from("<HBBI", program, at) for at in range(0, len(program), 8)]
+    at = accumulator = 0
+    while True:
+        operation, yes, no, value = code[at]
+        at += 1
+        if operation == 0x20:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif operation == 0x54:
+            accumulator &= value
+        elif operation == 0x15:
+            at += yes if accumulator == value else no
+        elif operation == 0x35:
+            at += yes if accumulator >= value else no
+        else:
+            assert operation == 0x06
+            return value
+
+
+ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
+
+
+@pytest.mark.parametrize(
+    ("name", "audit", "ioctl", "socket", "keyctl"),
+    [
+        ("x86_64", 0xC000003E, 16, 41, 250),
+        ("aarch64", 0xC00000B7, 29, 198, 219),
+        ("riscv64", 0xC00000F3, 29, 198, 219),
+    ],
+)
+def test_the_filter_refuses_what_it_names_on_every_machine(
+    name: str, audit: int, ioctl: int, socket: int, keyctl: int
+):
+    pair = socket + (12 if name == "x86_64" else 1)
+    closed = filter_program(families=(1, 2, 10, 16), name=name)
+    assert verdict(closed, audit, ioctl, 0, 0x5412) == EPERM
+    assert verdict(closed, audit, ioctl, 0, 0x541C) == EPERM
+    assert verdict(closed, audit, ioctl, 0, (1 << 32) | 0x5412) == EPERM
+    assert verdict(closed, audit, ioctl, 0, 0x5413) == ALLOW
+    assert [verdict(closed, audit, number) for number in (keyctl - 2, keyctl - 1, keyctl)] == [EPERM] * 3
+    assert [verdict(closed, audit, socket, family) for family in (1, 2, 10, 16)] == [ALLOW] * 4
+    assert [verdict(closed, audit, socket, family) for family in (0, 3, 17, 38, 40)] == [EPERM] * 5
+    assert verdict(closed, audit, 425) == ENOSYS
+    assert verdict(closed, 0x40000003, 0) == KILL
+    local = filter_program(unix=False, name=name)
+    assert verdict(local, audit, socket, 1) == EPERM
+    assert verdict(local, audit, socket, 2) == ALLOW
+    assert verdict(local, audit, pair, 1, 1 | 0o2000000) == ALLOW
+    assert verdict(local, audit, pair, 1, 2 | 0o2000000) == EPERM
+    offline = filter_program(families=(16,), unix=False, name=name)
+    assert [verdict(offline, audit, socket, family) for family in (1, 2, 10, 40)] == [EPERM] * 4
+    assert verdict(offline, audit, socket, 16) == ALLOW
+    free = filter_program(name=name)
+    assert verdict(free, audit, 425) == verdict(free, audit, socket, 1) == verdict(free, audit, 0) == ALLOW
+    if name == "x86_64":
+        assert verdict(free, audit, 0x40000000 | 41, 1) == ENOSYS
+
+
+def test_a_bwrap_that_does_not_work_is_not_used():
+    broken = Bubblewrap("/bin/false", user_namespace=True, seals=False, resetter=None)
+    assert probe._try(broken) == "exit code 1"
+    missing = Bubblewrap("/nonexistent/bwrap", user_namespace=True, seals=False, resetter=None)
+    assert "/nonexistent/bwrap" in probe._try(missing)
+
+
+def test_inside_a_sandbox_the_report_is_about_what_still_works(mounted: Cage):
+    """No namespaces can be made in there any more; Landlock restricts further."""
+    mounted.options["readable"] = [Path(accord.__file__).parent.parent]
+    done = mounted.run(sys.executable, "-m", "accord.cli", "doctor")
+    line = next(line for line in done.out.splitlines() if line.startswith("sandbox"))
+    assert line.split()[1] in ("landlock", "none"), line
+    assert "bubblewrap is not used: bwrap is there but may not work here" in line

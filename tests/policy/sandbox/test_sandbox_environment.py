@@ -1,0 +1,122 @@
+"""What of an environment reaches commands."""
+
+import os
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policy.sandbox.cage import Cage
+
+from accord.policy.sandbox import clean_env, without_credentials
+from accord.policy.sandbox.places import words
+
+WANTED = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/ada",
+    "LANG": "C.UTF-8",
+    "LC_TIME": "de_DE.UTF-8",
+    "TERM": "xterm",
+    "VIRTUAL_ENV": "/home/ada/p/.venv",
+    "PYTHONPATH": "src",
+    "NODE_ENV": "test",
+    "CARGO_HOME": "/home/ada/.cargo",
+    "GOPATH": "/home/ada/go",
+    "JAVA_HOME": "/usr/lib/jvm",
+    "HTTPS_PROXY": "http://proxy:3128",
+    "SSL_CERT_FILE": "/etc/ssl/cert.pem",
+    "GIT_AUTHOR_NAME": "Ada",
+    "NPM_CONFIG_PREFIX": "/home/ada/.npm-global",
+}
+CREDENTIALS = {
+    "OPENAI_API_KEY": "x",
+    "ANTHROPIC_API_KEY": "x",
+    "GEMINI_APIKEY": "x",
+    "GITHUB_TOKEN": "x",
+    "NPM_TOKEN": "x",
+    "NODE_AUTH_TOKEN": "x",
+    "NPM_CONFIG_//registry.npmjs.org/:_authToken": "x",
+    "npm_config__auth": "x",
+    "CARGO_REGISTRY_TOKEN": "x",
+    "POETRY_PYPI_TOKEN_PYPI": "x",
+    "POETRY_HTTP_BASIC_REPO_PASSWORD": "x",
+    "UV_PUBLISH_PASSWORD": "x",
+    "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "AWS_SESSION_TOKEN": "x",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/x.json",
+    "AZURE_CLIENT_SECRET": "x",
+    "COMPOSER_AUTH": "{}",
+    "DATABASE_URL": "postgres://localhost/x",
+    "FLASK_SECRET_KEY": "x",
+    "PGPASSWORD": "x",
+    "PIP_INDEX_URL": "https://ada:pass@pypi.example.org/simple",
+    "HTTP_PROXY": "http://ada:pass@proxy:3128",
+    "NODE_OPTIONS": "--title=ghp_0123456789012345678901234567890123",
+    "PYTHONHASHSEED": "sk-" + "0" * 24,
+}
+CHANNELS = words(
+    "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS DOCKER_HOST XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY GPG_AGENT_INFO "
+    "KRB5CCNAME KUBECONFIG BASH_ENV ENV LD_PRELOAD GIT_SSH_COMMAND GIT_ASKPASS GIT_CONFIG_COUNT TMUX NOTIFY_SOCKET "
+    "SOME_NAME_NOBODY_KNOWS AWS_PROFILE ACCORD_HOME TMPDIR"
+)
+
+
+def test_what_tools_need_passes_and_nothing_else():
+    assert clean_env({**WANTED, **CREDENTIALS, **dict.fromkeys(CHANNELS, "x")}) == WANTED
+
+
+def test_outside_a_sandbox_everything_but_credentials_passes():
+    channels = dict.fromkeys(CHANNELS, "x")
+    assert without_credentials({**WANTED, **CREDENTIALS, **channels}) == {**WANTED, **channels}
+
+
+def test_what_the_user_names_passes():
+    assert clean_env(CREDENTIALS, keep=["NPM_TOKEN"]) == {"NPM_TOKEN": "x"}
+    assert without_credentials(CREDENTIALS, keep=["NPM_TOKEN"]) == {"NPM_TOKEN": "x"}
+
+
+NAMES = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", max_size=12)
+SECRET_WORDS = st.sampled_from(
+    words("API_KEY TOKEN SECRET PASSWORD PASSWD ACCESS_KEY PRIVATE_KEY CREDENTIALS")
+)
+PREFIXES = st.sampled_from(["", "PYTHON", "NODE_", "CARGO_", "PIP_", "UV_", "LC_", "RUST", "GIT_", "POETRY_"])
+
+
+@given(prefix=PREFIXES, before=NAMES, word=SECRET_WORDS, after=NAMES)
+def test_no_name_that_speaks_of_a_secret_passes(prefix: str, before: str, word: str, after: str):
+    name = f"{prefix}{before}_{word}{'_' + after if after else ''}"
+    assert clean_env({name: "x"}) == without_credentials({name: "x"}) == {}
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_cleaning_never_adds_and_never_changes(env: dict[str, str]):
+    for cleaned in (clean_env(env), without_credentials(env)):
+        assert cleaned.items() <= env.items()
+    assert clean_env(env).items() <= without_credentials(env).items()
+
+
+def test_a_command_sees_neither_our_credentials_nor_leftovers(cage: Cage, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-process")
+    cage.env |= CREDENTIALS
+    seen = {line.partition("=")[0]: line.partition("=")[2] for line in cage.run("env").out.splitlines()}
+    assert seen.keys().isdisjoint(CREDENTIALS.keys())
+    assert "ANTHROPIC_API_KEY" not in seen
+    assert seen["HOME"] == cage.sandbox.home
+    assert seen["TMPDIR"] == cage.sandbox.temp
+    assert seen["PWD"] == os.fspath(cage.project)
+
+
+def test_what_a_request_gives_wins(cage: Cage):
+    assert "MY_TOKEN=given" in cage.run("env", env={"MY_TOKEN": "given"}).out.splitlines()
+
+
+def test_what_whoever_starts_it_adds_stays_outside(cage: Cage):
+    """A client's terminal lays its own environment under the one it is given."""
+    confined = cage.sandbox.wrap(["env"])
+    done = subprocess.run(
+        confined.argv, env={**os.environ, "LEAK": "x", **confined.env}, cwd=confined.cwd, capture_output=True
+    )
+    seen = {line.partition(b"=")[0] for line in done.stdout.splitlines()}
+    assert b"LEAK" not in seen
+    assert seen <= {b"HOME", b"PATH", b"LANG", b"TMPDIR", b"PWD"}
