@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from glob import iglob
 from typing import Final
 
+from accord.paths import HOME_VARIABLE, config_dir, data_dir
 from accord.policy.sandbox.places import words
 
 _IN_HOME: Final = words(
@@ -76,13 +77,13 @@ def known_secrets(home: str) -> Iterator[str]:
 
 
 def accord_places() -> tuple[str, ...]:
-    """Where Accord keeps credentials, settings, logs of sessions and of decisions."""
+    """Where Accord keeps credentials, settings, logs of sessions and of decisions: where it would by itself, too, if moved."""
     from platformdirs import PlatformDirs
 
-    moved = os.environ.get("ACCORD_HOME")
     dirs = PlatformDirs("accord", appauthor=False)
     standard = (dirs.user_config_dir, dirs.user_data_dir, dirs.user_state_dir, dirs.user_cache_dir)
-    return (os.path.abspath(moved), *standard) if moved else standard
+    moved = (config_dir().parent,) if os.environ.get(HOME_VARIABLE) else (config_dir(), data_dir())
+    return (*map(str, moved), *standard)
 
 
 def look_through(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> InRoots:
