@@ -215,6 +215,16 @@ async def test_closing_cancels_what_is_served_and_answers_it() -> None:
     await talk.connection.aclose()
 
 
+async def test_closing_also_ends_requests_that_share_an_id() -> None:
+    busy = Busy()
+    talk = Talk(requests={"busy": busy}, clock=FakeClock())
+    talk.peer.ask("busy", id=7)
+    talk.peer.ask("busy", id=7)
+    await settle()
+    await talk.connection.aclose()
+    assert (busy.started, busy.cancelled) == (2, 2)
+
+
 async def test_a_request_that_arrives_while_closing_is_answered_and_never_starts() -> None:
     busy = Busy()
     talk = Talk(requests={"busy": busy}, clock=FakeClock())

@@ -242,6 +242,15 @@ async def test_error_answers_of_any_shape_fail_the_request_with_their_words(
         await asking
 
 
+async def test_an_answer_with_neither_result_nor_error_fails_its_request() -> None:
+    talk = Talk()
+    asking = asyncio.create_task(talk.request("ask"))
+    asked = await talk.peer.next("ask")
+    talk.peer.send({"jsonrpc": "2.0", "id": asked["id"]})
+    with pytest.raises(BadAnswer, match="neither result nor error"):
+        await asking
+
+
 async def test_a_null_error_beside_a_result_is_a_success() -> None:
     talk = Talk()
     asking = asyncio.create_task(talk.request("ask"))

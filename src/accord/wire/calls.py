@@ -63,6 +63,9 @@ class OpenCalls:
             self.short += 1
         return id
 
+    def __contains__(self, id: RequestId) -> bool:
+        return id in self._by_id
+
     def take(self, id: RequestId) -> OpenCall[Any] | None:
         """The call with this id, no longer open; None if it is not one of ours."""
         call = self._by_id.pop(id, None)

@@ -7,12 +7,12 @@ the connection and its reason.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import (
@@ -45,7 +45,8 @@ from accord.wire.envelope import (
     not_json,
     second_look,
 )
-from accord.wire.lanes import HANDLING, SERVING, Handling, Lanes
+from accord.wire.hearing import Hearing
+from accord.wire.lanes import HANDLING, SERVING, Lanes
 from accord.wire.routes import Call, Limits, Observer, Report, ReportKind, Route
 from accord.wire.serving import Serving
 from accord.wire.tasks import OwnedTasks
@@ -54,13 +55,6 @@ from accord.wire.transport import End, Frame, Oversized, Transport
 T = TypeVar("T")
 
 CANCEL_REQUEST = "$/cancel_request"
-
-
-class _Adoption(Struct):
-    """Lets the task that has just finished a handler take over the next one of the same lane."""
-
-    key: Hashable
-    work: tuple[Awaitable[None], Handling, int] | None = None
 
 
 class Connection:
@@ -83,8 +77,6 @@ class Connection:
         self.end: End | None = None
         self.heard = 0
         """Counts up with every read: a sign of life."""
-        self.frame_size = 0
-        """Size of the notification that is being handled right now."""
         self._transport = transport
         self._requests = requests
         self._notifications = notifications
@@ -99,14 +91,9 @@ class Connection:
         self._open_calls = OpenCalls()
         self._pressure = BackPressure(transport, self._limits, self._open_calls)
         self._tasks = OwnedTasks(clock, self._limits.grace)
-        self._serving = Serving(
-            transport.send,
-            self._lanes,
-            self._tasks,
-            self._pressure,
-            lambda what: self._report("failed", what),
-        )
-        self._adoption: _Adoption | None = None
+        failed = partial(self._report, "failed")
+        self._serving = Serving(transport.send, self._lanes, self._tasks, self._pressure, failed)
+        self._hearing = Hearing(self._lanes, self._tasks, self._pressure, failed)
 
     def start(self) -> None:
         """Begin to read. Everything that is served runs in a copy of the caller's context."""
@@ -167,6 +154,11 @@ class Connection:
         self._transport.send(frame)
 
     @property
+    def frame_size(self) -> int:
+        """Size of the notification that is being handled right now."""
+        return self._hearing.frame_size
+
+    @property
     def unsent(self) -> int:
         """Bytes that have not left this process."""
         return self._transport.unsent
@@ -195,7 +187,7 @@ class Connection:
         """Take everything that one read brought."""
         self.heard += 1
         notifications = self._notifications
-        lanes = self._lanes
+        hear = self._hearing.take
         for frame in frames:
             if isinstance(frame, Oversized):
                 self._refuse_oversized(frame)
@@ -229,10 +221,7 @@ class Connection:
             except Exception as error:  # noqa: BLE001 - RpcError by contract; anything else must not stop the reading
                 self._report("refused", f"{method}: {error}", frame)
                 continue
-            if lanes:
-                self._notification_in_lane(route, params, len(frame))
-            else:
-                self._handle(route, params, len(frame))
+            hear(route, params, len(frame))
         if self._pressure.clogged():
             self._tasks.run(self._pressure.drain())
 
@@ -256,7 +245,7 @@ class Connection:
     def _request_or_answer(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
         if method is UNSET:
-            if id is not UNSET and is_message(envelope):
+            if id is not UNSET and (is_message(envelope) or id in self._open_calls):
                 self._answer_arrived(id, envelope, frame)
             else:
                 self._refuse(NoMessage(INVALID_REQUEST, "neither a call nor an answer"), frame)
@@ -273,67 +262,11 @@ class Connection:
             return
         self._serving.begin(route, params, Call(id, method, len(frame)))
 
-    # -- notifications ------------------------------------------------------------------------------------------
-
     def _unrouted(self, method: str, envelope: Envelope, frame: bytes) -> None:
         if method == CANCEL_REQUEST:
             self._serving.cancel_requested(envelope.params)
         else:
             self._report("unknown", f"no handler for the notification {method}", frame)
-
-    def _notification_in_lane(self, route: Route, params: Any, size: int) -> None:
-        lane = self._lanes.get(route.key(params))
-        if lane is None or (route.urgent and not lane.waiting_requests):
-            self._handle(route, params, size)
-            return
-        self.hold(size)
-
-        def step() -> None:
-            self._handle(route, params, size)
-            self.release(size)
-
-        lane.steps.append(step)
-
-    def _handle(self, route: Route, params: Any, size: int) -> None:
-        """Run one notification's handler; if it is asynchronous, its lane is blocked until it is done."""
-        self.frame_size = size
-        try:
-            result = route.run(params)
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
-            return
-        if result is None:
-            return
-        key = route.key(params)
-        handling = Handling(self._lanes, key)
-        self.hold(size)
-        adoption = self._adoption
-        if adoption is not None and adoption.key == key and adoption.work is None:
-            adoption.work = (result, handling, size)
-        else:
-            self._tasks.run(self._work(key, result, handling, size))
-
-    async def _work(self, key: Hashable, result: Awaitable[None], handling: Handling, size: int) -> None:
-        """Await one asynchronous notification handler, then those right behind it in the same lane."""
-        while True:
-            HANDLING.set(handling)
-            try:
-                await result
-            except asyncio.CancelledError:
-                handling.done()
-                raise
-            except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
-            HANDLING.set(None)
-            self.release(size)
-            self._adoption = adoption = _Adoption(key)
-            try:
-                handling.done()
-            finally:
-                self._adoption = None
-            if adoption.work is None:
-                return
-            result, handling, size = adoption.work
 
     # -- answers to our calls -----------------------------------------------------------------------------------
 

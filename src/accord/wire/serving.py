@@ -40,11 +40,13 @@ class Serving:
         self._pressure = pressure
         self._failed = failed
         self._calls: dict[RequestId, Call] = {}
+        self._unanswered: set[Call] = set()  # more than the above where a peer uses an id twice at once
         self._aborted = False
 
     def begin(self, route: Route, params: Any, call: Call) -> None:
         """Serve a request in its place: at once, or behind what its session has unfinished."""
         self._calls[call.id] = call
+        self._unanswered.add(call)
         if self._aborted:
             call.cancelled = True
         key = route.key(params)
@@ -73,12 +75,12 @@ class Serving:
 
     async def finish(self) -> None:
         """Let what is being served come to its answer; cancel what takes too long."""
-        await self._tasks.wait([call.task for call in self._calls.values() if call.task is not None])
+        await self._tasks.wait([call.task for call in self._unanswered if call.task is not None])
 
     async def abort(self) -> None:
         """Cancel what is being served, and what still comes, and wait for the answers."""
         self._aborted = True
-        for call in list(self._calls.values()):
+        for call in list(self._unanswered):
             self._cancel(call)
         await self.finish()
 
@@ -145,5 +147,6 @@ class Serving:
     def _answer(self, call: Call, frame: bytes) -> None:
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
+        self._unanswered.discard(call)
         self._send(frame)
         call.answered(self._failed)
