@@ -92,3 +92,10 @@ sys.stdin.readline()
 print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}', flush=True)
 sys.exit(3)
 """
+
+
+@pytest.mark.parametrize("prompt", [5, None, {"type": "text"}, [5], [None], object()])
+async def test_what_is_no_prompt_is_refused_in_one_line(prompt: object) -> None:
+    async with in_session() as (session, _):
+        with pytest.raises(accord.UsageError, match="prompt"):
+            await session.ask(prompt)  # type: ignore[arg-type]

@@ -128,6 +128,22 @@ async def test_a_scripted_agent_plays_every_step(accord_agent: Any, tmp_path: Pa
     assert agent.prompts == ["one", "two", "three", "four", "five"]
 
 
+async def test_a_script_belongs_to_its_prompt_even_if_that_is_cancelled_at_once(accord_agent: Any) -> None:
+    agent = accord_agent.turns([wait_for_cancel()], [say("second")])
+    async with accord.connect_transport(agent.transport()) as remote:
+        session = await remote.new_session("/tmp")
+        async for event in session.prompt("first"):
+            if isinstance(event, accord.TurnStarted):
+                session.cancel()
+        assert (await session.ask("again")).text == "second"
+
+
+async def test_a_scripted_answer_that_is_not_offered_fails_the_test(tmp_path: Path) -> None:
+    with pytest.raises(accord.UsageError, match="'nope' is none of those offered"):
+        async with scripted_client(writer(), permissions=["nope"]) as client:
+            await client.prompt("hello", cwd=tmp_path)
+
+
 async def test_the_wire_by_hand(accord_wire: Callable[..., Any]) -> None:
     transport, peer = accord_wire(hears="agent")
     connection = writer().connect(transport)

@@ -20,7 +20,14 @@ Prompt: TypeAlias = PromptPart | Sequence[PromptPart]
 
 def blocks_of(prompt: Prompt) -> list[ContentBlock]:
     """The content blocks of a prompt. Refuses an empty one."""
-    parts: Iterable[object] = (prompt,) if isinstance(prompt, str | ContentBlock) else prompt
+    if isinstance(prompt, str | ContentBlock):
+        parts: Iterable[object] = (prompt,)
+    elif isinstance(prompt, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is type-checked
+        parts = prompt
+    else:
+        raise UsageError(
+            f"a prompt is a text, a content block, or a list of them, not {type(prompt).__name__}"
+        )
     blocks = [_block(part) for part in parts]
     if not blocks:
         raise UsageError("the prompt is empty: pass a text, a content block, or a list of them")

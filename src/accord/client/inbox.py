@@ -14,7 +14,8 @@ _PORTION: Final = 32 * 1024
 class Wire(Protocol):
     """What the connection of the moment tells and takes."""
 
-    frame_size: int
+    @property
+    def frame_size(self) -> int: ...
 
     def hold(self, size: int) -> None: ...
     def release(self, size: int) -> None: ...

@@ -12,6 +12,7 @@ from accord.agent.toolcall import ToolCallScope
 from accord.errors import UsageError
 from accord.testing.steps import Step, step_of
 from accord.testing.tap import Tap, WireLog
+from accord.testing.wire import Message, Side
 from accord.wire.memory import memory_pair
 from accord.wire.transport import Transport
 
@@ -57,6 +58,8 @@ class ScriptedAgent:
         self.app = Agent("scripted", version="1") if agent is None else agent
         self.app.prompt(self._play)
         self._turns = [list(steps) for steps in turns]
+        self._due: dict[Any, list[Step] | None] = {}  # by the id of its prompt, until that is answered
+        self.wire.listener = self._assign
         self._transport: Transport | None = None
 
     def transport(self) -> Transport:
@@ -77,13 +80,27 @@ class ScriptedAgent:
         text = json.dumps(line) if isinstance(line, dict) else line
         self._transport.send(text.encode() if isinstance(text, str) else text)
 
+    def _assign(self, side: Side, message: Message) -> None:
+        """A script belongs to its prompt from the moment that arrives, be it cancelled before it is played."""
+        if side == "client" and message.get("method") == "session/prompt":
+            self._due[message.get("id")] = self._turns.pop(0) if self._turns else None
+        elif side == "agent" and "method" not in message:
+            self._due.pop(message.get("id"), None)
+
+    def _next_due(self) -> list[Step] | None:
+        """The script of the prompt that came first and is not played yet; None: echo."""
+        if not self._due:  # connected without this agent's own tap
+            return self._turns.pop(0) if self._turns else None
+        return self._due.pop(next(iter(self._due)))
+
     async def _play(self, turn: Turn) -> Any:
         self.prompts.append(turn.text)
-        if not self._turns:
+        steps = self._next_due()
+        if steps is None:
             await turn.say(turn.text)
             return None
         scripted = ScriptedTurn(self, turn)
-        for step in self._turns.pop(0):
+        for step in steps:
             ended = await step(scripted)
             if ended is not None:
                 return ended

@@ -51,6 +51,8 @@ class ScriptedClient:
     ) -> None:
         self.wire = WireLog()
         self.asked: list[PermissionRequest] = []
+        self.misfits: list[str] = []
+        """Scripted answers that could not be given."""
         self.session: ClientSession | None = None
         self._answers = list(permissions)
         self._handlers = handlers or ClientHandlers(permissions=self._answer, workspace=workspace)
@@ -99,9 +101,13 @@ class ScriptedClient:
 
     def _answer(self, request: PermissionRequest) -> PermissionOption | str | None:
         self.asked.append(request)
-        wanted = self._answers.pop(0) if self._answers else "reject_once"
-        fits = (option for option in request.options if wanted in (option.option_id, option.kind))
-        return next(fits, None)
+        scripted = bool(self._answers)
+        wanted = self._answers.pop(0) if scripted else "reject_once"
+        fits = [option for option in request.options if wanted in (option.option_id, option.kind)]
+        if not fits and wanted is not None and scripted:
+            offered = ", ".join(f"{option.option_id} ({option.kind})" for option in request.options)
+            self.misfits.append(f"the answer {wanted!r} is none of those offered: {offered}")
+        return fits[0] if fits else None
 
 
 @asynccontextmanager
@@ -114,4 +120,6 @@ async def scripted_client(
         yield await client.connect(agent, *arguments)
     finally:
         await client.aclose()
+    if client.misfits:
+        raise UsageError(client.misfits[0])
     client.wire.assert_valid("agent")

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, cast
 
 from accord.schema.jsontext import NotJson, parse_json
 from accord.testing.wire import Message, Side, WireFault, violations_in
@@ -18,6 +19,8 @@ class WireLog:
         self.messages: list[tuple[Side, Message]] = []
         self.noise: list[bytes] = []
         """Lines that were no JSON object."""
+        self.listener: Callable[[Side, Message], None] | None = None
+        """Told of every message as it passes."""
 
     def note(self, side: Side, frame: Frame) -> None:
         """Take down one frame."""
@@ -26,7 +29,10 @@ class WireLog:
         except NotJson:
             message = None
         if isinstance(message, dict):
-            self.messages.append((side, message))  # pyright: ignore[reportUnknownArgumentType]
+            noted = cast(Message, message)
+            self.messages.append((side, noted))
+            if self.listener is not None:
+                self.listener(side, noted)
         else:
             self.noise.append(frame if isinstance(frame, bytes) else frame.head)
 
