@@ -8,11 +8,11 @@ from typing import Final
 from accord.coder.models.config import Kind
 from accord.errors import MissingExtra
 
-_MODULES: Final[dict[Kind, tuple[str, ...]]] = {
-    "openai-responses": ("pydantic_ai.models.openai", "openai.resources.responses"),
-    "openai-chat": ("pydantic_ai.models.openai", "openai.resources.chat"),
-    "anthropic": ("pydantic_ai.models.anthropic", "anthropic.resources.beta"),
-    "google": ("pydantic_ai.models.google",),
+_MODULES: Final[dict[Kind, str]] = {
+    "openai-responses": "pydantic_ai.models.openai",
+    "openai-chat": "pydantic_ai.models.openai",
+    "anthropic": "pydantic_ai.models.anthropic",
+    "google": "pydantic_ai.models.google",
 }
 _ADAPTER: Final = "accord.coder.models.live.asking"
 _WARMING: Final = "accord.coder.models.live.warming"
@@ -21,7 +21,7 @@ _WARMING: Final = "accord.coder.models.live.warming"
 def preload(kind: Kind) -> None:
     """Import everything that the first request to such a server needs. Raises MissingExtra."""
     try:
-        for module in (*_MODULES[kind], _ADAPTER):
+        for module in (_MODULES[kind], _ADAPTER):
             import_module(module)
     except ImportError as error:
         if (error.name or "").startswith("accord."):
