@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 E = TypeVar("E")
@@ -102,21 +101,18 @@ class Inbox(Generic[E]):
                 self._waiter = None
         return True
 
-    async def all(self) -> AsyncGenerator[E]:
-        """Every event as it comes, until the queue is closed and empty."""
-        while await self.ready():
-            for event in self.taken():
-                yield event
+    @property
+    def filled(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._events)
 
-    def taken(self) -> Iterator[E]:
-        """Take what is there, one by one."""
-        events = self._events
-        while events:
-            event, size = events.popleft()
-            self._unread = unread = self._unread - size
-            if self._accounted - unread >= _PORTION:
-                self._account()
-            yield event
+    def take(self) -> E:
+        """Take the next event; there must be one."""
+        event, size = self._events.popleft()
+        self._unread = unread = self._unread - size
+        if self._accounted - unread >= _PORTION:
+            self._account()
+        return event
 
     def _account(self) -> None:
         difference = self._unread - self._accounted

@@ -79,4 +79,4 @@ class Listeners:
             self.leave(inbox)
             inbox.abandon()
 
-        return EventStream(inbox.all(), leave)
+        return EventStream(inbox, leave)

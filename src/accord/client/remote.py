@@ -85,7 +85,7 @@ class RemoteAgent:
         If it is dead already, that is the first event.
         """
         inbox = self._life.listen()
-        return EventStream(inbox.all(), lambda: self._life.leave(inbox))
+        return EventStream(inbox, lambda: self._life.leave(inbox))
 
     # -- opening sessions ---------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ The state is current at any time. Updates arrive inline from the connection, in 
 put into the queue of whoever iterates.
 """
 
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, TypeAlias
 
 from accord.client import choices, gates
@@ -113,13 +112,19 @@ class ClientSession:
 
         If the turn fails, the error is raised behind the last event. Leaving the iteration cancels the turn.
         """
-        turns: list[Turn] = []
+        blocks = self._checked_prompt(prompt)
+        begun: list[Turn] = []
+
+        async def begin() -> Inbox[ClientEvent]:
+            begun.append(turn := await self._begin(blocks, watched=True))
+            assert turn.inbox is not None, "a watched turn has a queue"
+            return turn.inbox
 
         def leave() -> None:
-            for turn in turns:
+            for turn in begun:
                 turn.leave()
 
-        return EventStream(self._events_of_turn(self._checked_prompt(prompt), turns), leave)
+        return EventStream(None, leave, begin=begin, outcome=lambda: begun[0].error)
 
     async def ask(self, prompt: Prompt) -> Answer:
         """Run a turn and return what the agent said."""
@@ -185,22 +190,6 @@ class ClientSession:
         self.publish(TurnStarted(blocks))
         await turn.start(blocks)
         return turn
-
-    async def _events_of_turn(
-        self, blocks: list[ContentBlock], turns: list[Turn]
-    ) -> AsyncGenerator[ClientEvent]:
-        turn = await self._begin(blocks, watched=True)
-        turns.append(turn)
-        inbox = turn.inbox
-        assert inbox is not None, "a watched turn has a queue"
-        try:
-            while await inbox.ready():
-                for event in inbox.taken():
-                    yield event
-        finally:
-            turn.leave()
-        if turn.error is not None:
-            raise turn.error
 
     def _cancel_child(self) -> None:
         assert self.parent is not None
