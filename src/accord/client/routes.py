@@ -62,7 +62,10 @@ class Routes:
         life = self._life
         update = _entry(notification("client", "session/update"))
         self.notifications["session/update"] = Route(
-            life.sessions.update, self._reader.params_reader(update), _session
+            life.sessions.update,
+            self._reader.params_reader(update),
+            _session,
+            whole=self._reader.line_reader(update),
         )
         self._notification("elicitation/complete", life.elicitations.complete)
         self._notification("auth/status_update", self._auth_status)

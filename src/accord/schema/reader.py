@@ -5,16 +5,16 @@ stays. Every dialect row is reported once per reader, and there is one reader pe
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, defstruct
 
 from accord.errors import BadAnswer, InvalidParams
 
 from .codec import UNFIT, Mismatch, decoder, read
 from .dialects.names import Alias, Kind, Side, aliases
 from .dialects.telltales import PARAMS_TELLTALES, RESULT_TELLTALES
-from .jsontext import NotJson, parse_json
+from .jsontext import NotJson, is_utf8, parse_json
 from .methods import Method
 from .permissions import PermissionOption
 
@@ -100,6 +100,29 @@ class Reader:
             return plain(raw)
 
         return careful if telltales or alias is not None else plain
+
+    def line_reader(self, method: Method) -> Callable[[bytes], Any]:
+        """The function that reads a whole line of a notification in one pass: its parameters, or None where that is not
+        exactly what the line is, and the ordinary reading has to look at it.
+        """
+        decode: Callable[[bytes], Any] | None = None
+
+        def whole(line: bytes) -> Any:
+            nonlocal decode
+            if decode is None:
+                members = [
+                    ("jsonrpc", Literal["2.0"]),
+                    ("method", Literal[method.name]),
+                    ("params", method.params),
+                ]
+                decode = decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
+            try:
+                read = decode(line)
+            except UNFIT:
+                return None
+            return read.params if read.id is UNSET and (line.isascii() or is_utf8(line)) else None
+
+        return whole
 
     def result_reader(self, method: Method) -> Callable[[Raws], Any]:
         """The function that reads a method's raw result into its type. It raises BadAnswer.

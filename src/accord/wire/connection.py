@@ -94,6 +94,10 @@ class Connection:
         failed = partial(self._report, "failed")
         self._serving = Serving(transport.send, self._lanes, self._tasks, self._pressure, failed)
         self._hearing = Hearing(self._lanes, self._tasks, self._pressure, failed)
+        self._express: tuple[bytes, Route | None] = (b"", None)
+        for method, route in notifications.items():
+            if route.whole is not None:
+                self._express = (b'{"jsonrpc":"2.0","method":"%s",' % method.encode(), route)
 
     def start(self) -> None:
         """Begin to read. Everything that is served runs in a copy of the caller's context."""
@@ -188,10 +192,16 @@ class Connection:
         self.heard += 1
         notifications = self._notifications
         hear = self._hearing.take
+        prefix, express = self._express
         for frame in frames:
             if isinstance(frame, Oversized):
                 self._refuse_oversized(frame)
                 continue
+            if express is not None and express.whole is not None and frame.startswith(prefix):
+                params = express.whole(frame)
+                if params is not None:
+                    hear(express, params, len(frame))
+                    continue
             try:
                 envelope = decode_envelope(frame)
             except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -205,7 +215,7 @@ class Connection:
                     NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame
                 )
                 continue
-            if not is_utf8(frame):
+            if not frame.isascii() and not is_utf8(frame):
                 self._refuse(NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame)
                 continue
             method = envelope.method

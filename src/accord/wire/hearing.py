@@ -35,8 +35,9 @@ class Hearing:
 
     def take(self, route: Route, params: Any, size: int) -> None:
         """Handle a notification in its place: at once, or behind what its session has unfinished."""
-        if self._lanes:
-            lane = self._lanes.get(route.key(params))
+        busy = self._lanes.busy
+        if busy:
+            lane = busy.get(route.key(params))
             if lane is not None and (lane.waiting_requests or not route.urgent):
                 self._pressure.hold(size)
 

@@ -90,21 +90,21 @@ class Lanes:
     """All busy lanes of one connection. Falsy when nothing is unfinished, which is the fast case."""
 
     def __init__(self) -> None:
-        self._busy: dict[Hashable, Lane] = {}
+        self.busy: dict[Hashable, Lane] = {}
         self._aside: dict[Hashable, set[Handling]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._busy) or bool(self._aside)
+        return bool(self.busy) or bool(self._aside)
 
     def get(self, key: Hashable) -> Lane | None:
         """The lane of this session, if it is busy."""
-        return self._busy.get(key)
+        return self.busy.get(key)
 
     def block(self, key: Hashable) -> Lane:
         """Something of this session must finish before its next step; `unblock` says when it has."""
-        lane = self._busy.get(key)
+        lane = self.busy.get(key)
         if lane is None:
-            lane = self._busy[key] = Lane(key)
+            lane = self.busy[key] = Lane(key)
         lane.blockers += 1
         return lane
 
@@ -118,12 +118,12 @@ class Lanes:
         steps = lane.steps
         while steps and lane.blockers <= 0:
             steps.popleft()()
-        if not steps and lane.blockers <= 0 and self._busy.get(lane.key) is lane:
-            del self._busy[lane.key]
+        if not steps and lane.blockers <= 0 and self.busy.get(lane.key) is lane:
+            del self.busy[lane.key]
 
     def drop(self) -> None:
         """Start nothing more: what still waits for its turn is given up."""
-        for lane in self._busy.values():
+        for lane in self.busy.values():
             lane.steps.clear()
 
     def set_aside(self, key: Hashable, handling: Handling) -> None:
@@ -142,7 +142,7 @@ class Lanes:
 
         `all_done` also waits for the handlers set aside by then.
         """
-        busy = self._of(self._busy, keys)
+        busy = self._of(self.busy, keys)
         if not busy:
             if all_done:
                 self._after_aside(keys, step)

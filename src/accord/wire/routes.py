@@ -43,13 +43,15 @@ class Route(Struct, frozen=True):
 
     `run` of a request takes the parameters and the `Call`, and gives the result or an awaitable of it; of a
     notification it takes the parameters. `urgent` lets a notification overtake slow handlers of its session, though
-    never a request that came before it and has not started.
+    never a request that came before it and has not started. `whole`, for the notification that comes by the thousand,
+    reads a line in one pass; it gives None where the line wants the ordinary way.
     """
 
     run: Callable[..., Any]
     read: Callable[[Raw | None], Any]
     key: Callable[[Any], Hashable | None]
     urgent: bool = False
+    whole: Callable[[bytes], Any] | None = None
 
 
 class Limits(Struct, frozen=True):
