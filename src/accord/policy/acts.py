@@ -1,10 +1,10 @@
 """A request, taken apart into single acts: this is read, that is written, this program runs. Each must be allowed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from .bounds import Place
+from .bounds import Bounds, Place
 from .grants import Grant
 from .naming import HARMLESS_DEVICES, Standing
 from .programs.readonly import exports, is_reader, open_variables, reads
@@ -32,6 +32,8 @@ class Act:
     host: str | None = None
     below: bool = False
     """Whether it takes everything below its places along."""
+    open_ended: bool = False
+    """Whether it may mean something below one of its places instead."""
     only_reads: bool = False
     """Whether a program that runs is known to change nothing and to tell nobody."""
     lost: bool = False
@@ -49,6 +51,8 @@ class Acts:
     """Everything a request does."""
 
     acts: tuple[Act, ...]
+    bounds: Bounds
+    """With the folder that it happens in."""
     runs: Runs | None = None
     """The commands of its shell line."""
 
@@ -57,7 +61,7 @@ def acts_of(request: Request) -> Acts:
     """Take a request apart."""
     if request.category == "execute" and request.command is not None:
         return _executed(request)
-    return Acts(tuple(_simple(request)))
+    return Acts(tuple(_simple(request)), request.bounds)
 
 
 def _simple(request: Request) -> Iterator[Act]:
@@ -90,6 +94,16 @@ def _executed(request: Request) -> Acts:
     found = runs(line)
     bounds = request.bounds
     acts: list[Act] = []
+    if request.cwd is not None:
+        place = bounds.place(request.cwd)
+        bounds = replace(bounds, cwd=place.real) if place else bounds
+        inside = place is not None and bounds.is_inside(place.real)
+        known = (place,) if place else ()
+        acts += (
+            []
+            if inside
+            else [Act("read", f"running in {request.cwd}", known, lost=place is None, in_line=True)]
+        )
     if not found.parsed:
         acts.append(
             Act("doubt", found.doubts[0] if found.doubts else "it cannot be read", broken=True, in_line=True)
@@ -102,13 +116,13 @@ def _executed(request: Request) -> Acts:
     for redirect, command, after in found.redirects:
         act = _redirected(redirect, Standing.at(bounds, found, command, after))
         acts += [act] if act else []
-    places = [bounds.place(path) for path in request.paths]
+    places = [request.bounds.place(path) for path in request.paths]
     if places:
         known = tuple(place for place in places if place)
         acts.append(Act("write", "files it names", known, lost=None in places, in_line=True))
-    if not acts and found.lines == [line.text] and not line.commands:
+    if not line.commands and found.parsed:
         acts.append(Act("doubt", "there is no command in it", broken=True, in_line=True))
-    return Acts(tuple(acts), found)
+    return Acts(tuple(acts), bounds, found)
 
 
 def _run(command: Command, standing: Standing, shown: frozenset[str] | None, request: Request) -> Act:
@@ -118,17 +132,19 @@ def _run(command: Command, standing: Standing, shown: frozenset[str] | None, req
     read = reads(command, shown) if shown is not None else None
     if read is not None:
         places = standing.files(read.files)
-        mentioned, _ = standing.mentioned(read.mentions)
-        if places is not None:
+        mentioned = standing.mentioned(read.mentions).places
+        if places is not None and standing.folders:
+            here = [Place(folder, folder) for folder in standing.folders]
             trees = read.trees and (not places or any(place.real.is_dir() for place in places))
             if not trees or request.sandboxed:
-                known = tuple(dict.fromkeys((*places, *mentioned)))
+                known = tuple(dict.fromkeys((*places, *mentioned, *here)))
                 return Act("run", label, known, command, below=trees, only_reads=True, in_line=True)
-    places, lost = standing.mentioned(command.arguments)
+    places, lost, open_ended = standing.mentioned(command.arguments)
     scope = scope_of(command, lambda path: _where(path, standing))
-    if is_reader(command) and (
-        command.told or any(standing.texts(word) is None for word in command.arguments)
-    ):
+    uncertain = (
+        command.told or not standing.folders or any(standing.texts(w) is None for w in command.arguments)
+    )
+    if is_reader(command) and uncertain:
         scope = None  # nobody can agree beforehand to showing whatever it may be
     return Act(
         "run",
@@ -136,6 +152,7 @@ def _run(command: Command, standing: Standing, shown: frozenset[str] | None, req
         tuple(places),
         command,
         below=command.name in _TAKES_ALL or read is not None,
+        open_ended=open_ended,
         lost=lost,
         in_line=True,
         main=Grant("command", scope) if scope else None,

@@ -20,16 +20,17 @@ from .asking import Answer
 from .request import Decision, Request
 
 _LONGEST: Final = 4000
-_SECRETS: Final = re.compile(
-    r"""
-    (?P<keep>(?:[A-Za-z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Za-z0-9_]*\s*[=:]\s*
-      |--?(?:password|passwd|token|secret|api-?key|auth)[= ]\s*
-      |(?:authorization|x-api-key|private-token)["']?\s*:\s*(?:bearer|basic|token)?\s*
-      |://[^\s:/@]+:))
-    (?P<hide>"[^"]*"|'[^']*'|[^\s"'@&;|]+)
-    """,
-    re.VERBOSE | re.IGNORECASE,
+_VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
+# `NAME=value`, `Name: Bearer value`; and `--name value`, for after a blank only an option takes a value.
+_SET: Final = re.compile(
+    rf"(?<![\w-])([\w-]{{1,80}}\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?){_VALUE}", re.IGNORECASE
 )
+_OPTION: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
+_SECRET_NAME: Final = re.compile(
+    r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|^-*(?:auth|pass)\b",
+    re.IGNORECASE,
+)
+_IN_ADDRESS: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
 _KEYS: Final = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
@@ -98,8 +99,14 @@ class Audit:
 
 def redacted(text: str) -> str:
     """The text without what looks like a password, key or token."""
-    hidden = _SECRETS.sub(lambda found: f"{found['keep']}***", text)
-    return _KEYS.sub("***", hidden)[:_LONGEST]
+    shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _LONGEST])
+    for pattern in (_SET, _OPTION):
+        shown = pattern.sub(_hidden, shown)
+    return _KEYS.sub("***", shown)[:_LONGEST]
+
+
+def _hidden(found: "re.Match[str]") -> str:
+    return f"{found[1]}***" if _SECRET_NAME.search(found[1]) else found[0]
 
 
 def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:

@@ -42,7 +42,7 @@ _ALL_ARE_TARGETS: Final = frozenset(
 _NARROWS: Final = re.compile(
     r"-(i?name|i?path|i?wholename|i?regex|i?lname|newer.*|[acm](time|min)|size|user|group|perm|empty|inum|samefile)"
 )
-_FORK_BOMB: Final = re.compile(r"(?P<f>[\w:.@]+)\(\)\{(?P=f)[|&](?P=f)&?;?\}")
+_FORK_BOMB: Final = re.compile(r"(?<![\w:.@])(?P<f>[\w:.@]{1,40})\(\)\{(?P=f)[|&](?P=f)&?;?\}")
 _INTERPRETERS: Final = re.compile(
     r"(python|pypy|perl|ruby|node|php|lua|deno|bun|osascript|tclsh|Rscript)[0-9.]*"
 )
@@ -65,7 +65,7 @@ def floor(request: Request, acts: Acts) -> str | None:
                         return f"it would overwrite {path}"
                 if act.below and (what := vital_folder(place.real, request.bounds)):
                     return f"it would remove or move {what}"
-    return _of_runs(acts.runs, request.bounds, _DEEPEST) if acts.runs is not None else None
+    return _of_runs(acts.runs, acts.bounds, _DEEPEST) if acts.runs is not None else None
 
 
 def _of_runs(found: Runs, bounds: Bounds, depth: int) -> str | None:
@@ -114,10 +114,12 @@ def _formats(name: str, texts: list[str], targets: Targets) -> str | None:
         return None
     if name in _REMOVES_VOLUMES or (name, *texts[:1]) in (("zpool", "destroy"), ("diskutil", "eraseDisk")):
         return f"{name} destroys disks"
-    for target in targets.of(targets.command.arguments):
-        if target.path.is_relative_to("/dev") or target.uncertain:
-            return f"{name} destroys what is on {target.path if not target.uncertain else 'a disk'}"
-    return None
+    if any(word.spelled is None for word in targets.command.arguments):
+        return f"{name} destroys what is on a disk that is not certain"
+    disks = (
+        target.path for target in targets.of(targets.command.arguments) if target.path.is_relative_to("/dev")
+    )
+    return next((f"{name} destroys what is on {disk}" for disk in disks), None)
 
 
 def _destroys(command: Command, texts: list[str], targets: Targets) -> str | None:

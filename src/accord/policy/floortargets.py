@@ -88,7 +88,7 @@ class Targets:
                 uncertain = ""
             for one in itertools.islice(_braces(text), _MOST) if word.braces else (text,):
                 yield one, uncertain
-                if word.globs and re.search(r"[*?\[]", os.path.dirname(one) or one):
+                if word.globs:
                     for folder in self._folders():
                         matches = itertools.islice(glob.iglob(one, root_dir=folder), _MOST)
                         yield from ((os.path.join(folder, match), uncertain) for match in matches)

@@ -76,15 +76,12 @@ def _paths(rule: Rule, act: Act, request: Request) -> Match:
     for place in act.places:
         if any(pattern.matches(place, request.bounds, tightens=True) for pattern in rule.paths):
             return "yes"
-    below = [
-        pattern.below(place.real, request.bounds)
-        for place in act.places
-        for pattern in rule.paths
-        if act.below
-    ]
-    if "yes" in below:
+    if not (act.below or act.open_ended):
+        return "maybe" if act.lost else "no"
+    below = [pattern.below(place.real, request.bounds) for place in act.places for pattern in rule.paths]
+    if "yes" in below and act.below:
         return "yes"
-    return "maybe" if "maybe" in below or act.lost else "no"
+    return "maybe" if act.lost or "yes" in below or "maybe" in below else "no"
 
 
 def _commands(rule: Rule, act: Act) -> Match:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from .bounds import Bounds, Place
 from .programs.runs import Runs
@@ -15,12 +15,23 @@ from .shell.words import UNKNOWN, Command, Part, Word, literal
 
 _MOST_FOLDERS: Final = 16
 _MOST_FILES: Final = 300
+_LONGEST: Final = 4096
 HARMLESS_DEVICES: Final = frozenset(
     f"/dev/{name}"
     for name in ("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty")
 )
 _ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[=:,@;]+")
+
+
+class Mentioned(NamedTuple):
+    """The places that words may name."""
+
+    places: list[Place]
+    lost: bool
+    """Whether some could not be told."""
+    open_ended: bool
+    """Whether of some only the folder is certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class Standing:
     def texts(self, word: Word) -> list[str] | None:
         """What a word stands for, `~`, $HOME and patterns replaced; None where that is not certain."""
         pattern = self._pattern(word)
-        if pattern is None or word.braces:
+        if pattern is None or word.braces or len(pattern) > _LONGEST:
             return None
         if not word.globs:
             return [_unescaped(pattern)]
@@ -134,13 +145,15 @@ class Standing:
             texts += some
         return self.places(texts)
 
-    def mentioned(self, words: Iterable[Word]) -> tuple[list[Place], bool]:
-        """Every place that words may name in any way (`of=x`, `-Ix`, `a:b`), and whether some could not be told."""
+    def mentioned(self, words: Iterable[Word]) -> "Mentioned":
+        """Every place that words may name in any way: `of=x`, `-Ix`, `a:b`, the beginning of `x/$NAME`."""
         texts: list[str] = []
+        open_ended = False
         for word in words:
             some = self.texts(word)
             texts += itertools.chain.from_iterable(_pieces(text) for text in some if text) if some else ()
             if some is None and (start := self._start(word)):
+                open_ended = True
                 texts.append(start)
         found: list[Place] = []
         lost = False
@@ -150,7 +163,7 @@ class Standing:
                 lost = lost or "/" in text
             else:
                 found += some_places
-        return list(dict.fromkeys(found)), lost
+        return Mentioned(list(dict.fromkeys(found)), lost, open_ended)
 
     def _start(self, word: Word) -> str:
         """The certain beginning of a path whose end is not certain."""

@@ -64,74 +64,80 @@ class Policy:
         verdict = self._by_user(act, request)
         if self.project is None or verdict.effect == "deny":
             return verdict
-        tighter = self._by_project(self.project, act, request)
-        if tighter is None or STRICTNESS[tighter.effect] < STRICTNESS[verdict.effect]:
-            return verdict
-        return tighter
+        return _stricter(self._by_project(self.project, act, request), verdict)
 
     def _by_user(self, act: Act, request: Request) -> _Verdict:
-        strict = _forbidding(self.user, act, request)
-        if strict is not None and strict.effect == "deny":
-            return strict
+        sure, perhaps = _forbidding(self.user, act, request)
+        if sure is not None and sure.effect == "deny":
+            return sure
         if reason := forbidden(act, request):
             return _Verdict("deny", reason, f"mode {request.mode}")
-        if strict is not None:
-            return strict
+        return sure or _stricter(perhaps, self._otherwise(act, request))
+
+    def _otherwise(self, act: Act, request: Request) -> _Verdict:
+        """What becomes of an act that no rule denies or asks for."""
         if act.sort == "doubt":
             return self._doubtful(act, request)
-        open_hazards = [
-            hazard for hazard in hazards(act, request.bounds) if not self._lifted(hazard, act, request)
-        ]
-        if open_hazards:
-            first = open_hazards[0]
-            return _Verdict("ask", first.reason, first.danger, self._needs(act, request))
+        for hazard in hazards(act, request.bounds):
+            if not self._lifted(hazard, act, request):
+                return self._unless_denied(
+                    _Verdict("ask", hazard.reason, hazard.danger, self._needs(act, request)), act, request
+                )
         if act.lost and not runs_anything(request):
-            return _Verdict("ask", f"where {act.label} leads is not certain", "outside")
+            asked = _Verdict("ask", f"where {act.label} leads is not certain", "outside")
+            return self._unless_denied(asked, act, request)
         for name, rule in self.user.rules("allow"):
             if allows(rule, act, request):
                 return _Verdict("allow", f"{act.label} is allowed by your rules", name)
         if request.grants.covers(act.main):
             return _Verdict("allow", f"{act.label} was agreed to for this session", "always")
+        return self._by_posture(act, request)
+
+    def _by_posture(self, act: Act, request: Request) -> _Verdict:
         effect, reason = posture(act, request, self.user.word)
         by = f"mode {request.mode}" if request.mode else f"default {self.user.word or 'ask'}"
         return _Verdict(effect, reason, by, self._needs(act, request))
 
+    def _unless_denied(self, asked: _Verdict, act: Act, request: Request) -> _Verdict:
+        """A question, unless the default is to deny what no rule speaks of."""
+        default = self._by_posture(act, request)
+        return default if default.effect == "deny" else asked
+
     def _doubtful(self, act: Act, request: Request) -> _Verdict:
         reason = f"this line cannot be judged: {act.label}"
         if act.broken:
-            return _Verdict("ask", reason, "shell")
+            return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
         # A rule about commands may well be meant for what nobody can see here.
         speaks = [*self.user.rules("deny"), *self.user.rules("ask")]
         if any(rule.commands for _, rule in speaks):
-            return _Verdict("ask", reason, "shell")
+            return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
         for name, rule in self.user.rules("allow"):
             if allows(rule, act, request):
                 return _Verdict("allow", "whatever it runs is allowed by your rules", name)
         if runs_anything(request) and posture(act, request, self.user.word)[0] == "allow":
             return _Verdict("allow", "whatever it runs is allowed in this mode", f"mode {request.mode}")
-        if request.mode is None and self.user.word in ("all", "none"):
-            return _Verdict(*posture(act, request, self.user.word), f"default {self.user.word}")
-        return _Verdict("ask", reason, "shell")
+        if request.mode is None and self.user.word == "all":
+            return self._by_posture(act, request)
+        return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
 
     def _by_project(self, rules: Rules, act: Act, request: Request) -> _Verdict | None:
         """What the project's rules add: a denial, a question, or nothing."""
-        strict = _forbidding(rules, act, request)
-        if strict is not None:
-            return strict
-        if rules.word is None or any(allows(rule, act, request) for _, rule in rules.rules("allow")):
-            return None
-        effect: Effect = {"all": "allow", "none": "deny"}.get(rules.word, "ask")  # pyright: ignore[reportAssignmentType]
-        if rules.word == "reads" and (act.sort == "read" or act.only_reads):
-            return None
-        if effect == "allow" or (
-            effect == "ask" and request.mode is not None and (act.sort == "read" or act.only_reads)
-        ):
-            return None
-        return _Verdict(
-            effect,
-            f"{act.label}: the project's rules do not allow it",
-            f"default {rules.word} of the project",
+        sure, perhaps = _forbidding(rules, act, request)
+        if sure is not None:
+            return sure
+        harmless = act.sort == "read" or act.only_reads
+        silent = rules.word in (None, "all") or (
+            harmless and (rules.word == "reads" or request.mode is not None)
         )
+        if (silent and rules.word != "none") or any(
+            allows(rule, act, request) for _, rule in rules.rules("allow")
+        ):
+            return perhaps
+        reason = f"{act.label}: the project's rules do not allow it"
+        added = _Verdict(
+            "deny" if rules.word == "none" else "ask", reason, f"default {rules.word} of the project"
+        )
+        return _stricter(perhaps, added)
 
     def _lifted(self, hazard: Hazard, act: Act, request: Request) -> bool:
         """Whether a place that is asked for by name was allowed by name."""
@@ -173,21 +179,28 @@ def _by_name(rule: object, hazard: Hazard, request: Request) -> bool:
     return False
 
 
-def _forbidding(rules: Rules, act: Act, request: Request) -> _Verdict | None:
-    """The strictest rule that denies or asks, as far as one is met. One that may be met is asked for."""
+def _forbidding(rules: Rules, act: Act, request: Request) -> tuple[_Verdict | None, _Verdict | None]:
+    """The strictest rule that denies or asks and is surely met; and a question for one that may be met."""
     asked: _Verdict | None = None
+    perhaps: _Verdict | None = None
     for name, rule in rules.rules("deny"):
-        match tightens(rule, act, request):
-            case "yes":
-                return _Verdict("deny", f"{act.label} is denied by a rule", name)
-            case "maybe":
-                asked = asked or _Verdict("ask", f"{act.label} may be what a rule denies", name)
-            case _:
-                pass
+        met = tightens(rule, act, request)
+        if met == "yes":
+            return _Verdict("deny", f"{act.label} is denied by a rule", name), None
+        if met == "maybe" and perhaps is None:
+            perhaps = _Verdict("ask", f"{act.label} may be what a rule denies", name)
     for name, rule in rules.rules("ask"):
-        if asked is None and tightens(rule, act, request) != "no":
+        met = tightens(rule, act, request)
+        if met == "yes" and asked is None:
             asked = _Verdict("ask", f"{act.label} is asked for by a rule", name)
-    return asked
+        elif met == "maybe" and perhaps is None:
+            perhaps = _Verdict("ask", f"{act.label} may be what a rule asks for", name)
+    return asked, perhaps
+
+
+def _stricter(first: _Verdict | None, second: _Verdict) -> _Verdict:
+    """The stricter of two; the first if they are alike."""
+    return second if first is None or STRICTNESS[second.effect] > STRICTNESS[first.effect] else first
 
 
 def _scope(verdicts: list[_Verdict]) -> Scope | None:

@@ -37,6 +37,8 @@ class Request:
     """The files and folders it touches; relative ones are seen from the working folder."""
     command: str | tuple[str, ...] | None = None
     """What it runs: a line for the shell, or a program with its arguments."""
+    cwd: str | os.PathLike[str] | None = None
+    """Where it runs, if not in the working folder of the session."""
     url: str | None = None
     """What it fetches."""
     read_only: bool = False

@@ -136,6 +136,8 @@ def _check_text(name: str, text: str, effect: str, file: str, place: str) -> Non
             file, place, f"{text!r} is no kind of tool call: {', '.join(KINDS)}; a tool is named by `tool`"
         )
     strange = text.startswith(("!", "~")) and text.partition("/")[0] != "~"
+    if name == "path" and text.count("**") > 4:
+        raise _bad(file, place, f"{text!r} has more than four `**`")
     if name == "path" and (".." in text.split("/") or strange):
         raise _bad(file, place, f"{text!r} cannot be used: no `..`, no `!`, and `~` only as `~/...`")
     if name == "command" and effect == "allow" and "*" in text.split()[0]:

@@ -95,8 +95,8 @@ def _version(command: Command) -> Reads | None:
 
 
 def is_reader(command: Command) -> bool:
-    """Whether its program is one of those that can be used for reading only."""
-    return command.name in _specs()
+    """Whether its program shows whatever it is pointed at. (Git shows what is shared anyway.)"""
+    return command.name in _specs() and command.name != "git"
 
 
 def open_variables(found: Runs) -> frozenset[str]:

@@ -9,7 +9,7 @@ from .variables import steers
 from .wrappers import open_one
 
 DEEPEST: Final = 12
-MOST: Final = 200
+MOST: Final = 150
 
 
 class Redirected(NamedTuple):
@@ -44,9 +44,6 @@ def runs(line: Line) -> Runs:
     """Open the wrappers of a line, and those inside them."""
     found = Runs()
     _line(line, found, DEEPEST)
-    if len(found.commands) > MOST:
-        found.parsed = False
-        found.doubts.insert(0, f"it runs more than {MOST} commands")
     found.doubts = list(dict.fromkeys(found.doubts))
     return found
 
@@ -59,13 +56,17 @@ def _line(line: Line, found: Runs, depth: int) -> None:
     found.functions += line.functions
     for command in line.commands:
         found.redirects += [Redirected(one, command, len(found.commands)) for one in command.redirects]
+        if len(found.redirects) > MOST:
+            found.doubts.append("it reads and writes too many files")
+            found.parsed = False
+            return
         found.told += command.told
         _command(command, found, depth)
 
 
 def _command(command: Command, found: Runs, depth: int) -> None:
-    if depth == 0:
-        found.doubts.append("commands start commands too often")
+    if depth == 0 or len(found.commands) >= MOST:
+        found.doubts.append("it runs too many commands" if depth else "commands start commands too often")
         found.parsed = False
         return
     for assignment in command.assignments:

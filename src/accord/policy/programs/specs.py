@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ..lists import words
-from ..shell.words import Word
+from ..shell.words import Part, Word
 from .finding import find_reads
 from .gitreads import git_reads
 from .options import names
@@ -52,6 +52,14 @@ def _test_reads(arguments: tuple[Word, ...]) -> Reads | None:
     words = [word.text for word in arguments]
     operators = {"-v", "-R", "-o", "-a"}
     return None if None in words or operators & set(words) else Reads()
+
+
+def _cd_reads(arguments: tuple[Word, ...]) -> Reads | None:
+    """`cd`, but not back to where nobody knows; without a folder it leads home."""
+    folders = [word for word in arguments if word.text not in ("-L", "-P", "-e", "--")]
+    if any((word.text or "").startswith(("-", "+")) for word in folders) or len(folders) > 1:
+        return None
+    return Reads(tuple(folders) or (Word("~", (Part("text", "~"),)),))
 
 
 def _ps_reads(arguments: tuple[Word, ...]) -> Reads | None:
@@ -166,8 +174,8 @@ SPECS: Final[dict[str, Spec]] = {
     "du": _spec("-abcDhHklLmPsSx0 --all --human-readable --summarize --total --apparent-size", "-d -t --max-depth --exclude"),
     "df": _spec("-ahHiklPT --human-readable --total"),
     "pwd": _spec("-L -P", operands="none"),
-    "cd": _spec("-L -P -e", most=1),
-    "pushd": _spec("-n", most=1),
+    "cd": Spec(own_way=_cd_reads),
+    "pushd": Spec(own_way=_cd_reads),
     "grep": _GREP, "egrep": _GREP, "fgrep": _GREP,
     "rg": _spec(
         "-inFPSswxvclLoqNHIUap0 --ignore-case --smart-case --case-sensitive --line-number --no-line-number --fixed-strings --pcre2 "

@@ -155,7 +155,7 @@ def _shell(command: Command) -> Opened:
     runs_text = False
     while arguments:
         text = arguments[0].text
-        if text is None or text in ("-", "--") or text[0] not in "-+":
+        if text is None or text in ("-", "--") or not text.startswith(("-", "+")):
             break
         arguments.pop(0)
         if text in ("--login", "--noprofile", "--norc", "--posix", "--restricted"):

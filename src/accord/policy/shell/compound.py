@@ -22,13 +22,11 @@ def _group(grammar: "Grammar") -> None:
 
 
 def _if(grammar: "Grammar") -> None:
-    grammar.reader.at += len(grammar.reserved() or "")  # `if` or `elif`
-    grammar.statements("then")
-    grammar.expect("then")
-    grammar.statements("elif", "else", "fi")
-    if grammar.reserved() == "elif":
-        _if(grammar)
-        return
+    while grammar.reserved() in ("if", "elif"):
+        grammar.reader.at += len(grammar.reserved() or "")
+        grammar.statements("then")
+        grammar.expect("then")
+        grammar.statements("elif", "else", "fi")
     if grammar.reserved() == "else":
         grammar.expect("else")
         grammar.statements("fi")

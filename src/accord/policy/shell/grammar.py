@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .compound import COMPOUND
-from .reader import ENDS, Reader, Unreadable
+from .reader import ENDS, Reader, TooDeep, Unreadable
 from .words import Assignment, Command, Redirect, Word, literal
 
 DEEPEST: Final = 24
@@ -36,6 +36,7 @@ class Reading:
     """Whether a command may run again after one that stands behind it."""
     doubts: list[str] = field(default_factory=list[str])
     unreadable: str | None = None
+    too_deep: bool = False
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ def read(text: str) -> Reading:
         grammar.whole()
     except Unreadable as error:
         grammar.reading.unreadable = str(error)
+        grammar.reading.too_deep = isinstance(error, TooDeep)
     return grammar.reading
 
 
@@ -79,9 +81,6 @@ class Grammar:
 
     def statements(self, *stops: str, empty: bool = False) -> None:
         reader = self.reader
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise Unreadable("commands that are nested too deeply")
         while True:
             reader.gap()
             if reader.done or self._stops(stops):
@@ -96,7 +95,6 @@ class Grammar:
                 raise Unreadable(f"{reader.char!r} where it does not belong")
         if not empty and stops:
             raise Unreadable("an empty list of commands")
-        self._depth -= 1
 
     def _stops(self, stops: tuple[str, ...]) -> bool:
         for stop in stops:
@@ -154,6 +152,15 @@ class Grammar:
             single = None
 
     def command(self, source: Command | None) -> Command | None:
+        """Read one command; if it is a simple one, it is returned."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooDeep("commands that are nested too deeply")
+        single = self._any_command(source)
+        self._depth -= 1
+        return single
+
+    def _any_command(self, source: Command | None) -> Command | None:
         reader = self.reader
         word = self.reserved()
         if reader.see("("):
@@ -265,6 +272,8 @@ class Grammar:
             self._document(operator == "<<-", heard)
             return True
         reader.blanks()
+        if operator in ("<&", ">&") and reader.take("-"):
+            return True  # closed; whatever follows is another word, blank or not
         target = reader.word()
         if operator == "<<<":
             heard.hear(target.spelled if target.spelled is not None else target.raw, target.variables)

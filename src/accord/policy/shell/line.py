@@ -4,7 +4,7 @@ Two readings have to agree (ours in `grammar.py`, tree-sitter's in `tree.py`). W
 """
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -12,7 +12,12 @@ from .grammar import Reading, read
 from .tree import Tree, parse
 from .words import Command, literal
 
-LONGEST: Final = 32 * 1024
+LONGEST: Final = 64 * 1024
+MOST_WORDS: Final = 500
+"""In one command. Who has more to say is not judged."""
+# Letters and symbols that look like nothing at all.
+_BLANK_LOOKING: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +40,45 @@ class Line:
 @lru_cache(maxsize=256)
 def read_line(text: str) -> Line:
     """Read a line that is meant for `bash -c`."""
+    if len(text) > LONGEST:
+        return Line(text, (), ("it is too long",), parsed=False)
     hidden = unfit(text)
-    reading = read(text) if len(text) <= LONGEST else Reading(unreadable="it is too long")
+    reading = read(text)
     # What bash cannot be handed (a NUL, half a surrogate pair) no parser needs to see.
     tree = parse(text) if hidden is None or ("\0" not in text and _encodable(text)) else None
-    functions = tuple(
-        (name, tuple(reading.commands[place].name for place in places)) for name, places in reading.functions
-    )
-    doubts = list(reading.doubts)
-    if reading.unreadable is not None:
-        doubts.append(f"it has {reading.unreadable}")
-    parsed = hidden is None and tree is not None and not tree.broken and len(text) <= LONGEST
+    commands, doubts = list(reading.commands), list(reading.doubts)
     if hidden is not None:
         doubts.insert(0, hidden)
     elif tree is None:
         doubts.insert(0, "there is no shell parser (pip install 'accord[agent]')")
     elif tree.broken:
         doubts.insert(0, "it does not parse")
-    commands = list(reading.commands)
+    if reading.unreadable is not None:
+        doubts.append(f"it has {reading.unreadable}")
     if tree is not None and (doubts or not _agree(text, reading, tree)):
         commands.extend(tree.commands)
         if not doubts:
             doubts.append("two readings of it do not agree")
-    said = tuple(filter(_says_something, commands))
-    loops = reading.loops or bool(reading.functions) or reading.unreadable is not None
-    return Line(text, said, tuple(doubts), parsed, loops, functions)
+    talkative = any(len(command.words) > MOST_WORDS for command in commands)
+    if talkative:
+        doubts.insert(0, f"it has a command of more than {MOST_WORDS} words")
+        commands = [replace(command, words=command.words[:MOST_WORDS]) for command in commands]
+    functions = tuple(
+        (name, tuple(reading.commands[place].name for place in places)) for name, places in reading.functions
+    )
+    return Line(
+        text,
+        tuple(filter(_says_something, commands)),
+        tuple(doubts),
+        parsed=tree is not None and not (tree.broken or hidden or reading.too_deep or talkative),
+        loops=reading.loops or bool(reading.functions) or reading.unreadable is not None,
+        functions=functions,
+    )
 
 
 def line_of(arguments: tuple[str, ...]) -> Line:
     """A command that is started without a shell: the program and its arguments, as they are."""
-    if not arguments or any(unfit(argument) for argument in arguments):
+    if not arguments or len(arguments) > MOST_WORDS or any(unfit(argument) for argument in arguments):
         return Line(" ".join(arguments), (), ("it cannot be read",), parsed=False)
     return Line(" ".join(arguments), (Command(tuple(literal(argument) for argument in arguments)),))
 
@@ -76,7 +90,7 @@ def unfit(text: str) -> str | None:
             continue
         if char < " " or char == "\x7f":
             return f"it has a control character, {char!r}"
-        if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"):
+        if char in _BLANK_LOOKING or unicodedata.category(char) in _UNSEEN:
             return f"it has a character that does not show, {char!a}"
     return None
 

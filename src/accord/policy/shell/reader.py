@@ -14,6 +14,8 @@ BLANK: Final = " \t"
 ENDS: Final = " \t\n;&|()<>"
 """What ends a word, unless quoted. `<(` and `>(` do not."""
 
+_PLAIN: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_PLAIN_IN_QUOTES: Final = re.compile(r"[^\"\\$`]+")
 _NAME: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9?$!#@*-])")
 _BRACED: Final = re.compile(
     r"\$\{(?:(#?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[?$#@*!-])"
@@ -26,6 +28,10 @@ _ESCAPED: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", st
 
 class Unreadable(Exception):
     """This part of the line is beyond us; the text says what it is."""
+
+
+class TooDeep(Unreadable):
+    """The line goes beyond every reasonable bound."""
 
 
 class _Pending(NamedTuple):
@@ -134,8 +140,7 @@ class Reader:
             elif char in "$`":
                 parts.append(self._expansion(quoted=False))
             else:
-                self.at += 1
-                parts.append(Part("text", char))
+                parts.append(Part("text", self._run(_PLAIN)))
         raw = self.text[start : self.at]
         if not raw:
             raise Unreadable(
@@ -175,9 +180,14 @@ class Reader:
             elif self.char in "$`":
                 parts.append(self._expansion(quoted=True))
             else:
-                parts.append(Part("text", self.char, quoted=True))
-                self.at += 1
+                parts.append(Part("text", self._run(_PLAIN_IN_QUOTES), quoted=True))
         return parts
+
+    def _run(self, plain: re.Pattern[str]) -> str:
+        """Characters that stand for themselves; one at least."""
+        found = plain.match(self.text, self.at, self.end)
+        start, self.at = self.at, found.end() if found else self.at + 1
+        return self.text[start : self.at]
 
     def _expansion(self, quoted: bool) -> Part:
         """What stands at a `$` or a backquote."""

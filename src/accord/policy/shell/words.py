@@ -9,9 +9,7 @@ from typing import Literal
 
 PartKind = Literal["text", "variable", "unknown"]
 
-_GLOB = re.compile(r"[*?]|\[.*\]", re.DOTALL)
 _EXPANDED = re.compile(r"\$\{#?([A-Za-z_][A-Za-z0-9_]*|[0-9@*?$!#-])")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{.*\{|\}.*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,14 @@ class Word:
         """Whether the shell may replace it by the names of files."""
         # What is quoted cannot begin a pattern, but it can stand inside of `[...]`.
         bare = "".join("]" if part.quoted or part.kind != "text" else part.text for part in self.parts)
-        return _GLOB.search(bare) is not None
+        return "*" in bare or "?" in bare or -1 < bare.find("[") < bare.rfind("]")
 
     @property
     def braces(self) -> bool:
         """Whether the shell may make several words of it, by braces."""
-        bare = (part.text if part.kind == "text" and not part.quoted else "" for part in self.parts)
-        return _BRACES.search("".join(bare)) is not None
+        bare = "".join(part.text for part in self.parts if part.kind == "text" and not part.quoted)
+        inside = bare[bare.find("{") + 1 : max(bare.rfind("}"), 0)] if "{" in bare else ""
+        return "," in inside or ".." in inside
 
     @property
     def tilde(self) -> bool:

@@ -1,0 +1,11 @@
+"""The project that the policy's tests ask about; made once, since no decision changes anything."""
+
+from pathlib import Path
+
+import pytest
+from tests.policy.project import Project, make_project
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(Path(tmp_path_factory.mktemp("policy")))

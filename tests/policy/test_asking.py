@@ -1,0 +1,244 @@
+"""The question and its answer: what is offered, which answers are a yes, what an answer leaves behind."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.policy.project import Project, granted
+
+from accord.errors import InternalError
+from accord.policy import Answer, Decision, Grants, Policy, options_for, read_answer, remember
+from accord.schema import (
+    CancelledOutcome,
+    PermissionOption,
+    RequestPermissionResponse,
+    SelectedPermissionOutcome,
+)
+from accord.schema.walk import violations
+
+FOUR = [
+    PermissionOption("allow_once", "Allow", "allow_once"),
+    PermissionOption("allow_always", "Always allow", "allow_always"),
+    PermissionOption("reject_once", "Reject", "reject_once"),
+    PermissionOption("reject_always", "Always reject", "reject_always"),
+]
+ODD = [
+    PermissionOption("x 1", "Go on", "allow_once"),
+    PermissionOption("allow", "Do not", "reject_once"),
+    PermissionOption("yes", "Never", "reject_always"),
+]
+
+
+def selected(option_id: Any) -> dict[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option_id}}
+
+
+@pytest.mark.rule(194, 195)
+def test_what_is_offered(project: Project):
+    request = project.run("git commit -m x && npm test")
+    options = options_for(request, project.decide(request))
+    assert [(option.option_id, option.kind) for option in options] == [
+        ("allow_once", "allow_once"),
+        ("allow_always", "allow_always"),
+        ("reject_once", "reject_once"),
+        ("reject_always", "reject_always"),
+    ]
+    assert options[1].name == "Always allow `git commit`, `npm test` in this session"
+    assert all(
+        not violations(PermissionOption, {"optionId": o.option_id, "name": o.name, "kind": o.kind})
+        for o in options
+    )
+
+
+def test_what_always_covers_is_said(project: Project):
+    def name(request: Any) -> str:
+        return options_for(request, project.decide(request))[1].name
+
+    assert name(project.edit("a.py")) == "Always allow edit_file in this session"
+    assert (
+        name(project.fetch("https://docs.example.com/x?y")) == "Always allow docs.example.com in this session"
+    )
+    assert name(project.read(".env")) == f"Always allow read_file on {project.root}/.env in this session"
+    assert name(project.run("echo x > out")) == f"Always allow write on {project.root}/out in this session"
+    assert name(project.mcp()) == "Always allow mcp__db__query in this session"
+    assert len(name(project.run("npm test /" + "x" * 300))) < 200
+
+
+def test_always_is_offered_only_where_it_can_be_said_what_it_covers(project: Project):
+    for line in ("rm x", "$X", "npm test 'x", "npm test; rm x", "curl x | sh"):
+        request = project.run(line)
+        options = options_for(request, project.decide(request))
+        assert [option.kind for option in options] == ["allow_once", "reject_once"]
+
+
+@pytest.mark.rule(198, 199, 200)
+@pytest.mark.parametrize(
+    ("answer", "allowed", "kind"),
+    [
+        (selected("allow_once"), True, "allow_once"),
+        (selected("allow_always"), True, "allow_always"),
+        (selected("reject_once"), False, "reject_once"),
+        (selected("reject_always"), False, "reject_always"),
+        ({"outcome": {"outcome": "cancelled"}}, False, None),
+        (selected("unknown"), False, None),
+        (selected("Allow_Once"), False, None),
+        (selected(" allow_once"), False, None),
+        (selected(None), False, None),
+        (selected(1), False, None),
+        (selected(["allow_once"]), False, None),
+        ({"outcome": {"outcome": "selected"}}, False, None),
+        ({"outcome": {"outcome": "zzz", "optionId": "allow_once"}}, False, None),
+        ({"outcome": {"optionId": "allow_once"}}, False, None),
+        ({"outcome": None}, False, None),
+        ({}, False, None),
+        ([], False, None),
+        (None, False, None),
+        (True, False, None),
+        ("allowed", False, None),
+        ("approved", False, None),
+        ("yes", False, None),
+        ({"outcome": "allowed"}, False, None),
+        ({"outcome": "approved"}, False, None),
+        ({"outcome": "denied"}, False, "reject_once"),
+        (InternalError("no"), False, None),
+        (TimeoutError(), False, None),
+        (float("nan"), False, None),
+        (SelectedPermissionOutcome("allow_once"), True, "allow_once"),
+        (SelectedPermissionOutcome("reject_once"), False, "reject_once"),
+        (SelectedPermissionOutcome("?"), False, None),
+        (CancelledOutcome(), False, None),
+        (RequestPermissionResponse(SelectedPermissionOutcome("allow_always")), True, "allow_always"),
+        (FOUR[0], True, "allow_once"),
+        (FOUR[3], False, "reject_always"),
+        (PermissionOption("other", "Allow", "allow_once"), False, None),
+        (PermissionOption("reject_once", "Allow", "allow_once"), False, "reject_once"),
+    ],
+)
+def test_every_answer_of_the_products_study(answer: Any, allowed: bool, kind: str | None):
+    read = read_answer(FOUR, answer)
+    assert (read.allowed, read.kind) == (allowed, kind)
+
+
+@pytest.mark.rule(388)
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        (selected("x 1"), True),
+        (selected("allow"), False),
+        (selected("yes"), False),
+        ({"outcome": "allow"}, False),
+        ("allow_once", True),
+        ({"outcome": "allowed", "option_id": "x 1"}, True),
+        ({"outcome": "allowed", "option_id": "allow"}, False),
+        ({"outcome": "allowed"}, False),
+        (True, False),
+    ],
+)
+def test_ids_mean_what_was_offered_under_them(answer: Any, allowed: bool):
+    assert read_answer(ODD, answer).allowed is allowed
+
+
+def test_strictly_only_the_official_shape_counts():
+    assert read_answer(ODD, selected("x 1"), strict=True).allowed
+    assert not read_answer(ODD, "allow_once", strict=True).allowed
+    assert not read_answer(ODD, {"outcome": "allowed", "option_id": "x 1"}, strict=True).allowed
+
+
+def test_one_id_for_two_things_stands_for_neither():
+    twice = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
+    assert read_answer(twice, selected("a")) == Answer()
+    assert read_answer(twice, twice[0]) == Answer()
+
+
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["selected", "allowed", "allow", "cancelled", "yes"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["outcome", "optionId", "option_id", "kind", "_meta", "x"]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(answer=_json, strict=st.booleans())
+@settings(deadline=None, max_examples=400)
+def test_no_answer_that_names_no_allow_option_is_a_yes(answer: Any, strict: bool):
+    # "x 1" is the only id, and `allow_once` the only kind, that stands for a yes here.
+    read = read_answer(ODD, answer, strict=strict)
+    assert read.allowed is False or "x 1" in repr(answer) or "allow_once" in repr(answer)
+    if read.allowed:
+        assert read.kind == "allow_once"
+
+
+def test_a_word_given_with_a_no_is_kept_for_the_model():
+    assert (
+        read_answer(FOUR, selected("reject_once") | {"_meta": {"reason": " use tabs "}}).reason == "use tabs"
+    )
+    outcome = {"outcome": "selected", "optionId": "reject_once", "_meta": {"feedback": "not now"}}
+    assert read_answer(FOUR, {"outcome": outcome}).reason == "not now"
+    assert read_answer(FOUR, selected("allow_once") | {"_meta": {"reason": "x"}}).reason == ""
+    assert read_answer(FOUR, {"outcome": {"outcome": "cancelled"}, "_meta": {"reason": 1}}).reason == ""
+
+
+@pytest.mark.rule(201)
+def test_always_is_remembered_and_once_is_not(project: Project):
+    def answered(kind: str) -> str:
+        return project.verdict("npm test", grants=granted((project.run("npm test"), kind)))
+
+    assert [answered(kind) for kind in ("allow_once", "allow_always", "reject_once", "reject_always")] == [
+        "ask",
+        "allow",
+        "ask",
+        "deny",
+    ]
+
+
+def test_always_for_an_edit_is_for_that_tool(project: Project):
+    grants = granted((project.edit("a.py"), "allow_always"))
+    assert project.decide(project.edit("src/b.py", grants=grants)).effect == "allow"
+    assert project.decide(project.edit("src/b.py", tool="write_file", grants=grants)).effect == "ask"
+    for path in (".env", "../elsewhere/x", ".git/hooks/x", "leads_out/x"):
+        assert project.decide(project.edit(path, grants=grants)).effect == "ask"
+    assert project.verdict("npm test", grants=grants) == "ask"
+
+
+def test_a_host_is_asked_for_once(project: Project):
+    grants = granted((project.fetch("https://example.com/a"), "allow_once"))
+    assert project.decide(project.fetch("https://example.com/b", grants=grants)).effect == "allow"
+    assert project.decide(project.fetch("https://example.org/", grants=grants)).effect == "ask"
+    assert project.decide(project.fetch("https://www.example.com/", grants=grants)).effect == "ask"
+    refused = granted((project.fetch("https://example.com/a"), "reject_once"))
+    assert project.decide(project.fetch("https://example.com/b", grants=refused)).effect == "ask"
+
+
+def test_the_last_word_counts(project: Project):
+    grants = Grants()
+    first = project.run("npm test", grants=grants)
+    decision = Policy().decide(first)
+    remember(first, decision, Answer("reject_always"))
+    assert Policy().decide(first).effect == "deny"
+    remember(first, decision, Answer("allow_always"))
+    assert Policy().decide(first).effect == "allow"
+    remember(first, decision, Answer("reject_always"))
+    assert Policy().decide(first).effect == "deny"
+
+
+def test_an_answer_without_a_scope_leaves_nothing_behind(project: Project):
+    grants = Grants()
+    request = project.run("rm x", grants=grants)
+    remember(request, Policy().decide(request), Answer("allow_always"))
+    remember(request, Decision("ask", "", ""), Answer("reject_always"))
+    assert Policy().decide(request).effect == "ask"
+
+
+def test_several_commands_refused_together_are_refused_together(project: Project):
+    grants = granted((project.run("npm test && npm install"), "reject_always"))
+    assert project.verdict("npm install; npm test", grants=grants) == "deny"
+    assert project.verdict("npm test", grants=grants) == "ask"

@@ -1,0 +1,175 @@
+"""What is written down, and which files of a project count."""
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.policy.project import Project
+
+from accord.errors import UsageError
+from accord.policy import Answer, Audit, AuditFailed, Trust, redacted
+
+
+def test_a_decision_is_one_line_of_json_for_the_user_alone(project: Project, tmp_path: Path):
+    audit = Audit(tmp_path / "audit" / "decisions.jsonl")
+    first, second = project.run("npm test"), project.read(".env", mode="plan")
+    audit.record(first, project.decide(first), Answer("allow_once"), session="s1")
+    audit.record(second, project.decide(second), Answer())
+    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
+    assert lines[0].pop("time").endswith("+00:00")
+    assert lines[0] == {
+        "session": "s1",
+        "tool": "bash",
+        "kind": "execute",
+        "category": "execute",
+        "mode": "ask",
+        "cwd": str(project.root),
+        "command": "npm test",
+        "effect": "ask",
+        "rule": "mode ask",
+        "reason": "`npm test` needs your permission",
+        "answer": "allow_once",
+    }
+    assert (lines[1]["paths"], lines[1]["rule"], lines[1]["answer"]) == ([".env"], "secret", "no")
+    assert stat.S_IMODE(audit.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
+
+
+def test_the_audit_lies_in_the_users_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    assert Audit().path == tmp_path / "data" / "decisions.jsonl"
+    assert Trust().folder == tmp_path / "data" / "trust"
+
+
+def test_an_audit_that_others_can_read_is_closed_to_them(project: Project, tmp_path: Path):
+    path = tmp_path / "decisions.jsonl"
+    path.write_text("")
+    path.chmod(0o644)
+    request = project.run("ls")
+    Audit(path).record(request, project.decide(request))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_many_writers_lose_nothing(project: Project, tmp_path: Path):
+    request = project.run("ls")
+    decision = project.decide(request)
+
+    def write(number: int) -> None:
+        Audit(tmp_path / "decisions.jsonl").record(request, decision, session=str(number))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(200)))
+    sessions = {
+        json.loads(line)["session"] for line in (tmp_path / "decisions.jsonl").read_text().splitlines()
+    }
+    assert sessions == {str(number) for number in range(200)}
+
+
+def test_what_cannot_be_written_down_is_an_error(project: Project, tmp_path: Path):
+    request = project.run("ls")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(AuditFailed, match="could not be written"):
+        Audit(tmp_path / "folder").record(request, project.decide(request))
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AuditFailed):
+        Audit(tmp_path / "link").record(request, project.decide(request))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_audit_inside_the_project_is_refused(project: Project):
+    request = project.run("ls")
+    with pytest.raises(UsageError, match="inside the session's folders"):
+        Audit(project.root / "decisions.jsonl").record(request, project.decide(request))
+    assert not (project.root / "decisions.jsonl").exists()
+
+
+def test_strange_text_is_written_down_too(project: Project, tmp_path: Path):
+    audit = Audit(tmp_path / "decisions.jsonl")
+    request = project.run("ls \ud800\n\0\x1b[31m")
+    audit.record(request, project.decide(request))
+    assert len(audit.path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("API_KEY=abc123 npm test", "abc123"),
+        ("export GITHUB_TOKEN='a b c'", "a b c"),
+        ("curl -H 'Authorization: Bearer abcdef' x", "abcdef"),
+        ("mysql --password=hunter2 -u me", "hunter2"),
+        ("mysql --password hunter2", "hunter2"),
+        ("git clone https://me:hunter2@example.com/x", "hunter2"),
+        ("echo sk-abcdefghijklmnopqrstuvwx", "sk-abcdefghijklmnopqrstuvwx"),
+        ("x ghp_abcdefghijklmnopqrstuvwxyz012345", "ghp_abcdefghijklmnopqrstuvwxyz012345"),
+        ("AKIAABCDEFGHIJKLMNOP", "AKIAABCDEFGHIJKLMNOP"),
+    ],
+)
+def test_what_looks_like_a_key_is_not_written_down(text: str, hidden: str):
+    assert hidden not in redacted(text)
+    assert "***" in redacted(text)
+
+
+def test_ordinary_text_is_left_alone():
+    for text in (
+        "git commit -m 'token refresh'",
+        "npm test -- --keyword x",
+        "ls tokens",
+        "cat a.py | head -5",
+    ):
+        assert redacted(text) == text
+
+
+def test_trust_is_in_a_content_under_a_path(tmp_path: Path):
+    trust = Trust(tmp_path / "data" / "trust")
+    file, other = tmp_path / "acp.json", tmp_path / "other.json"
+    assert not trust.is_trusted(file, b"{}")
+    trust.trust(file, b"{}")
+    assert trust.is_trusted(file, "{}")
+    assert not trust.is_trusted(file, b"{} ")
+    assert not trust.is_trusted(other, b"{}")
+    trust.trust(file, b"[]")
+    assert (trust.is_trusted(file, b"[]"), trust.is_trusted(file, b"{}")) == (True, False)
+    trust.forget(file)
+    assert not trust.is_trusted(file, b"[]")
+    trust.forget(file)
+
+
+def test_trust_is_kept_for_the_user_alone_and_survives(tmp_path: Path):
+    Trust(tmp_path / "trust").trust(tmp_path / "x", b"y")
+    assert Trust(tmp_path / "trust").is_trusted(tmp_path / "x", b"y")
+    (entry,) = (tmp_path / "trust").iterdir()
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "trust").stat().st_mode) == 0o700
+
+
+def test_links_and_spelling_do_not_matter_but_the_file_does(tmp_path: Path):
+    trust = Trust(tmp_path / "trust")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    trust.trust(tmp_path / "link" / "x", b"1")
+    assert trust.is_trusted(tmp_path / "a" / ".." / "a" / "x", b"1")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"null", b"\xff", b'{"path": 1, "sha256": 2}', b'{"path": "x"}']
+)
+def test_a_damaged_entry_is_no_trust(tmp_path: Path, content: bytes):
+    trust = Trust(tmp_path / "trust")
+    trust.trust(tmp_path / "x", b"1")
+    (entry,) = trust.folder.iterdir()
+    entry.write_bytes(content)
+    assert not trust.is_trusted(tmp_path / "x", b"1")
+
+
+def test_an_entry_moved_to_another_files_place_is_no_trust(tmp_path: Path):
+    trust = Trust(tmp_path / "trust")
+    trust.trust(tmp_path / "x", b"1")
+    trust.trust(tmp_path / "y", b"2")
+    places = {entry.name: entry.read_bytes() for entry in trust.folder.iterdir()}
+    first, second = places
+    os.replace(trust.folder / first, trust.folder / second)
+    assert not trust.is_trusted(tmp_path / "x", b"1")
+    assert not trust.is_trusted(tmp_path / "y", b"2")

@@ -1,0 +1,296 @@
+"""No input outside the rules is ever allowed: properties that hold for any request, rule set, mode and composed line."""
+
+import re
+import shlex
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.policy.project import Project, always, rules
+from tests.policy.shell_lines import composed, damaged, soups
+
+from accord.policy import MODES, Policy
+from accord.policy.request import STRICTNESS
+from accord.policy.rules import KINDS
+
+RUN = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=150
+)
+
+# Pieces of which every one is allowed in the tests below, by the list of what only reads, by an agreement or by a rule.
+COVERED = [
+    "ls",
+    "git status",
+    "cat a.py",
+    "npm test",
+    "npm test -- x",
+    "make build",
+    "make build -j4",
+    "echo 'a b'",
+    "true",
+]
+# One command that is not, in many dresses.
+UNCOVERED = [
+    "rm x", "npm publish", "make deploy", "foo", "./npm test", "sudo ls", "git push", "cat ../x", "cat .env", "touch ~/x", "$X", "PATH=. ls",
+    "ls > out", "python -c 1", "sort -o x a.py", "find . -name x -delete", "git log --output=x", "curl example.com", "bash run.sh", "env",
+    "bash -c 'rm x'", "eval 'rm x'", "xargs rm", "command rm x", "r''m x", "\\rm x", "timeout 5 rm x", "echo $SECRET", "f() { ls; }", "source x",
+]  # fmt: skip
+PLACES = [
+    "{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} && {0}", "{0} | {1}", "{1} | {0}", "{0} & {1}", "{0}\n{1}", "({0}; {1})", "{{ {1}; }}",
+    "{0} $({1})", '{0} "$({1})"', "{0} `{1}`", "{0} <({1})", "if {0}; then {1}; fi", "if {1}; then {0}; fi", "while {1}; do {0}; done",
+    "for i in a; do {1}; done", "for i in $({1}); do {0}; done", "case a in a) {1};; esac", "! {1}", "A=$({1})", "A=$({1}) {0}",
+    "cat <<{3}\n$({1})\n{3}\n{0}", "{0} >$({1})", "[[ $({1}) == a ]] && {0}", "echo \"a $({1}) b\" | {0}", "{0} # comment\n{1}",
+]  # fmt: skip
+
+
+@st.composite
+def with_one_uncovered(draw: st.DrawFn) -> str:
+    line = draw(st.sampled_from(UNCOVERED))
+    for depth in range(draw(st.integers(1, 4))):
+        places = [place for place in PLACES if "`" not in place or "`" not in line]
+        place = draw(st.sampled_from([*places, "bash -c {2}", "sh -ec {2}", "eval {2}"]))
+        line = place.format(draw(st.sampled_from(COVERED)), line, shlex.quote(line), f"E{depth}")
+    return line
+
+
+@st.composite
+def all_covered(draw: st.DrawFn) -> str:
+    line = draw(st.sampled_from(COVERED))
+    plain = [place for place in PLACES if not re.search(r"[`$<>!]", place)]
+    for _ in range(draw(st.integers(0, 3))):
+        line = draw(st.sampled_from(plain)).format(draw(st.sampled_from(COVERED)), line)
+    return line
+
+
+@settings(RUN, max_examples=400)
+@given(line=with_one_uncovered())
+def test_one_uncovered_command_anywhere_is_enough_for_a_question(project: Project, line: str):
+    grants = always(project, "npm test")
+    decision = project.decide(project.run(line, grants=grants), {"allow": [{"command": "make build *"}]})
+    assert decision.effect != "allow", line
+
+
+@given(line=all_covered())
+@settings(RUN)
+def test_a_line_of_covered_commands_is_not_asked_for(project: Project, line: str):
+    grants = always(project, "npm test")
+    decision = project.decide(project.run(line, grants=grants), {"allow": [{"command": "make build *"}]})
+    assert decision.effect == "allow", (line, decision)
+
+
+@given(line=composed() | damaged() | soups)
+@settings(RUN)
+def test_lines_of_unknown_programs_never_run_unasked(project: Project, line: str):
+    # Whatever these lines are, they contain none of the programs that may run unasked, or they do nothing.
+    decision = project.decide(project.run(line))
+    if decision.effect == "allow":
+        from accord.policy.programs.runs import runs
+        from accord.policy.shell import read_line
+
+        found = runs(read_line(line))
+        assert found.parsed
+        assert not found.doubts
+        assert not [command for command in found.commands if command.name in ("ok1", "ok2", "no1", "say")]
+
+
+_pattern = st.sampled_from(
+    ["src/**", "*.py", "a.py", "docs", "/**", "~/**", ".env", "**", "/etc/*", "build/x"]
+)
+_command = st.sampled_from(
+    ["npm *", "npm test", "git commit *", "rm *", "ls *", "cat *", "sudo *", "git push * --force"]
+)
+_rule = st.one_of(
+    st.sampled_from(KINDS),
+    st.fixed_dictionaries({"path": _pattern}, optional={"kind": st.sampled_from(KINDS)}),
+    st.fixed_dictionaries({"command": _command}),
+    st.fixed_dictionaries({"tool": st.sampled_from(["*", "bash", "edit_file", "mcp__*", "read_*"])}),
+    st.fixed_dictionaries({"host": st.sampled_from(["*", "example.com", "*.example.com"])}),
+)
+_rules = st.fixed_dictionaries(
+    {},
+    optional={
+        "allow": st.lists(_rule, max_size=3),
+        "ask": st.lists(_rule, max_size=2),
+        "deny": st.lists(_rule, max_size=2),
+        "default": st.sampled_from(["ask", "reads", "all", "none", "allow", "deny"]),
+    },
+)
+_lines = st.sampled_from(
+    [
+        *COVERED,
+        *UNCOVERED,
+        "git commit -m x && npm test",
+        "cat src/main.py > docs/x",
+        "ls 'x",
+        "cat /etc/hosts",
+        "sudo npm test",
+    ]
+)
+_paths = st.sampled_from(
+    [
+        "a.py",
+        "src/main.py",
+        "docs/new.md",
+        ".env",
+        "/etc/hosts",
+        "~/notes/todo.md",
+        "../elsewhere/other.txt",
+        "leads_out/x",
+    ]
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> dict[str, Any]:
+    common: dict[str, Any] = {"mode": draw(st.sampled_from([*MODES, None])), "sandboxed": draw(st.booleans())}
+    match draw(st.sampled_from(["run", "read", "edit", "delete", "fetch", "mcp", "unknown"])):
+        case "run":
+            return common | {
+                "tool": "bash",
+                "category": "execute",
+                "kind": "execute",
+                "command": draw(_lines),
+            }
+        case "read":
+            return common | {
+                "tool": "read_file",
+                "category": "read-only",
+                "kind": "read",
+                "paths": (draw(_paths),),
+            }
+        case "edit":
+            return common | {
+                "tool": "edit_file",
+                "category": "write",
+                "kind": "edit",
+                "paths": (draw(_paths), draw(_paths)),
+            }
+        case "delete":
+            return common | {
+                "tool": "delete_file",
+                "category": "write",
+                "kind": "delete",
+                "paths": (draw(_paths),),
+            }
+        case "fetch":
+            url = draw(
+                st.sampled_from(
+                    ["https://example.com/x", "https://a.example.com", "https://evil.org", "no url"]
+                )
+            )
+            return common | {"tool": "web_fetch", "category": "read-only", "kind": "fetch", "url": url}
+        case "mcp":
+            return common | {
+                "tool": "mcp__x",
+                "category": "external",
+                "kind": "other",
+                "read_only": draw(st.booleans()),
+            }
+        case _:
+            return common | {"category": draw(st.sampled_from(["external", "execute", "write"]))}
+
+
+@settings(RUN, max_examples=400)
+@given(request=requests(), user=_rules, own=_rules)
+def test_a_projects_rules_never_widen(project: Project, request: dict[str, Any], user: Any, own: Any):
+    asked = project.request(**request)
+    alone = Policy(rules(user)).decide(asked).effect
+    together = Policy(rules(user), rules(own)).decide(asked).effect
+    assert STRICTNESS[together] >= STRICTNESS[alone]
+
+
+@settings(RUN, max_examples=300)
+@given(request=requests(), user=_rules, more=_rule)
+def test_another_denial_never_widens_and_another_question_never_widens(
+    project: Project, request: dict[str, Any], user: Any, more: Any
+):
+    asked = project.request(**request)
+    before = STRICTNESS[Policy(rules(user)).decide(asked).effect]
+    for effect in ("deny", "ask"):
+        if effect == "ask" and rules(user).word == "none":
+            continue  # what a rule asks for is not left to the default
+        stricter = user | {effect: [*user.get(effect, []), more]}
+        assert STRICTNESS[Policy(rules(stricter)).decide(asked).effect] >= before
+
+
+@settings(RUN, max_examples=300)
+@given(request=requests(), user=_rules)
+def test_what_is_denied_for_every_kind_and_tool_is_denied(
+    project: Project, request: dict[str, Any], user: Any
+):
+    asked = project.request(**request)
+    everything = user | {"deny": [*user.get("deny", []), *KINDS, {"tool": "*"}]}
+    effect = Policy(rules(everything)).decide(asked).effect
+    assert effect == "deny" or (effect == "ask" and not asked.kind and not asked.tool)
+
+
+@settings(RUN, max_examples=200)
+@given(request=requests(), user=_rules)
+def test_no_default_and_no_mode_but_full_access_opens_what_lies_outside(
+    project: Project, request: dict[str, Any], user: Any
+):
+    asked = project.request(**request)
+    paths = [asked.bounds.place(path) for path in asked.paths]
+    assume(any(place and not asked.bounds.is_inside(place.real) for place in paths))
+    assume(
+        asked.mode != "full-access"
+        and not any("path" in rule for rule in user.get("allow", []) if isinstance(rule, dict))
+    )
+    assert Policy(rules(user)).decide(asked).effect != "allow"
+
+
+@settings(RUN, max_examples=200)
+@given(
+    user=_rules,
+    own=_rules,
+    mode=st.sampled_from([*MODES, None]),
+    line=st.sampled_from(
+        ["rm -rf /", "ls; rm -rf ~", "echo $(dd of=/dev/sda)", "bash -c 'rm -rf /'", ":(){ :|:& };:"]
+    ),
+)
+def test_the_floor_beats_everything(project: Project, user: Any, own: Any, mode: Any, line: str):
+    asked = project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
+    assert Policy(rules(user), rules(own)).decide(asked).rule == "floor"
+
+
+@settings(RUN, max_examples=200)
+@given(
+    user=_rules,
+    mode=st.sampled_from([*MODES, None]),
+    line=st.sampled_from(COVERED).flatmap(
+        lambda line: st.sampled_from(
+            [f"{line} 'x", f"{line} $(", f"{line}; if", f"{line}\0", f"({line}", f"{line}\u200b"]
+        )
+    ),
+)
+def test_what_does_not_parse_is_never_allowed(project: Project, user: Any, mode: Any, line: str):
+    decision = Policy(rules(user)).decide(
+        project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
+    )
+    assert decision.effect != "allow"
+
+
+@settings(RUN, max_examples=300)
+@given(text=st.text(max_size=80), mode=st.sampled_from([*MODES, None]))
+def test_any_text_as_a_line_is_decided(project: Project, text: str, mode: Any):
+    decision = project.decide(project.run(text, mode=mode))
+    assert decision.effect in ("allow", "ask", "deny")
+    assert "\n" not in decision.reason
+
+
+@settings(RUN, max_examples=200)
+@given(
+    paths=st.lists(st.text(max_size=60), max_size=3),
+    url=st.none() | st.text(max_size=60),
+    mode=st.sampled_from([*MODES, None]),
+)
+def test_any_path_and_any_address_are_decided(project: Project, paths: list[str], url: str | None, mode: Any):
+    for request in (
+        project.request(category="write", kind="edit", paths=tuple(paths), mode=mode),
+        project.request(category="read-only", kind="fetch", url=url, mode=mode),
+    ):
+        assert project.decide(request).effect in ("allow", "ask", "deny")
+
+
+def test_without_rules_a_client_runs_nothing_unasked(project: Project):
+    assert {project.verdict(line, mode=None) for line in COVERED} == {"ask"}
