@@ -651,6 +651,8 @@ CURIOUS = (
     "ls;\u00a0npm test",
     "\ufeffls",
     "ls \ud800",
+    "ls a{\U0010ffff",
+    "{\U000cb647",
     "ls" + " x" * 20_000,
     "$(" * 40 + "ls" + ")" * 40,
     "(" * 60 + "ls" + ")" * 60,

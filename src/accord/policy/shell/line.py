@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from .grammar import Reading, read
-from .tree import Tree, parse
+from .grammar import read
+from .tree import parse
 from .words import Command, literal
 
 LONGEST: Final = 64 * 1024
@@ -44,8 +44,7 @@ def read_line(text: str) -> Line:
         return Line(text, (), ("it is too long",), parsed=False)
     hidden = unfit(text)
     reading = read(text)
-    # What bash cannot be handed (a NUL, half a surrogate pair) no parser needs to see.
-    tree = parse(text) if hidden is None or ("\0" not in text and _encodable(text)) else None
+    tree = parse(text)
     commands, doubts = list(reading.commands), list(reading.doubts)
     if hidden is not None:
         doubts.insert(0, hidden)
@@ -55,7 +54,7 @@ def read_line(text: str) -> Line:
         doubts.insert(0, "it does not parse")
     if reading.unreadable is not None:
         doubts.append(f"it has {reading.unreadable}")
-    if tree is not None and (doubts or not _agree(text, reading, tree)):
+    if tree is not None and (doubts or reading.starts != tree.starts):
         commands.extend(tree.commands)
         if not doubts:
             doubts.append("two readings of it do not agree")
@@ -97,12 +96,3 @@ def unfit(text: str) -> str | None:
 
 def _says_something(command: Command) -> bool:
     return bool(command.words or command.assignments or command.redirects or command.stdin)
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _agree(text: str, reading: Reading, tree: Tree) -> bool:
-    ours = reading.starts if text.isascii() else {len(text[:start].encode()) for start in reading.starts}
-    return ours == tree.starts

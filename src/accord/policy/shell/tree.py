@@ -4,17 +4,17 @@ A line is judged only where both readings find the same commands in the same pla
 shows is still held against the hard floor and the rules that forbid.
 """
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from accord.errors import MissingExtra
 
 from .grammar import single_word
 from .words import UNKNOWN, Assignment, Command, Redirect, Word
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
+_FOREIGN: Final = re.compile(r"[^\t\n -~]")
 # Everything in the tree that runs something under a name of its own.
 _COMMANDS: Final = frozenset(("command", "declaration_command", "unset_command", "test_command"))
 
@@ -23,7 +23,7 @@ class Tree(NamedTuple):
     """What tree-sitter found."""
 
     starts: set[int]
-    """Where the program of each command stands, in bytes."""
+    """Where the program of each command stands."""
     commands: list[Command]
     broken: bool
     """Whether the line does not parse."""
@@ -31,28 +31,30 @@ class Tree(NamedTuple):
 
 def parse(text: str) -> Tree | None:
     """Tree-sitter's reading; None where it is not installed."""
-    try:
-        parser = _parser()
-    except MissingExtra:
+    language = _language()
+    if language is None:
         return None
-    source = text.encode()
-    root = parser.parse(source).root_node
+    from tree_sitter import Parser
+
+    # Its scanner asks the C library about every character, which past ASCII is beyond the library's tables and can end the
+    # process. To the shell such characters are letters, so letters they are; and a byte is a character then.
+    root = Parser(language).parse(_FOREIGN.sub("x", text).encode()).root_node
     found = Tree(set(), [], root.has_error)
-    _gather(root, source, found)
+    _gather(root, text, found)
     return found
 
 
 @cache
-def _parser() -> "Parser":
+def _language() -> "Language | None":
     try:
         import tree_sitter_bash
-        from tree_sitter import Language, Parser
+        from tree_sitter import Language
     except ImportError:
-        raise MissingExtra("agent", "judging shell lines") from None
-    return Parser(Language(tree_sitter_bash.language()))
+        return None
+    return Language(tree_sitter_bash.language())
 
 
-def _gather(root: "Node", source: bytes, found: Tree) -> None:
+def _gather(root: "Node", text: str, found: Tree) -> None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -62,40 +64,40 @@ def _gather(root: "Node", source: bytes, found: Tree) -> None:
             start = node.start_byte if node.type != "command" else name.start_byte if name else None
             if start is not None:
                 found.starts.add(start)
-            found.commands.append(_command(node, source))
+            found.commands.append(_command(node, text))
         elif node.type == "file_redirect":
-            found.commands.append(Command(redirects=tuple(_redirects(node, source))))
+            found.commands.append(Command(redirects=tuple(_redirects(node, text))))
 
 
-def _command(node: "Node", source: bytes) -> Command:
+def _command(node: "Node", text: str) -> Command:
     words: list[Word] = []
     assignments: list[Assignment] = []
     for child in node.children:
         if child.type == "variable_assignment":
             name = child.child_by_field_name("name")
             value = child.child_by_field_name("value")
-            values = (_word(value, source),) if value else ()
-            assignments.append(Assignment(_text(name, source) if name else "", values))
+            values = (_word(value, text),) if value else ()
+            assignments.append(Assignment(_text(name, text) if name else "", values))
         elif not child.type.endswith("_redirect"):
-            words.append(_word(child, source))
+            words.append(_word(child, text))
     # Arguments behind a redirection hang from the redirection in this grammar.
     above = node.parent
     if above is not None and above.type == "redirected_statement":
         for redirect in above.children_by_field_name("redirect"):
-            words.extend(_word(late, source) for late in redirect.children_by_field_name("destination")[1:])
+            words.extend(_word(late, text) for late in redirect.children_by_field_name("destination")[1:])
     return Command(tuple(words), tuple(assignments))
 
 
-def _redirects(node: "Node", source: bytes) -> list[Redirect]:
+def _redirects(node: "Node", text: str) -> list[Redirect]:
     operator = next((child.type for child in node.children if child.type[:1] in "<>&"), ">")
     return [
-        Redirect(operator, _word(target, source)) for target in node.children_by_field_name("destination")[:1]
+        Redirect(operator, _word(target, text)) for target in node.children_by_field_name("destination")[:1]
     ]
 
 
-def _word(node: "Node", source: bytes) -> Word:
-    return single_word(_text(node, source)) or UNKNOWN
+def _word(node: "Node", text: str) -> Word:
+    return single_word(_text(node, text)) or UNKNOWN
 
 
-def _text(node: "Node", source: bytes) -> str:
-    return source[node.start_byte : node.end_byte].decode(errors="replace")
+def _text(node: "Node", text: str) -> str:
+    return text[node.start_byte : node.end_byte]
