@@ -106,11 +106,10 @@ def _prefix(command: Command, prefix: _Prefix) -> Opened:
     if parsed is None:
         return Opened(doubts=[f"{command.name} is called in an unusual way"], itself=True)
     words = tuple(parsed.operands[prefix.skip :])
-    # `sudo A=1 program`: sudo sets variables, too.
+    # `sudo A=1 program`: sudo sets variables, too, and `time` is a word of the shell before an ordinary command.
+    sets = prefix.itself or command.name == "time"
     set_too: list[Assignment] = []
-    while (
-        prefix.itself and words and "=" in (words[0].text or "") and not (words[0].text or "").startswith("=")
-    ):
+    while sets and words and "=" in (words[0].text or "") and not (words[0].text or "").startswith("="):
         set_too.append(Assignment((words[0].text or "").partition("=")[0], (words[0],)))
         words = words[1:]
     if prefix.more and words:
