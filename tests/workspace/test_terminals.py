@@ -151,7 +151,15 @@ async def test_a_kill_after_the_end_changes_nothing(terminals: Terminals) -> Non
 
 @pytest.mark.rule(254)
 @pytest.mark.parametrize(
-    "child", [FOR_EVER, f"sh -c '{FOR_EVER}; true'", f"setsid {FOR_EVER}", f"nohup {FOR_EVER}"]
+    "child",
+    [
+        FOR_EVER,
+        f"sh -c '{FOR_EVER}; true'",
+        f"setsid {FOR_EVER}",
+        f"nohup {FOR_EVER}",
+        f"for i in 1 2 3 4 5 6 7 8; do setsid {FOR_EVER} & done; true",
+        f"for i in 1 2 3 4; do sh -c 'setsid sh -c \"setsid {FOR_EVER}; true\"; true' & done; true",
+    ],
 )
 async def test_a_kill_reaches_the_children_of_the_command(
     terminals: Terminals, screen: Screen, lifeline: Lifeline, child: str

@@ -18,7 +18,8 @@ from accord.wire.watchdog import WATCHDOG
 NEW_SESSION: Final = True
 CREATION_FLAGS: Final = 0
 
-
+_ROUNDS: Final = 8
+"""How often a tree is looked through for newcomers before it is killed."""
 _OFTEN_IGNORED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 
@@ -70,7 +71,12 @@ class Group:
         self._send(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End all of them."""
+        """End all of them. They are stopped first, so that nobody is born or leaves the group unseen meanwhile."""
+        for _ in range(_ROUNDS):
+            known = set(self._seen)
+            self._send(signal.SIGSTOP)
+            if known >= self._seen.keys():
+                break
         self._send(signal.SIGKILL)
 
     def interrupt(self) -> None:
@@ -102,7 +108,8 @@ class Group:
         except OSError:
             pass  # nobody left in the group, or nobody of ours
         for member in self._members.values():
-            if member.group != self._child.pid:
+            # One that was in the group when we looked may have left it since; these two do no harm twice.
+            if member.group != self._child.pid or sig in (signal.SIGSTOP, signal.SIGKILL):
                 send(member, sig)
 
     def _group_answers(self) -> bool:
