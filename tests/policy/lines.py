@@ -87,8 +87,6 @@ nproc
 which python3
 type ls
 command -v git
-ps aux
-ps -ef
 echo hello
 echo "hello world"
 echo $HOME
@@ -110,9 +108,16 @@ for i in 1 2 3; do echo $i; done
 while read -r line; do echo "$line"; done < a.py
 case x in x) ls;; *) pwd;; esac
 X=1; echo $X
+X='a b'; echo "$X"
+for f in *.py; do echo $f; done
+echo "$(git log -1 --format=%H)"
+echo *.py
+ps
+sed 's/[0-9]*//' a.py
+sed -n "/[[:alpha:]]/p" a.py
+git remote
+printf '%s %%n' a
 A=$(git rev-parse HEAD); echo "$A"
-echo "$(ls)" `pwd`
-echo $(git log -1 --format=%H)
 ! ls
 ls && pwd || echo no
 ls; pwd
@@ -120,7 +125,6 @@ ls & wait
 time ls
 timeout 5 ls
 nice -n 5 ls
-nohup ls
 env ls
 env -i ls
 env LC_ALL=C ls
@@ -174,8 +178,6 @@ git branch --list 'x*'
 git branch -vv
 git tag
 git tag -l 'v*'
-git remote -v
-git remote get-url origin
 git rev-parse --show-toplevel
 git rev-parse --abbrev-ref HEAD
 git ls-files
@@ -214,6 +216,43 @@ cat <<< "hello"
 """
 
 ASKED = r"""
+echo /etc/*
+echo ~/*
+echo ../*
+X='/etc/*'; echo $X
+X=/etc/; Y='*'; echo $X$Y
+for f in /etc/*; do echo $f; done
+X=$(cat a.py); echo $X
+while read -r l; do echo $l; done < a.py
+set -x; X=$API_KEY
+bash -x -c 'X=$API_KEY'
+LC_ALL=$API_KEY ls
+LC_ALL=$API_KEY
+printf '12345%n' PATH; ls
+printf '%*n' 3 PATH
+printf "$X"
+sed 's/[/]/x/e' a.py
+sed 's/[/]/;/e;/p/p' a.py
+sed 's/a[/p;w out]/x/' a.py
+ls -RL
+ls -LR .
+find -L . -name x
+find . -follow
+du -L .
+tree -l
+sh -c "echo \$'a\\'; rm x; echo \\''"
+sh -c '[[ a > out ]]'
+sh -c 'ls &> x'
+dash -c "echo \$'a'"
+cat .git/config
+git -C .. status
+ps aux
+ps -ef
+nohup ls
+git remote -v
+git remote get-url origin
+echo "$(ls)" `pwd`
+echo $(git log -1 --format=%H)
 npm test
 npm run build
 npm install left-pad

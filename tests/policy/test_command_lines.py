@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.policy.lines import ALLOWED, ASKED, CURIOUS, split
 from tests.policy.project import Project, always
+
+from accord.policy import Bounds
 
 
 @pytest.mark.parametrize("line", split(ALLOWED))
@@ -50,6 +53,32 @@ for line in ("ls", "rm -rf /"):
 def test_without_a_parser_every_line_is_asked_for():
     said = subprocess.run([sys.executable, "-c", WITHOUT_PARSER], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["ask", "ask", "deny", "deny"]
+
+
+def test_a_folder_that_only_looks_like_a_repository_is_not_gits_to_read_unasked(
+    project: Project, tmp_path: Path
+):
+    # Its settings can name programs for git to run, and whoever writes in the roots can make one.
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    planted = tmp_path / "project" / "planted"
+    for name in ("objects", "refs", "deep"):
+        (planted / name).mkdir(parents=True)
+    (planted / "HEAD").write_text("ref: refs/heads/main")
+    bounds = Bounds.of(tmp_path / "project", home=project.home)
+    for line in (
+        "git -C planted status",
+        "cd planted && git log",
+        "cd planted/deep; git diff",
+        "git -C planted/deep log",
+    ):
+        assert project.verdict(line, bounds=bounds) == "ask", line
+    assert project.verdict("git status && git -C . log", bounds=bounds) == "allow"
+
+
+def test_where_git_starts_counts_for_the_paths_it_is_given(project: Project):
+    assert project.verdict("git -C .. diff ../elsewhere/other.txt", cwd=project.root / "src") == "ask"
+    assert project.verdict("git -C src diff ../a.py") == "ask"  # from here it would lie outside
+    assert project.verdict("git -C src diff main.py") == "allow"
 
 
 COVERED = [

@@ -109,7 +109,7 @@ def test_in_workspace_write_a_command_runs_unasked_only_in_the_sandbox(project: 
 def test_in_workspace_write_files_that_steer_other_programs_are_asked_for(project: Project):
     for path in (
         ".git/hooks/pre-commit",
-        ".git/config",
+        ".git/HEAD",
         ".accord/commands/x.md",
         "acp.json",
         ".vscode/tasks.json",

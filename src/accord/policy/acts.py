@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from .bounds import Bounds, Place
 from .grants import Grant
 from .naming import HARMLESS_DEVICES, Standing
-from .programs.readonly import exports, is_reader, open_variables, reads
+from .programs.readonly import is_reader, reads
 from .programs.runs import Runs, runs
 from .programs.scopes import scope_of
+from .programs.shown import Shown, exports, open_variables
 from .request import Request, host_of
 from .shell.line import line_of, read_line
 from .shell.words import Command, Redirect
@@ -125,7 +127,7 @@ def _executed(request: Request) -> Acts:
     return Acts(tuple(acts), bounds, found)
 
 
-def _run(command: Command, standing: Standing, shown: frozenset[str] | None, request: Request) -> Act:
+def _run(command: Command, standing: Standing, shown: Shown | None, request: Request) -> Act:
     label = " ".join(word.raw for word in command.words)
     label = f"`{label[:80]}...`" if len(label) > 80 else f"`{label}`"
     command = standing.settled(command)
@@ -133,7 +135,8 @@ def _run(command: Command, standing: Standing, shown: frozenset[str] | None, req
     if read is not None:
         places = standing.files(read.files)
         mentioned = standing.mentioned(read.mentions).places
-        if places is not None and standing.folders:
+        foreign = command.name == "git" and any(map(_is_bare_repository, standing.folders))
+        if places is not None and standing.folders and not foreign:
             here = [Place(folder, folder) for folder in standing.folders]
             trees = read.trees and (not places or any(place.real.is_dir() for place in places))
             if not trees or request.sandboxed:
@@ -157,6 +160,16 @@ def _run(command: Command, standing: Standing, shown: frozenset[str] | None, req
         in_line=True,
         main=Grant("command", scope) if scope else None,
     )
+
+
+def _is_bare_repository(folder: Path) -> bool:
+    """Whether git would take the folder, or one around it, for a repository, with settings that anybody may have written there."""
+    for above in (folder, *folder.parents):
+        if (above / ".git").exists():
+            return False
+        if (above / "HEAD").exists() and (above / "objects").exists() and (above / "refs").exists():
+            return True
+    return False
 
 
 def _where(path: str, standing: Standing) -> str | None:

@@ -54,6 +54,9 @@ class Standing:
             for target in _changes(earlier):
                 surely = earlier.name == "cd" and any(earlier is given for given in command.given)
                 here = here._moved(target, surely and not runs.loops)
+        if command.name not in ("cd", "pushd"):
+            for target in _changes(command):  # `git -C FOLDER`: for itself
+                here = here._moved(target, surely=False)
         return here
 
     def _moved(self, target: Word | None, surely: bool) -> "Standing":

@@ -34,7 +34,7 @@ _SECRET_FOLDERS: Final = words(
 _SECRET_TAILS: Final = tuple(
     tuple(tail.split("/"))
     for tail in (
-        ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops", ".config/rclone", ".docker/config.json",
+        ".git/config", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops", ".config/rclone", ".docker/config.json",
         ".config/containers/auth.json", ".config/git/credentials", ".cargo/credentials", ".gem/credentials", ".m2/settings.xml",
         ".gradle/gradle.properties", ".config/anthropic", ".config/openai", ".cache/huggingface/token", ".claude.json",
         ".codex/auth.json", ".config/github-copilot", "etc/sudoers", "etc/sudoers.d", "etc/ssl/private", "run/secrets",

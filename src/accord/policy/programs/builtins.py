@@ -5,18 +5,16 @@ from collections.abc import Callable
 from typing import Final
 
 from ..lists import words
-from ..shell.words import Assignment, Command, Word
+from ..shell.words import Assignment, Command
 from .opened import Opened
 from .options import names, parse
 
 _SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHELL_FLAGS: Final = re.compile(r"[-+](?:[efuxvCbmh]+|[efuxvCbmh]*o)")
-_SHELL_OPTIONS: Final = words(
-    """
-    pipefail errexit nounset xtrace noglob noclobber monitor
-    """
-)
+# Not `x`: it shows the value of every variable that is used.
+_SHELL_FLAGS: Final = re.compile(r"[-+](?:[efuCbmh]+|[efuCbmh]*o)")
+_SHELL_OPTIONS: Final = words("pipefail errexit nounset noglob noclobber monitor")
+_SETS_VARIABLE: Final = re.compile(r"%[^A-Za-z%]*n")
 
 
 def _eval(command: Command) -> Opened:
@@ -97,21 +95,26 @@ def _unset(command: Command) -> Opened:
 
 
 def _printf(command: Command) -> Opened | None:
-    first = command.arguments[0] if command.arguments else None
-    if first is None or (first.text is not None and not first.text.startswith("-")) or first.text == "--":
-        return None
-    if first.text is None and first.parts[0].kind == "text" and first.parts[0].text[:1] not in ("", "-"):
+    """`printf FORMAT ...` only prints, unless it is told to set a variable (`-v NAME`, `%n`)."""
+    form = command.arguments[0].text if command.arguments else ""
+    if (
+        form is not None
+        and (form == "--" or not form.startswith("-"))
+        and not _SETS_VARIABLE.search(form.replace("%%", ""))
+    ):
         return None
     return Opened(doubts=["printf is called in an unusual way"], itself=True)
 
 
 def _command(command: Command) -> Opened | None:
-    words: tuple[Word, ...] = command.arguments
+    words = command.arguments
     if words and words[0].text == "-p":
         words = words[1:]
-    if words and (words[0].text is None or words[0].text.startswith("-")):
+    if not words:
+        return Opened()
+    if words[0].text is not None and words[0].text.startswith("-"):
         return None  # `command -v`, judged on its own
-    return Opened([command.inner(words)]) if words else Opened()
+    return Opened([command.inner(words)])
 
 
 _CHANGE_READING: Final = words(

@@ -8,7 +8,7 @@ from .readonly import Reads
 
 _PLAIN: Final = words(
     """
-    ! ( ) , -a -and -o -or -not -depth -d -empty -executable -readable -writable -false -true -follow
+    ! ( ) , -a -and -o -or -not -depth -d -empty -executable -readable -writable -false -true
     -ls -mount -xdev -nogroup -nouser -print -print0 -prune -quit -daystart -noleaf -ignore_readdir_race
     """
 )
@@ -26,7 +26,7 @@ def find_reads(arguments: tuple[Word, ...]) -> Reads | None:
     """The folders it starts from. It shows names, no content."""
     words = list(arguments)
     files: list[Word] = []
-    while words and words[0].text in ("-H", "-L", "-P"):
+    while words and words[0].text == "-P":  # the others follow links out of the roots
         words.pop(0)
     while words and (words[0].text is None or words[0].text[:1] not in ("-", "(", "!", ",")):
         files.append(words.pop(0))

@@ -1,7 +1,7 @@
 """`git`, where all it does is to show: which subcommands, with which options.
 
 Missing on purpose: whatever writes a file (`--output`), runs another program (`--ext-diff`, `-O`, `--exec`), asks the
-network, or sets configuration for the call (`-c`).
+network, shows addresses (which may hold logins), or sets configuration for the call (`-c`).
 """
 
 from typing import Final
@@ -168,7 +168,7 @@ def _mentions(subcommand: str, rest: tuple[Word, ...]) -> tuple[Word, ...] | Non
 _EXACTLY: Final = frozenset(
     tuple(line.split())
     for line in (
-        "remote", "remote -v", "remote --verbose", "stash list", "stash show", "stash show -p", "worktree list",
+        "remote", "stash list", "stash show", "stash show -p", "worktree list",
         "worktree list --porcelain", "submodule status", "submodule", "config user.name", "config user.email",
         "config --get user.name", "config --get user.email", "config --get init.defaultBranch",
     )
@@ -176,13 +176,8 @@ _EXACTLY: Final = frozenset(
 
 
 def _one_more(subcommand: str, words: list[str | None]) -> bool:
-    """Calls that show something as long as they have one argument and no option."""
-    last = words[-1] or "" if words else ""
-    shapes = (
-        (subcommand, len(words)) == ("symbolic-ref", 1),
-        words[:-1] == ["get-url"] and subcommand == "remote",
-    )
-    return any(shapes) and not last.startswith("-")
+    """`symbolic-ref NAME` shows; with one argument more it sets."""
+    return subcommand == "symbolic-ref" and len(words) == 1 and not (words[0] or "-").startswith("-")
 
 
 def _ranges(parsed: Parsed) -> list[Word]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..shell.words import Command, Word
 from .options import Parsed, parse
-from .runs import Runs
+from .shown import NOTHING_SHOWN, Shown
 from .variables import harmless, may_be_shown
 from .wrappers import is_system_program
 
@@ -30,11 +30,13 @@ class Reads:
     """Words that may name a file in another way, such as `HEAD:path`: no secret may be among them."""
 
 
-def reads(command: Command, open_book: frozenset[str] = frozenset()) -> Reads | None:
-    """What it reads, if reading is all it does. `open_book` are variables that the line itself has set to no secret."""
+def reads(command: Command, shown: Shown = NOTHING_SHOWN) -> Reads | None:
+    """What it reads, if reading is all it does. `shown` are variables that the line itself has set to no secret."""
     if not is_system_program(command.program) or not all(harmless(a.name) for a in command.assignments):
         return None
-    if not all(name in open_book or may_be_shown(name) for name in command.told):
+    if "nohup" in command.via:
+        return None  # it may write nohup.out
+    if not all(name in shown.quoted or may_be_shown(name) for name in command.told):
         return None
     spec = _specs().get(command.name)
     if spec is None:
@@ -42,7 +44,9 @@ def reads(command: Command, open_book: frozenset[str] = frozenset()) -> Reads | 
     if any(not _certain(word) for word in command.arguments) and not spec.speaks:
         return None
     if spec.speaks:
-        return Reads() if all(_may_be_said(word, open_book) for word in command.arguments) else None
+        if not all(_may_be_said(word, shown) for word in command.arguments):
+            return None
+        return Reads(tuple(word for word in command.arguments if word.globs))  # whose names it says
     if spec.own_way is not None:
         return spec.own_way(command.arguments)
     parsed = parse(command.arguments, spec.flags, spec.valued | spec.files, digits=spec.digits)
@@ -81,9 +85,22 @@ def _certain(word: Word) -> bool:
     )
 
 
-def _may_be_said(word: Word, open_book: frozenset[str]) -> bool:
-    """Whether printing it can tell nobody a secret. What a command in it prints is that command's affair."""
-    return all(name in open_book or may_be_shown(name) for name in word.variables)
+def _may_be_said(word: Word, shown: Shown) -> bool:
+    """Whether printing it can tell nobody a secret.
+
+    What a command in it prints is that command's affair; but outside of quotes it could turn into the names of files anywhere.
+    """
+    for part in word.parts:
+        if part.kind == "unknown" and not part.quoted:
+            return False
+        if (
+            part.kind == "variable"
+            and not part.quoted
+            and part.text not in shown.bare
+            and not may_be_shown(part.text)
+        ):
+            return False
+    return all(name in shown.quoted or may_be_shown(name) for name in word.variables)
 
 
 def _version(command: Command) -> Reads | None:
@@ -97,30 +114,6 @@ def _version(command: Command) -> Reads | None:
 def is_reader(command: Command) -> bool:
     """Whether its program shows whatever it is pointed at. (Git shows what is shared anyway.)"""
     return command.name in _specs() and command.name != "git"
-
-
-def open_variables(found: Runs) -> frozenset[str]:
-    """The variables that the line sets itself, and to nothing that may be a secret."""
-    if not all(may_be_shown(name) for name in found.told):
-        return frozenset()
-    values: dict[str, set[str]] = {}
-    for command in found.settings:
-        for assignment in command.assignments:
-            used = values.setdefault(assignment.name, set())
-            used.update(name for word in assignment.values for name in word.variables)
-    shown: set[str] = set()
-    for _ in values:
-        shown |= {name for name, used in values.items() if all(u in shown or may_be_shown(u) for u in used)}
-    return frozenset(shown)
-
-
-def exports(found: Runs) -> bool:
-    """Whether the line hands variables to its programs that may do more than inform them."""
-    return any(
-        "export" in command.via and not harmless(assignment.name)
-        for command in found.settings
-        for assignment in command.assignments
-    )
 
 
 @cache

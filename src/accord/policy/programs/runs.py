@@ -1,5 +1,6 @@
 """Everything that a shell line runs, wrappers opened: the list that a decision has to cover whole."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -10,6 +11,7 @@ from .wrappers import open_one
 
 DEEPEST: Final = 12
 MOST: Final = 150
+_LANGUAGE: Final = re.compile(r"LC_|LANG")
 
 
 class Redirected(NamedTuple):
@@ -70,7 +72,9 @@ def _command(command: Command, found: Runs, depth: int) -> None:
         found.parsed = False
         return
     for assignment in command.assignments:
-        if steers(assignment.name):
+        # An unknown language makes the shell complain, and say its name.
+        tells = _LANGUAGE.match(assignment.name) and any(word.spelled is None for word in assignment.values)
+        if steers(assignment.name) or tells:
             found.doubts.append(f"it sets {assignment.name}")
     if not command.words:
         found.settings.append(command)

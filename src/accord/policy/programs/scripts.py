@@ -6,12 +6,17 @@ Each is held against a grammar of what is harmless; a script that does not fit i
 import re
 from typing import Final
 
-_ADDRESS: Final = r"(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*)"
+# A slash in [brackets] does not end a pattern, so there must be none: then nobody can disagree about where it ends.
+_BRACKETS: Final = r"\[\^?\]?(?:\[:[a-z]+:\]|(?!{end})[^\]\[\\\n])*\]"
+_PATTERN: Final = rf"(?:(?!{{end}})[^\\\n\[]|\\.|{_BRACKETS})*"
+_SLASHED: Final = _PATTERN.replace("{end}", "/")
+_DELIMITED: Final = _PATTERN.replace("{end}", "(?P=d)")
+_ADDRESS: Final = rf"(?:[0-9]+(?:~[0-9]+)?|\$|/{_SLASHED}/[IM]*)"
 _SED_COMMAND: Final = re.compile(
     rf"[ \t]*(?:{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|\+[0-9]+|~[0-9]+))?)?[ \t]*!?[ \t]*"
     r"(?:[{}]|[pdlnNgGhHxDP=](?![A-Za-z0-9])|[qQ][0-9]*"
-    r"|[sy](?P<d>[/|,#@:%!_])(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpiI0-9]*)"
-    r"[ \t]*(?:;|\n|(?=\})|\Z)*"
+    rf"|[sy](?P<d>[/|,#@:%!_]){_DELIMITED}(?P=d)(?:(?!(?P=d))[^\\\n]|\\.)*(?P=d)[gpiI0-9]*)"
+    r"[ \t]*(?:;|\n|(?=\})|\Z)+"
 )
 _AWK_SUSPICIOUS: Final = re.compile(
     r"""[|>@`]|\bsystem\b|\bgetline\b|\bENVIRON\b|\bPROCINFO\b|\bSYMTAB\b|\bARGV\b|\bARGC\b|\bclose\b"""

@@ -63,26 +63,8 @@ def _cd_reads(arguments: tuple[Word, ...]) -> Reads | None:
 
 
 def _ps_reads(arguments: tuple[Word, ...]) -> Reads | None:
-    """`ps`, but not in the forms that show the environment of processes."""
-    words = [word.text or "" for word in arguments]
-    plain = (
-        "a",
-        "u",
-        "x",
-        "au",
-        "ax",
-        "aux",
-        "auxf",
-        "axf",
-        "-e",
-        "-A",
-        "-f",
-        "-ef",
-        "-eF",
-        "-l",
-        "--forest",
-    )
-    return Reads() if all(word in plain for word in words) else None
+    """`ps`, but only the processes at hand: others' command lines and environments may hold secrets."""
+    return Reads() if all(word.text in ("-f", "-l", "--forest") for word in arguments) else None
 
 
 def _date_reads(arguments: tuple[Word, ...]) -> Reads | None:
@@ -166,19 +148,19 @@ SPECS: Final[dict[str, Spec]] = {
     "base64": _spec("-d -i --decode", "-w --wrap"),
     "md5sum": _SUMS, "sha1sum": _SUMS, "sha256sum": _SUMS, "sha512sum": _SUMS, "b2sum": _SUMS, "cksum": _spec(),
     "ls": _spec(
-        "-aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 --all --almost-all --directory --human-readable --recursive --reverse --size "
+        "-aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1 --all --almost-all --directory --human-readable --recursive --reverse --size "
         "--classify --group-directories-first --no-group --full-time --color --inode --numeric-uid-gid",
         "-I -w -T --ignore --sort --time --time-style --format --color --indicator-style --hide",
     ),
-    "tree": _spec("-adflxpsughDFqNQArtcUvinCS --dirsfirst --noreport --prune --gitignore", "-L -P -I --filelimit --charset"),
-    "du": _spec("-abcDhHklLmPsSx0 --all --human-readable --summarize --total --apparent-size", "-d -t --max-depth --exclude"),
+    "tree": _spec("-adfxpsughDFqNQArtcUvinCS --dirsfirst --noreport --prune --gitignore", "-L -P -I --filelimit --charset"),
+    "du": _spec("-abchkmPsSx0 --all --human-readable --summarize --total --apparent-size", "-d -t --max-depth --exclude"),
     "df": _spec("-ahHiklPT --human-readable --total"),
     "pwd": _spec("-L -P", operands="none"),
     "cd": Spec(own_way=_cd_reads),
     "pushd": Spec(own_way=_cd_reads),
     "grep": _GREP, "egrep": _GREP, "fgrep": _GREP,
     "rg": _spec(
-        "-inFPSswxvclLoqNHIUap0 --ignore-case --smart-case --case-sensitive --line-number --no-line-number --fixed-strings --pcre2 "
+        "-inFPSswxvcloqNHIUap0 --ignore-case --smart-case --case-sensitive --line-number --no-line-number --fixed-strings --pcre2 "
         "--word-regexp --line-regexp --invert-match --count --count-matches --files-with-matches --files-without-match "
         "--only-matching --quiet --no-heading --heading --no-filename --with-filename --files --json --vimgrep --multiline "
         "--trim --stats --hidden --no-ignore --no-messages --column --null -u",

@@ -3,6 +3,7 @@
 `open_one` looks one level deep. What cannot be seen through is a doubt, never a guess.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,10 @@ from .opened import Opened
 from .options import names, parse
 
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"))
+# What a plain POSIX shell takes for something else, such as the end of a quote or a file to write to.
+_ONLY_BASH: Final = re.compile(
+    r"""\$['"]|\[\[|\(\(|[<>]\(|<<<|&>|\|&|;;?&|\+=|=\(|\{[^}]*(,|\.\.)|\$\{[^}]*[/^,:@]|\b(function|select|coproc|time|source|let)\b"""
+)
 _LIKE_BASH: Final = frozenset(("sh", "bash", "dash", "ash"))
 
 STARTERS: Final = words(
@@ -157,14 +162,14 @@ def _shell(command: Command) -> Opened:
         if text is None or text in ("-", "--") or not text.startswith(("-", "+")):
             break
         arguments.pop(0)
-        if text in ("--login", "--noprofile", "--norc", "--posix", "--restricted"):
+        if text in ("--login", "--noprofile", "--norc"):
             continue
         letters = text[1:]
-        if text.startswith("--") or not set(letters) <= set("celuxnvhfbmo"):
+        if text.startswith("--") or not set(letters) <= set("celunhfbmo"):
             doubts.append(f"{name} is called with {text}")
         if "o" in letters and arguments:
             option = arguments.pop(0).text
-            if option not in ("pipefail", "errexit", "nounset", "xtrace", "noglob", "noclobber"):
+            if option not in ("pipefail", "errexit", "nounset", "noglob", "noclobber"):
                 doubts.append(f"{name} is called with {text} {option}")
         runs_text = runs_text or (text[0] == "-" and "c" in letters)
     if arguments and arguments[0].text in ("-", "--"):
@@ -173,6 +178,8 @@ def _shell(command: Command) -> Opened:
         return _shell_script(command, arguments, doubts)
     if not arguments or arguments[0].spelled is None:
         return Opened(doubts=[*doubts, f"{name} runs a text that is only known when it runs"], itself=True)
+    if name != "bash" and _ONLY_BASH.search(arguments[0].spelled):
+        doubts.append(f"{name} may read it otherwise than bash")
     return Opened(lines=[arguments[0].spelled], doubts=doubts, itself=bool(doubts))
 
 

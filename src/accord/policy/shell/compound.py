@@ -61,7 +61,9 @@ def _for(grammar: "Grammar") -> None:
         while not reader.done and reader.char not in ";\n":
             values.append(reader.word())
             reader.blanks()
-    grammar.reading.commands.append(Command(assignments=(Assignment(variable[0], tuple(values)),)))
+    grammar.reading.commands.append(
+        Command(assignments=(Assignment(variable[0], tuple(values), in_turn=True),))
+    )
     if not reader.take(";") and not reader.see("\n") and grammar.reserved() != "do":
         raise Unreadable("a loop without its commands")
     _body(grammar)

@@ -90,6 +90,8 @@ class Assignment:
 
     name: str
     values: tuple[Word, ...] = ()
+    in_turn: bool = False
+    """Whether a loop sets it to one value after the other, names of files included."""
 
 
 @dataclass(frozen=True, slots=True)
