@@ -156,12 +156,15 @@ class Agent:
         self._check()
         run(self.serve_stdio(strict=strict), uvloop=uvloop)
 
-    async def serve_stdio(self, *, strict: bool | None = None) -> End:
-        """The same for programs that run an event loop of their own."""
+    async def serve_stdio(
+        self, *, strict: bool | None = None, wrap: Callable[[Transport], Transport] | None = None
+    ) -> End:
+        """The same for programs that run an event loop of their own; `wrap` stands between it and the connection."""
         from accord.wire.stdio import StdioTransport
 
         options = self.options if strict is None else replace(self.options, strict=strict)
-        connection = self.connect(StdioTransport(clock=options.clock), options=options)
+        transport: Transport = StdioTransport(clock=options.clock)
+        connection = self.connect(transport if wrap is None else wrap(transport), options=options)
         try:
             return await connection.wait_ended()
         except asyncio.CancelledError:

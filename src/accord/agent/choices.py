@@ -55,7 +55,9 @@ class Choices:
         try:
             value = pickers.find_value(config_id, params.value)
         except UnknownChoice as error:
-            raise InvalidParams(str(error)) from None
+            if config_id not in session.open_options or not isinstance(params.value, str):
+                raise InvalidParams(str(error)) from None
+            value = params.value
         is_mode = pickers.mode_option is not None and pickers.mode_option.id == config_id
         if is_mode and isinstance(value, str):
             await self._mode_chosen(session, value)

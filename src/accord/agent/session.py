@@ -58,6 +58,12 @@ class AgentSession:
         self.system_prompt: SystemPrompt | None = request.system_prompt or None
         self.client = SessionClient(peer, self)
         self.data: Any = None
+        self.listener: Callable[[SessionUpdate], object] | None = None
+        """Called with every update of this session right before it is sent, to log it, say. Set it where you need it: after
+        a replay."""
+        self.open_options: frozenset[str] = frozenset()
+        """Ids of options that take values beyond those on offer. The handler of `session/set_config_option` judges them,
+        and offers what it makes of them with `set_options(..., tell=False)`."""
         self.course: Course | None = None
         self.children: dict[str, Subagent] = {}
         self.known_commands: tuple[str, ...] = ()
@@ -107,7 +113,10 @@ class AgentSession:
         """Send any update without waiting. While a session is being made, it is kept until the answer is out."""
         if self._closed:
             raise UsageError(f"session {self.id} is closed: nothing more can be told about it")
-        self._send(None, admit(update, self))
+        admitted = admit(update, self)
+        if self.listener is not None:
+            self.listener(admitted)
+        self._send(None, admitted)
 
     def _send(self, child_id: str | None, update: SessionUpdate) -> None:
         if self._held is not None:
@@ -213,9 +222,11 @@ class AgentSession:
         """Change one option yourself; the client is told."""
         await self._tell(self.pickers.set_option(config_id, value))
 
-    async def set_options(self, options: Sequence[SessionConfigOption]) -> None:
-        """Offer other options; the client is told the complete list."""
-        await self._tell(self.pickers.offer_options(options))
+    async def set_options(self, options: Sequence[SessionConfigOption], *, tell: bool = True) -> None:
+        """Offer other options; the client is told the complete list, unless it is about to learn it from an answer."""
+        updates = self.pickers.offer_options(options)
+        if tell:
+            await self._tell(updates)
 
     async def _tell(self, updates: Iterable[SessionUpdate]) -> None:
         for update in updates:

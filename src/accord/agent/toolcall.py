@@ -104,6 +104,31 @@ class ToolCallScope:
         elif self._turn.live:
             raise UsageError(f"tool call {self.id} has ended as {self.status}; it cannot fail any more")
 
+    async def finish(
+        self,
+        *,
+        content: Iterable[ToolCallContent] | None = None,
+        raw_output: Any = UNSET,
+        locations: Iterable[Location] | None = None,
+        failed: bool = False,
+    ) -> None:
+        """End it with everything that came of it, in one message. What is left out stays as it is shown."""
+        if not self.open:
+            if self._turn.live:
+                raise UsageError(f"tool call {self.id} is not open; it has ended as {self.status}")
+            return
+        if self.status == "pending":
+            self._turn.tell(ToolCallChange(self.id, status="in_progress"))
+        change = ToolCallChange(self.id, raw_output=raw_output)
+        if content is not None:
+            self._content = list(content)
+            change.content = self._content
+        if locations is not None:
+            change.locations = [self._location(place) for place in locations]
+        self.status = change.status = "failed" if failed else "completed"
+        self._turn.ended(self, change)
+        await self._turn.drain()
+
     def close(self, error: BaseException | None = None) -> None:
         """End it, unless it has ended: completed, or failed after an error or a refused permission."""
         if not self.open:

@@ -89,6 +89,8 @@ class Turn:
         if self._voice is not AgentMessageChunk and not self._speak(AgentMessageChunk):
             return
         chunk = AgentMessageChunk(block_of(content), self._message_id)
+        if self.session.listener is not None:
+            self.session.listener(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def think(self, content: str | ContentBlock) -> None:
@@ -101,6 +103,8 @@ class Turn:
         if self._voice is not AgentThoughtChunk and not self._speak(AgentThoughtChunk):
             return
         chunk = AgentThoughtChunk(block_of(content), self._message_id)
+        if self.session.listener is not None:
+            self.session.listener(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def aside(self, text: str) -> None:

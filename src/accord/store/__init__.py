@@ -1,22 +1,23 @@
 """Session logs: the contract of a store, the store in a file, and one in memory.
 
-`open_store()` gives the user's; SQLite is imported when the first store is opened.
+`open_store()` gives the user's. Names are imported on first use: a program that has no session yet does not pay for them.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import UsageError
 from accord.paths import data_dir, private_folder
-from accord.store.contract import Lease, Page, Store
-from accord.store.gate import CommitFirst
-from accord.store.heads import Head, Parent, iso_time
-from accord.store.journal import Journal
-from accord.store.memory import MemoryStore, Shelf
-from accord.store.records import EVENT, SESSION, LogRecord
-from accord.store.repair import INTERRUPTED, Repaired, repair, unfinished
 
 if TYPE_CHECKING:
+    from accord.store.contract import Lease, Page, Store
+    from accord.store.gate import CommitFirst
+    from accord.store.heads import Head, Parent, iso_time
+    from accord.store.journal import Journal
+    from accord.store.memory import MemoryStore, Shelf
+    from accord.store.records import EVENT, SESSION, LogRecord
+    from accord.store.repairing import INTERRUPTED, Repaired, repair, unfinished
     from accord.store.sqlite import SqliteStore
 
 __all__ = [
@@ -43,6 +44,16 @@ __all__ = [
 
 SUFFIX: Final = ".db"
 
+_HOMES: Final = {
+    "contract": "Lease Page Store",
+    "gate": "CommitFirst",
+    "heads": "Head Parent iso_time",
+    "journal": "Journal",
+    "memory": "MemoryStore Shelf",
+    "records": "EVENT SESSION LogRecord",
+    "repairing": "INTERRUPTED Repaired repair unfinished",
+}
+
 
 def store_path(name: str = "sessions") -> Path:
     """Where the store of this name lies in the user's data folder. Each program that logs has one of its own: an agent and
@@ -64,3 +75,10 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
         path = store_path()
         private_folder(path.parent)
     return SqliteStore(Path(path).expanduser(), durable=durable)
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
