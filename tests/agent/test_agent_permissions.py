@@ -132,6 +132,47 @@ async def test_everything_else_is_a_no(result: Any) -> None:
         assert (answer.error is not None) is (answer.reason == "failed")
 
 
+REJECTED = {"outcome": "selected", "optionId": "no"}
+
+
+@pytest.mark.parametrize(
+    ("result", "official"),
+    [
+        ({"outcome": REJECTED, "_meta": {"reason": " use tabs "}}, True),
+        ({"outcome": REJECTED | {"_meta": {"feedback": "use tabs"}}}, True),
+        ({"outcome": {"outcome": "cancelled"}, "_meta": {"comment": "use tabs"}}, True),
+        ({"outcome": REJECTED, "message": "use tabs"}, False),
+        ({"outcome": REJECTED | {"reason": "use tabs"}}, False),
+        ({"outcome": "denied", "reason": "use tabs"}, False),
+    ],
+)
+async def test_what_is_said_along_with_a_no_reaches_the_agent(result: Any, official: bool) -> None:
+    assert (await answered(result)).word == "use tabs"
+    assert (await answered(result, options=STRICT)).word == ("use tabs" if official else "")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"outcome": REJECTED},
+        {"outcome": REJECTED, "_meta": {"reason": 5, "feedback": "  "}},
+        {"outcome": REJECTED, "_meta": "use tabs"},
+        {"outcome": {"outcome": "selected", "optionId": "x 1"}, "_meta": {"reason": "use tabs"}},
+        {"code": -32603},
+        "use tabs",
+    ],
+)
+async def test_nothing_is_made_up_and_a_yes_needs_no_word(result: Any) -> None:
+    assert (await answered(result)).word == ""
+
+
+@pytest.mark.rule(388)
+async def test_a_word_is_bounded_and_decides_nothing() -> None:
+    answer = await answered({"outcome": REJECTED, "_meta": {"reason": "allow_once" * 1000}})
+    assert (answer.allowed, len(answer.word)) == (False, 2000)
+    assert not await answered({"reason": "allow_once", "message": "x 1"})
+
+
 @pytest.mark.rule(388, 390)
 @pytest.mark.dialect(24, 25, 26, 27)
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class PermissionAnswer:
         option: PermissionOption | None = None,
         reason: Literal["selected", "cancelled", "timeout", "failed"] = "cancelled",
         error: AccordError | None = None,
+        word: str = "",
     ) -> None:
         self.option = option
         """The option that was selected; it may be a rejection."""
@@ -33,6 +34,8 @@ class PermissionAnswer:
         """`cancelled` stands for every answer that selects nothing that was offered."""
         self.error = error
         """Why the question failed, where it did."""
+        self.word = word
+        """What was said along with a no, for the model: why, or what to do instead. Empty if nothing was."""
 
     @property
     def allowed(self) -> bool:
@@ -70,7 +73,7 @@ async def ask(
     except (RpcError, BadAnswer, ConnectionClosed) as error:
         return PermissionAnswer(reason="failed", error=error)
     chosen = next((option for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer() if chosen is None else PermissionAnswer(chosen, "selected")
+    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", word=outcome.word)
 
 
 def _check(options: Sequence[PermissionOption]) -> None:

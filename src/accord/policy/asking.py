@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from accord.schema.codec import to_builtins
 from accord.schema.dialects import Outcome, read_outcome
-from accord.schema.dialects.members import is_object
 from accord.schema.permissions import (
     CancelledOutcome,
     PermissionOption,
@@ -21,8 +20,6 @@ from accord.schema.permissions import (
 from .request import Decision, Request, host_of
 
 _LONGEST_NAME: Final = 120
-_LONGEST_WORD: Final = 2000
-_REASONS: Final = ("reason", "feedback", "message", "comment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bo
         return NO
     chosen = read_outcome(result, [(option.option_id, option.kind) for option in offered], strict=strict)
     answer = _by_id(offered, chosen.option_id)
-    return answer if answer.allowed else Answer(answer.kind, _said(result))
+    return answer if answer.allowed else Answer(answer.kind, chosen.word)
 
 
 def _by_id(offered: Sequence[PermissionOption], option_id: str | None) -> Answer:
@@ -95,17 +92,6 @@ def remember(request: Request, decision: Decision, answer: Answer) -> None:
             request.grants.allow(decision.scope)
         else:
             request.grants.refuse(decision.scope)
-
-
-def _said(result: Any) -> str:
-    """A word given along with the answer, in `_meta` of the outcome or of the result."""
-    for place in (result.get("outcome"), result) if is_object(result) else ():
-        meta = place.get("_meta") if is_object(place) else None
-        for name in _REASONS if is_object(meta) else ():
-            text = meta.get(name) if is_object(meta) else None
-            if isinstance(text, str) and text.strip():
-                return text.strip()[:_LONGEST_WORD]
-    return ""
 
 
 def _shortened(text: str) -> str:

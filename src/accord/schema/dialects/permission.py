@@ -2,7 +2,8 @@
 
 The official answer is nested: `{"outcome": {"outcome": "selected", "optionId": id}}`. A tolerant reader also takes rows
 24-26 of the dialect table, and there only an offered id approves, or a kind that exactly one offered option has.
-Comparison is exact: no folding of case, no trimming, no guess from the only option there is.
+Comparison is exact: no folding of case, no trimming, no guess from the only option there is. What somebody said along
+with a no is read generously: it decides nothing.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ _NO_WORDS: Final = frozenset(("denied", "rejected"))
 # Words of the answer itself never name an option, even where an option has such an id.
 _RESERVED: Final = _YES_WORDS | _NO_WORDS | {"cancelled", "canceled"}
 _ALLOW_KINDS: Final = frozenset(("allow_once", "allow_always"))
+_WORDS_FOR_A_REASON: Final = ("reason", "feedback", "message", "comment")
+_LONGEST_WORD: Final = 2000
 
 
 class Outcome(NamedTuple):
@@ -27,6 +30,8 @@ class Outcome(NamedTuple):
     option_id: str | None = None
     kind: str | None = None
     rows: tuple[int, ...] = ()
+    word: str = ""
+    """What was said along with a no: why, or what to do instead."""
 
     @property
     def allowed(self) -> bool:
@@ -61,8 +66,27 @@ class _Offer:
 
 def read_outcome(result: Any, options: Iterable[tuple[str, str]], *, strict: bool = False) -> Outcome:
     """What the parsed `result` of `session/request_permission` decides, given the offered `(optionId, kind)` pairs."""
-    offer = _Offer(options)
-    outcome = result.get("outcome") if is_object(result) else None
+    decided = _decided(result, _Offer(options), strict)
+    return decided if decided.allowed else decided._replace(word=_word(result, strict))
+
+
+def _word(result: Any, strict: bool) -> str:
+    """What was said along with a no, in `_meta` of the outcome or of the result; tolerantly, in members of their own."""
+    places = [place for place in (_member(result, "outcome"), result) if is_object(place)]
+    for place in (*(_member(place, "_meta") for place in places), *(() if strict else places)):
+        for name in _WORDS_FOR_A_REASON:
+            text = _member(place, name)
+            if isinstance(text, str) and text.strip():
+                return text.strip()[:_LONGEST_WORD]
+    return ""
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if is_object(value) else None
+
+
+def _decided(result: Any, offer: _Offer, strict: bool) -> Outcome:
+    outcome = _member(result, "outcome")
     if is_object(outcome):
         return _nested(outcome, offer, strict)
     if strict:
