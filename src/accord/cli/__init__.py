@@ -20,6 +20,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
+    "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
     "doctor": Command("what works here, what is missing", "accord.cli.doctor"),
 }
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from accord.coder.models.config import ModelsConfig
 from accord.coder.models.credentials import variable
 from accord.coder.models.endpoints import Endpoints, family_of
-from accord.coder.models.names import REHEARSAL, ModelName, read_name
+from accord.coder.models.names import REHEARSAL, ModelName, provider_name, read_name
 from accord.errors import UsageError
 
 Source: TypeAlias = Literal["flag", "environment", "config", "credentials", "rehearsal"]
@@ -51,7 +51,7 @@ def choose(
 
 def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
     """The model that is named; a server's name alone means its first model. Raises UnknownModel."""
-    alone = text.strip().rstrip(":/").lower()
+    alone = provider_name(text.strip().rstrip(":/"))
     if endpoints.is_provider(alone):
         if model := endpoints.default_model(alone):
             return ModelName(alone, model)

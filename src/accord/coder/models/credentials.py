@@ -68,9 +68,14 @@ def variable(provider: str, what: str) -> str:
     return f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_{what}"
 
 
+def key_variables(provider: str) -> tuple[str, ...]:
+    """The environment variables that may hold the provider's key, in the order in which they count."""
+    return (variable(provider, "API_KEY"), *_OTHER_NAMES.get(provider, ()))
+
+
 def find_key(provider: str, environment: Mapping[str, str], file: Path | None = None) -> Secret | None:
     """The provider's key, if there is one."""
-    for name in (variable(provider, "API_KEY"), *_OTHER_NAMES.get(provider, ())):
+    for name in key_variables(provider):
         if key := environment.get(name, "").strip():
             return Secret(key)
     return read_keys(file).get(provider)
@@ -96,7 +101,7 @@ def read_keys(file: Path | None = None) -> dict[str, Secret]:
         return {provider: Secret(key) for provider, key in msgspec.json.decode(data, type=_Keys).keys.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise CredentialsError(
-            f'{file}: not of the form {{"keys": {{"PROVIDER": "KEY"}}}}: sign in again'
+            f'{file}: not of the form {{"keys": {{"PROVIDER": "KEY"}}}}: run `accord agent --logout`, then sign in again'
         ) from None
 
 

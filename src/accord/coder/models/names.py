@@ -17,6 +17,12 @@ class ModelName(NamedTuple):
         return self.provider if self.provider == self.name == REHEARSAL else f"{self.provider}:{self.name}"
 
 
+def provider_name(text: str) -> str:
+    """A provider's own name, from what somebody typed."""
+    name = text.strip().lower()
+    return _ALIASES.get(name, name)
+
+
 def read_name(text: str, is_provider: Callable[[str], bool], current: str | None = None) -> ModelName | None:
     """The model that is meant. None if no provider is named and none is in use.
 
@@ -28,8 +34,7 @@ def read_name(text: str, is_provider: Callable[[str], bool], current: str | None
         return ModelName(REHEARSAL, REHEARSAL)
     ends = [end for mark in ":/" if (end := text.find(mark)) > 0]
     if ends:
-        provider, name = text[: min(ends)].lower(), text[min(ends) + 1 :]
-        provider = _ALIASES.get(provider, provider)
+        provider, name = provider_name(text[: min(ends)]), text[min(ends) + 1 :]
         if name and is_provider(provider):
             return ModelName(provider, name)
     return ModelName(current, text) if current and text else None

@@ -1,0 +1,131 @@
+"""What `accord agent` says about its arguments before it serves: one line, exit code 2, nothing on stdout."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.cli import agent
+from accord.coder.models import Models, ModelsConfig
+from accord.coder.models.choice import VARIABLE
+from accord.coder.models.config import FILE_NAMES
+from accord.coder.models.names import provider_name
+from accord.paths import HOME_VARIABLE, config_dir
+from accord.policy import MODES
+
+
+def refused(*words: str, home: Path, **more: str) -> str:
+    """The one line that is said."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    run = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "agent", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**kept, "ACCORD_HOME": str(home), **more},
+    )
+    assert (run.returncode, run.stdout) == (2, ""), run.stderr
+    assert run.stderr.count("\n") == 1
+    assert run.stderr.startswith("accord agent: ")
+    return run.stderr
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        agent.main(["--help"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    for option in ("model", "mode", "resume", "store", "log", "strict", "login", "logout"):
+        assert f"--{option}" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("--mode", "yolo"),
+            "there is no mode 'yolo'; there are: read-only, ask, workspace-write, full-access, plan",
+        ),
+        (
+            ("--model", "nobody:gpt"),
+            "'nobody:gpt' names no known provider (anthropic, openai, google, rehearsal)",
+        ),
+        (("--model", "gpt-5"), "'gpt-5' names no known provider"),
+        (("--model", ""), "--model was given an empty value"),
+        (("--resume", ""), "--resume was given an empty value"),
+        (("--model",), "expected one argument"),
+        (("--nope",), "unrecognized arguments: --nope"),
+        (("prompt",), "unrecognized arguments: prompt"),
+        (("--mod", "x"), "unrecognized arguments: --mod x"),
+    ],
+)
+def test_wrong_words_are_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    assert says in refused(*words, home=tmp_path)
+
+
+def test_a_model_in_the_environment_is_held_to_the_same(tmp_path: Path) -> None:
+    assert "names no known provider" in refused(home=tmp_path, ACCORD_MODEL="nobody:gpt")
+
+
+def test_a_config_that_cannot_be_used_names_the_place(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("model = [")
+    assert f"{config}: not valid TOML" in refused(home=tmp_path)
+    config.write_text('[endpoints.work]\nkind = "x"\n')
+    assert f"{config}: endpoints.work.kind: Invalid enum value 'x'" in refused(home=tmp_path)
+    config.write_text('[endpoints.work]\napi_key = "x"\n')
+    assert "keys do not belong here" in refused(home=tmp_path)
+
+
+def test_a_store_that_cannot_be_one_is_refused_and_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, a text")
+    assert "is no session store" in refused("--store", str(text), home=tmp_path)
+    assert text.read_text() == "not a database, a text"
+    assert "is a folder" in refused("--store", str(tmp_path), home=tmp_path)
+    assert f"{text} is not a folder" in refused("--store", str(text / "deeper" / "s.db"), home=tmp_path)
+
+
+def test_a_log_needs_its_folder(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert f"there is no folder {missing}" in refused("--log", str(missing / "wire.log"), home=tmp_path)
+    assert "cannot be written (Is a directory)" in refused("--log", str(tmp_path), home=tmp_path)
+
+
+def test_what_is_known_without_imports_is_what_the_rooms_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert agent.MODES == MODES
+    known = Models(ModelsConfig(), environment={}).endpoints
+    assert all(known.is_provider(provider_name(name)) for name in agent.PROVIDERS)
+    assert {provider_name(name) for name in agent.PROVIDERS} >= set(known.names)
+    for name, value in {HOME_VARIABLE: "~/x", "XDG_CONFIG_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+        assert agent._config_folder() == str(config_dir())
+        monkeypatch.delenv(name)
+        assert agent._config_folder() == str(config_dir())
+    assert VARIABLE == "ACCORD_MODEL"
+    assert FILE_NAMES == ("config.toml", "config.json")
+
+
+def test_the_checks_import_nothing_that_serving_does_not(tmp_path: Path) -> None:
+    """Flags of every kind, and no config: neither argparse's friends nor a room of the agent is loaded but for them."""
+    code = (
+        "import sys; from accord.cli import agent\n"
+        "agent._check_config(); agent._check_model('openai:gpt'); agent._check_model(None); agent._check_mode('plan')\n"
+        "print(*sorted(sys.modules))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "ACCORD_HOME": str(tmp_path)},
+    )
+    loaded = set(run.stdout.split())
+    assert not {"argparse", "pathlib", "platformdirs", "sqlite3", "pydantic", "mcp", "tree_sitter"} & loaded
+    assert not any(name.startswith("accord.coder") for name in loaded)
