@@ -78,6 +78,7 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
             command=line,
             cwd=where.real,
             outside_sandbox=arguments.outside_sandbox and context.sandbox is not None,
+            sandboxed=context.sandbox is not None and not arguments.outside_sandbox,
         ),
         run=run,
         preview=preview,
