@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from accord.policy.audit import Audit, AuditFailed, redacted
     from accord.policy.bounds import Bounds, Place
     from accord.policy.grants import Grant, Grants, Scope
-    from accord.policy.modes import DESCRIPTIONS
     from accord.policy.policy import Policy
-    from accord.policy.request import MODES, Category, Decision, Effect, Mode, Request, category_of, host_of
+    from accord.policy.request import (
+        DESCRIPTIONS,
+        MODES,
+        Category,
+        Decision,
+        Effect,
+        Mode,
+        Request,
+        category_of,
+        host_of,
+    )
     from accord.policy.rules import BadRules, Rule, Rules, Word, read_permissions
     from accord.policy.secretfiles import is_secret
     from accord.policy.trust import Trust
@@ -57,9 +66,8 @@ _HOMES: Final = {
     "audit": "Audit AuditFailed redacted",
     "bounds": "Bounds Place",
     "grants": "Grant Grants Scope",
-    "modes": "DESCRIPTIONS",
     "policy": "Policy",
-    "request": "MODES Category Decision Effect Mode Request category_of host_of",
+    "request": "DESCRIPTIONS MODES Category Decision Effect Mode Request category_of host_of",
     "rules": "BadRules Rule Rules Word read_permissions",
     "secretfiles": "is_secret",
     "trust": "Trust",

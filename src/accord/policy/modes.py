@@ -1,18 +1,8 @@
 """The modes of a session, and the four words of a client: what happens to what no rule and no agreement speaks of."""
 
-from typing import Final
-
 from .acts import Act
 from .request import STRICTNESS, Effect, Mode, Request
 from .rules import Word
-
-DESCRIPTIONS: Final[dict[Mode, str]] = {
-    "read-only": "Reads in the session's folders. Nothing is changed, nothing is run that could change something.",
-    "ask": "Reads freely, asks before it writes, runs commands or uses external tools.",
-    "workspace-write": "Writes in the session's folders without asking; runs commands unasked only inside the sandbox.",
-    "full-access": "Asks for nothing but secrets and what your rules say. Only the hard floor stays.",
-    "plan": "Reads and plans. Nothing is changed until you agree to leave this mode.",
-}
 
 Verdict = tuple[Effect, str]
 

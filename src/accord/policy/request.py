@@ -16,6 +16,13 @@ Mode = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
 Effect = Literal["allow", "ask", "deny"]
 
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
+DESCRIPTIONS: Final[dict[Mode, str]] = {
+    "read-only": "Reads in the session's folders. Nothing is changed, nothing is run that could change something.",
+    "ask": "Reads freely, asks before it writes, runs commands or uses external tools.",
+    "workspace-write": "Writes in the session's folders without asking; runs commands unasked only inside the sandbox.",
+    "full-access": "Asks for nothing but secrets and what your rules say. Only the hard floor stays.",
+    "plan": "Reads and plans. Nothing is changed until you agree to leave this mode.",
+}
 STRICTNESS: Final[dict[Effect, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
 _HOST: Final = re.compile(
