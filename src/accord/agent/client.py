@@ -64,7 +64,11 @@ class Client:
     def can_sign_in_by_terminal(self) -> bool:
         """It can run this program in a terminal so that the user signs in there."""
         auth = self.capabilities.auth
-        return bool(auth) and auth.terminal is True
+        if auth and auth.terminal is True:
+            return True
+        # How clients said so before there was a capability for it, and how the agent registry still does.
+        meta = self.capabilities.meta
+        return not self._peer.reader.strict and bool(meta) and meta.get("terminal-auth") is True
 
     @property
     def takes_boolean_options(self) -> bool:

@@ -16,7 +16,7 @@ from .client import Client
 from .handshake import Handshake
 from .options import AgentOptions
 from .peer import LOG, Peer
-from .routes import Requests, notification_routes, request_routes
+from .routes import Requests, notification_routes, refusing, request_routes
 from .service import Service
 from .session import AgentSession
 
@@ -38,6 +38,8 @@ class AgentConnection:
         self._handshake = handshake = Handshake(agent, peer, self.client, service)
         notifications = notification_routes(agent.handlers, self, service, self._reader)
         requests = request_routes(agent.handlers, handshake, service, self._reader, notifications)
+        if options.refused_members:
+            requests = refusing(options.refused_members, requests)
         peer.connection = self._wire = Connection(
             transport,
             requests=Requests(requests, handshake),

@@ -1,6 +1,6 @@
 """How an agent conducts its connections; the defaults suit nearly everybody."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -18,6 +18,8 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     limits: Limits = field(default_factory=Limits)
     """Bounds in bytes, and how long unfinished requests may hold back the end."""
     clock: Clock = SYSTEM_CLOCK
+    refused_members: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Members that no request may carry at the top of its params, and why: it is answered -32602. `_meta` is free."""
     observer: Observer | None = None
     """Told what a connection survived: noise, malformed messages, answers to nothing. Without one it is logged."""
     on_dialect: Callable[[int, str], None] | None = None

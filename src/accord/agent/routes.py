@@ -4,7 +4,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw
+from msgspec import UNSET, MsgspecError, Raw, defstruct
+from msgspec.json import Decoder
 
 from accord.errors import InvalidParams, InvalidRequest
 from accord.schema.jsontext import NotJson, parse_json
@@ -124,6 +125,31 @@ def notification_routes(
         if name not in routes:
             routes[name] = Route(_heard(None, function, connection, service), _plain, _connection)
     return routes
+
+
+def refusing(members: Mapping[str, str], routes: Mapping[str, Route]) -> dict[str, Route]:
+    """The same routes, but for requests whose params hold one of these members: they are refused, with the reason."""
+    fields = {f"member{number}": name for number, name in enumerate(members)}
+    held = Decoder(defstruct("Held", [(field, Raw, UNSET) for field in fields], rename=fields))
+
+    def refused(read: Callable[[Raw | None], Any]) -> Callable[[Raw | None], Any]:
+        def look(raw: Raw | None) -> Any:
+            if raw is not None:
+                try:
+                    found = held.decode(raw)
+                except (MsgspecError, UnicodeDecodeError):
+                    return read(raw)  # no object, or no JSON: the reader says so
+                for field, name in fields.items():
+                    if getattr(found, field) is not UNSET:
+                        raise InvalidParams(f"{name}: {members[name]}")
+            return read(raw)
+
+        return look
+
+    return {
+        method: Route(route.run, refused(route.read), route.key, route.urgent, route.whole)
+        for method, route in routes.items()
+    }
 
 
 def _key(method: Method) -> Callable[[Any], Hashable | None]:

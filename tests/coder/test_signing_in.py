@@ -1,0 +1,163 @@
+"""Signing in and out over ACP: what is offered to whom, when a session may begin, and that no key crosses the wire."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.scene import STRICT, Client, agent_that, silent, talk
+
+from accord.agent import Agent, AgentOptions, AgentSession, ClientRequest
+from accord.coder.auth import LOGIN, REFUSED_MEMBERS, TERMINAL, SignIn, auth_methods
+from accord.coder.models import Models, ModelsConfig, save_key
+from accord.coder.models.credentials import credentials_file
+
+HERE: dict[str, Any] = {"cwd": "/", "mcpServers": []}
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+
+
+def coder(flag: str | None = None, **environment: str) -> Agent:
+    """An agent that begins sessions as the coding agent does."""
+    agent = agent_that(silent, auth_methods=auth_methods())
+    models = Models(ModelsConfig(), environment=environment)
+    sign_in = SignIn(lambda: models, flag)
+    agent.authenticate(sign_in.authenticate)
+    agent.logout(sign_in.logout)
+
+    @agent.new_session
+    async def begin(session: AgentSession) -> None:
+        sign_in.require(models.choose(flag))
+
+    @agent.on("_agentao.cn/set_model")
+    async def set_model(params: Any, call: ClientRequest) -> dict[str, str]:
+        return {"model": params["model"]}
+
+    return agent
+
+
+async def refused(client: Client, method: str = "session/new", params: dict[str, Any] = HERE) -> str:
+    error = await client.error(method, params)
+    assert error["code"] == -32000
+    return error["message"]
+
+
+async def test_a_way_to_sign_in_is_always_listed_and_the_terminal_where_the_client_has_one() -> None:
+    async with talk(coder()) as client:
+        assert [method["id"] for method in client.initialized["authMethods"]] == [LOGIN]
+        assert client.initialized["agentCapabilities"]["auth"]["logout"] == {}
+    async with talk(coder(), capabilities={"auth": {"terminal": True}}) as client:
+        terminal = client.initialized["authMethods"][1]
+    assert (terminal["id"], terminal["type"], terminal["args"]) == (TERMINAL, "terminal", ["--login"])
+
+
+async def test_the_registrys_own_sign_for_a_terminal_is_understood() -> None:
+    sign = {"terminal": True, "_meta": {"terminal_output": True, "terminal-auth": True}}
+    async with talk(coder(), capabilities=sign) as client:
+        ids = [method["id"] for method in client.initialized["authMethods"]]
+    assert ids == [LOGIN, TERMINAL]
+    async with talk(coder(), capabilities=sign, options=STRICT) as client:
+        assert len(client.initialized["authMethods"]) == 1
+    async with talk(coder(), capabilities={"_meta": {"terminal-auth": "yes"}}) as client:
+        assert len(client.initialized["authMethods"]) == 1
+
+
+@pytest.mark.rule(82, 83)
+async def test_a_chosen_provider_without_a_key_wants_it_and_finds_it_once_it_is_kept() -> None:
+    async with talk(coder("openai:gpt-5")) as client:
+        line = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai`"
+        assert await refused(client) == line
+        assert await refused(client, "authenticate", {"methodId": LOGIN}) == line
+        save_key("openai", KEY)
+        assert await client.call("authenticate", {"methodId": LOGIN}) == {}
+        await client.new_session()
+    assert KEY not in str(client.raw.heard)
+
+
+async def test_a_key_that_was_kept_meanwhile_needs_no_authenticate() -> None:
+    async with talk(coder("openai:gpt-5")) as client:
+        await refused(client)
+        save_key("openai", KEY)
+        await client.new_session()
+
+
+async def test_with_nothing_chosen_sessions_begin_and_signing_in_says_what_to_run() -> None:
+    async with talk(coder()) as client:
+        await client.new_session()
+        assert "run `accord agent --login`" in await refused(client, "authenticate", {"methodId": LOGIN})
+        await client.new_session()
+
+
+async def test_a_chosen_rehearsal_needs_no_key() -> None:
+    async with talk(coder("rehearsal")) as client:
+        assert await client.call("authenticate", {"methodId": LOGIN}) == {}
+        await client.call("logout", {})
+        await client.new_session()
+
+
+@pytest.mark.rule(87)
+@pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": KEY}])
+async def test_after_logout_a_session_needs_the_user_to_sign_in(environment: dict[str, str]) -> None:
+    save_key("openai", KEY)
+    save_key("google", KEY)
+    async with talk(coder("openai:gpt-5", **environment)) as client:
+        await client.new_session()
+        assert await client.call("logout", {}) == {}
+        assert not credentials_file().exists()
+        assert "openai: " in await refused(client)
+        if not environment:
+            save_key("openai", KEY)
+        await client.call("authenticate", {"methodId": LOGIN})
+        await client.new_session()
+
+
+async def test_logout_removes_a_file_of_keys_that_is_open_to_others() -> None:
+    os.chmod(save_key("openai", KEY), 0o644)
+    async with talk(coder("openai:gpt-5")) as client:
+        assert "chmod 600" in await refused(client, "authenticate", {"methodId": LOGIN})
+        await client.call("logout", {})
+        assert not credentials_file().exists()
+
+
+OPTIONS = AgentOptions(refused_members=REFUSED_MEMBERS)
+
+
+@pytest.mark.parametrize("member", ["apiKey", "baseUrl", "api_key", r"api\u004bey"])
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("session/new", '"cwd": "/", "mcpServers": []'),
+        ("authenticate", f'"methodId": "{LOGIN}"'),
+        ("session/set_config_option", '"sessionId": "s", "configId": "model", "value": "openai/gpt"'),
+        ("config/set", '"sessionId": "s", "configId": "model", "value": "openai/gpt"'),
+        ("_agentao.cn/set_model", '"sessionId": "s", "model": "gpt"'),
+    ],
+)
+async def test_a_request_that_carries_a_key_or_an_address_is_refused(
+    method: str, params: str, member: str
+) -> None:
+    async with talk(coder(), options=OPTIONS) as client:
+        client.raw.send(
+            f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{{params}, "{member}": "{KEY}"}}}}'
+        )
+        error = (await client.raw.answer_to(7))["error"]
+    assert error["code"] == -32602
+    assert "never travel over ACP" in error["message"]
+    assert KEY not in str(client.raw.heard)
+
+
+async def test_meta_may_hold_anything_and_other_params_are_read_as_ever() -> None:
+    async with talk(coder(), options=OPTIONS) as client:
+        await client.call("session/new", {**HERE, "_meta": {"apiKey": "x", "baseUrl": "y"}})
+        assert await client.call("_agentao.cn/set_model", {"model": "m", "_meta": {"apiKey": 1}}) == {
+            "model": "m"
+        }
+        assert (await client.error("session/new", {"cwd": 5}))["code"] == -32602
+        client.raw.send('{"jsonrpc": "2.0", "id": 7, "method": "session/list", "params": []}')
+        assert "error" in await client.raw.answer_to(7)
+        client.raw.send('{"jsonrpc": "2.0", "id": 8, "method": "logout"}')
+        assert (await client.raw.answer_to(8))["result"] == {}
