@@ -1,0 +1,117 @@
+"""The second distribution: its numbers agree with the first, it can be built and started, and the registry would take it."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.packages.registry import faults, faults_of_icon
+
+import accord
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "packages" / "accord-agent"
+
+
+def project(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+
+
+def entry() -> Any:
+    return json.loads((FOLDER / "agent.json").read_text())
+
+
+def test_both_distributions_and_the_entry_have_one_version() -> None:
+    version = accord.__version__
+    assert project(ROOT)["version"] == project(FOLDER)["version"] == entry()["version"] == version
+    assert project(FOLDER)["dependencies"] == [f"accord[agent,mcp]=={version}"]
+    assert (FOLDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert project(ROOT)["license"] == project(FOLDER)["license"] == entry()["license"]
+
+
+def test_the_registry_takes_the_entry() -> None:
+    assert faults(entry(), FOLDER) == []
+
+
+def test_uvx_starts_the_script_that_is_named_like_the_package() -> None:
+    package = entry()["distribution"]["uvx"]["package"].partition("==")[0]
+    assert package == project(FOLDER)["name"]
+    assert project(FOLDER)["scripts"] == {package: "accord.cli.agent:script"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"id": "Accord"}, "does not match"),
+        ({"id": "accord"}, "not the name of its folder"),
+        ({"version": "0.1"}, "does not match"),
+        ({"version": "9.9.9"}, "not pinned to 9.9.9"),
+        ({"description": ""}, "non-empty"),
+        ({"distribution": {}}, "non-empty"),
+        ({"distribution": {"uvx": {"package": "accord-agent@latest"}}}, "not pinned"),
+        ({"distribution": {"uvx": {"package": "accord-agent", "cmd": "x"}}}, "Additional properties"),
+        ({"icon": "x.svg"}, "Additional properties"),
+    ],
+)
+def test_what_the_registry_refuses_is_found(change: dict[str, Any], says: str) -> None:
+    assert says in faults({**copy.deepcopy(entry()), **change}, FOLDER)[0]
+    assert faults_of_icon('<svg xmlns="http://www.w3.org/2000/svg" fill="#f00"/>') == [
+        "it is not 16 by 16",
+        "fill=#f00 on svg",
+    ]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Both, built from the tree as it is, without the network."""
+    if find_spec("hatchling") is None or find_spec("pip") is None:
+        pytest.skip("hatchling builds the wheels, and it is not installed here")
+    folder = tmp_path_factory.mktemp("wheels")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT), str(FOLDER))
+    return sorted(folder.glob("*.whl"))
+
+
+def pip(*words: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--no-input", *words]
+    run = subprocess.run([*command, "--no-index"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_wheels_hold_what_belongs_in_them(wheels: list[Path]) -> None:
+    version = accord.__version__
+    assert [wheel.name for wheel in wheels] == [
+        f"accord-{version}-py3-none-any.whl",
+        f"accord_agent-{version}-py3-none-any.whl",
+    ]
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        names = set(wheel.namelist())
+    source = ROOT / "src"
+    data = {
+        str(file.relative_to(source))
+        for file in (source / "accord").rglob("*")
+        if file.is_file() and file.suffix != ".pyc" and "__pycache__" not in file.parts
+    }
+    assert data <= names
+    with zipfile.ZipFile(wheels[1]) as wheel:
+        assert all(name.startswith(f"accord_agent-{version}.dist-info/") for name in wheel.namelist())
+
+
+def test_installed_it_is_accord_agent(wheels: list[Path], tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    pip("install", "--no-deps", "--target", str(target), *map(str, wheels))
+    run = subprocess.run(
+        [str(target / "bin" / "accord-agent"), "--mode", "nope"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(target), "ACCORD_HOME": str(tmp_path)},
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("accord agent: there is no mode 'nope'")
