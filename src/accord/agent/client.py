@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw
 
-from accord.errors import UsageError
+from accord.errors import MethodNotFound, UsageError
 from accord.schema.capabilities import ClientCapabilities
 from accord.schema.files import ReadTextFileRequest, WriteTextFileRequest
 from accord.schema.initialize import Implementation
@@ -96,9 +96,18 @@ class Client:
         """Unstable. Child sessions are shown."""
         return bool(self.capabilities.subagents)
 
+    @property
+    def refused(self) -> set[str]:
+        """Extension methods that it has answered as unknown since it connected; add those you will not try again."""
+        return self._peer.refused
+
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call an extension method (`_vendor/name`) and return its result as plain JSON."""
-        return await self._peer.ask(_extension(method), params or {}, key=None, read=_plain)
+        try:
+            return await self._peer.ask(_extension(method), params or {}, key=None, read=_plain)
+        except MethodNotFound:
+            self._peer.refused.add(method)
+            raise
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send an extension notification (`_vendor/name`)."""

@@ -42,6 +42,8 @@ class Peer:
         self.connection: Connection
         self.elicitations: set[str] = set()
         """Ids of the addresses that this client was asked to open and that have not been completed."""
+        self.refused: set[str] = set()
+        """Extension methods that this client has shown not to serve."""
         self.mcp_news: dict[tuple[str, str], Callable[[str, Mapping[str, Any]], object]] = {}
         """Who hears about running MCP requests, by server and request."""
         self._tasks: set[asyncio.Task[Any]] = set()
