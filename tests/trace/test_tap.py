@@ -1,0 +1,242 @@
+"""The tap: it shows everything and changes nothing, whatever becomes of the file it writes."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.trace.reading import entries_in, starts_in
+from tests.wire.links import memory_link, process_link
+from tests.wire.transport_contract import CHECKS, Inbox, Link, MakeLink
+
+from accord.errors import UsageError
+from accord.testing import FakeClock
+from accord.trace import Entry, Ring, Tapped, tapped
+from accord.trace.files import FileSink
+from accord.trace.lines import Damaged, read_line
+from accord.wire.memory import memory_pair
+from accord.wire.transport import Oversized, Transport
+
+LINKS: dict[str, MakeLink] = {"memory": memory_link, "process": process_link}
+
+
+class TappedLink:
+    """A link whose near end is tapped."""
+
+    def __init__(self, link: Link, near: Transport) -> None:
+        self.near = near
+        self.far_has_echoed = link.far_has_echoed
+        self.far_stops_reading = link.far_stops_reading
+        self.far_reads_on = link.far_reads_on
+        self.far_goes = link.far_goes
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("sink", ["file", "ring"])
+async def test_a_tapped_transport_keeps_the_contract(sink: str, link: str, check: str, tmp_path: Path):
+    @asynccontextmanager
+    async def make() -> AsyncGenerator[Link]:
+        async with LINKS[link]() as bare:
+            near = tapped(bare.near, tmp_path / "t") if sink == "file" else Tapped(bare.near, Ring(100))
+            yield TappedLink(bare, near)
+            await near.aclose()
+
+    await CHECKS[check](make)
+
+
+async def test_both_directions_are_in_the_file_in_order(tmp_path: Path):
+    file = tmp_path / "trace.jsonl"
+    ours, theirs = memory_pair()
+    near = tapped(ours, file, by="a test", command=["agent", "--api-key", "hunter22"])
+    near_inbox, far_inbox = Inbox(), Inbox()
+    near.start(near_inbox)
+    theirs.start(far_inbox)
+    theirs.send(b'{"jsonrpc":"2.0", "id":1,"method":"initialize"}')
+    await near_inbox.count(1)
+    near.send(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    near.send(b"no json")
+    near.send(b"\xff\xfe")
+    await far_inbox.count(3)
+    await near.aclose()
+
+    (start,) = starts_in(file)
+    assert (start.by, start.command, start.redacted) == ("a test", ("agent", "--api-key", "[redacted]"), True)
+    entries = entries_in(file)
+    assert [(entry.kind, entry.sender, entry.data) for entry in entries] == [
+        ("frame", "client", b'{"jsonrpc":"2.0", "id":1,"method":"initialize"}'),
+        ("frame", "agent", b'{"jsonrpc":"2.0","id":1,"result":{}}'),
+        ("frame", "agent", b"no json"),
+        ("frame", "agent", b"\xff\xfe"),
+        ("closed", "client", b""),
+    ]
+    assert {entry.run for entry in entries} == {start.run}
+
+
+async def test_the_client_side_is_told_apart(tmp_path: Path):
+    ours, theirs = memory_pair()
+    near = tapped(ours, tmp_path / "t", ours="client")
+    near.start(Inbox())
+    theirs.start(Inbox())
+    near.send(b"{}")
+    await near.aclose()
+    assert [(entry.kind, entry.sender) for entry in entries_in(tmp_path / "t")] == [
+        ("frame", "client"),
+        ("closed", "agent"),
+    ]
+
+
+async def test_what_passes_is_never_redacted_and_what_is_kept_is(tmp_path: Path):
+    ours, theirs = memory_pair()
+    inbox = Inbox()
+    near = tapped(ours, tmp_path / "t")
+    near.start(Inbox())
+    theirs.start(inbox)
+    frame = b'{"method":"x","params":{"apiKey":"hunter22"}}'
+    near.send(frame)
+    assert await inbox.count(1) == [frame]
+    await near.aclose()
+    assert b"hunter22" not in (tmp_path / "t").read_bytes()
+    entry = entries_in(tmp_path / "t")[0]
+    assert entry.redacted
+    assert entry.size == len(frame)
+
+
+async def test_redaction_can_be_switched_off(tmp_path: Path):
+    ours, _ = memory_pair()
+    near = tapped(ours, tmp_path / "t", redact=False)
+    near.send(b'{"apiKey":"hunter22"}')
+    await near.aclose()
+    assert entries_in(tmp_path / "t")[0].data == b'{"apiKey":"hunter22"}'
+    assert not starts_in(tmp_path / "t")[0].redacted
+
+
+def test_the_file_is_the_users_alone_and_earlier_runs_stay(tmp_path: Path):
+    file = tmp_path / "t"
+    for _ in range(2):
+        sink = FileSink(file)
+        sink.note("client", [b"{}"])
+        sink.close()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        file.chmod(0o644)
+    first, second = starts_in(file)
+    assert first.run != second.run
+    assert [entry.run for entry in entries_in(file)] == [first.run, second.run]
+
+
+def test_a_recording_that_was_cut_off_goes_on_in_a_line_of_its_own(tmp_path: Path):
+    file = tmp_path / "t"
+    file.write_bytes(b'{"run":"aaaaaa","t":0.1,"from":"client","size":2,"fra')
+    FileSink(file).close()
+    assert isinstance(read_line(file.read_bytes().splitlines()[0]), Damaged)
+    assert len(starts_in(file)) == 1
+
+
+def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path):
+    file = tmp_path / "main.py"
+    file.write_text("print('mine')\n")
+    file.chmod(0o644)
+    with pytest.raises(UsageError, match=r"main\.py holds something that is no trace"):
+        FileSink(file)
+    assert file.read_text() == "print('mine')\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("name", ["", "missing/t", "folder", "pipe", "nul\0l"])
+def test_a_file_that_cannot_be_is_one_clear_line(name: str, tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="cannot be written") as caught:
+        FileSink(os.path.join(tmp_path, name))
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_full_disk_costs_one_warning_and_nothing_else():
+    warnings: list[str] = []
+    sink = FileSink("/dev/full", warn=warnings.append)
+    ours, theirs = memory_pair()
+    inbox = Inbox()
+    near = Tapped(ours, sink)
+    near.start(Inbox())
+    theirs.start(inbox)
+    for number in range(100):
+        near.send(b"%d" % number)
+    assert await inbox.count(100) == [b"%d" % number for number in range(100)]
+    await near.aclose()
+    assert len(warnings) == 1
+    assert "/dev/full could not be written (No space left on device)" in warnings[0]
+
+
+async def test_a_disk_that_stands_still_loses_frames_and_says_so(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    sink = FileSink(pipe, most_pending=1000)
+    big = b'"' + b"x" * 300_000 + b'"'
+    sink.note("client", [big])  # more than the pipe takes: the thread stands still in it
+    while len(os.read(reader, 10)) == 0:
+        await asyncio.sleep(0)
+    for number in range(2000):
+        sink.note("agent", [b"%d" % number])
+    os.set_blocking(reader, True)
+    closing = asyncio.create_task(sink.aclose())
+    data = await asyncio.to_thread(_read_all, reader)
+    await closing
+    lines = [read_line(line) for line in data.splitlines()]
+    kept = [
+        int(entry.data)
+        for entry in lines
+        if isinstance(entry, Entry) and entry.sender == "agent" and entry.kind == "frame"
+    ]
+    lost = [entry for entry in lines if isinstance(entry, Entry) and entry.kind == "lost"]
+    assert kept == list(range(len(kept)))
+    assert sum(entry.count for entry in lost) == 2000 - len(kept) > 0
+
+
+def _read_all(fd: int) -> bytes:
+    with open(fd, "rb") as file:
+        return file.read()
+
+
+def test_an_oversized_frame_is_its_size_and_its_beginning(tmp_path: Path):
+    sink = FileSink(tmp_path / "t")
+    sink.note(
+        "agent", [Oversized(99_000_000, b'{"jsonrpc":"2.0","apiKey":"hunter22","text":"sk-abcdef', b'"}')]
+    )
+    sink.close()
+    (entry,) = entries_in(tmp_path / "t")
+    assert (entry.kind, entry.size, entry.data) == (
+        "cut",
+        99_000_000,
+        b'{"jsonrpc":"2.0","apiKey":[redacted],"text":"',
+    )
+
+
+async def test_a_ring_keeps_the_last_and_tells_those_who_watch():
+    clock = FakeClock()
+    ring = Ring(3, clock=clock)
+    ours, _ = memory_pair()
+    near = Tapped(ours, ring, ours="client")
+    told: list[Entry] = []
+    near.send(b"0")
+    unsubscribe = ring.subscribe(told.extend)
+    await clock.advance(2)
+    for number in range(1, 4):
+        near.send(b"%d" % number)
+    unsubscribe()
+    unsubscribe()
+    near.send(b'{"token":"hunter22"}')
+    assert [(entry.at, entry.data) for entry in told] == [(2, b"1"), (2, b"2"), (2, b"3")]
+    assert [entry.data for entry in ring.entries()] == [b"2", b"3", b'{"token":"[redacted]"}']
+    assert ring.missed == 2
+    await near.aclose()
+
+
+def test_a_ring_is_bounded_in_bytes_too():
+    ring = Ring(100, most_bytes=1000)
+    for number in range(10):
+        ring.note("agent", [b"%d" % number * 400])
+    assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
