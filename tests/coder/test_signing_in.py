@@ -100,11 +100,16 @@ async def test_a_chosen_rehearsal_needs_no_key() -> None:
 
 
 @pytest.mark.rule(87)
-@pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": KEY}])
-async def test_after_logout_a_session_needs_the_user_to_sign_in(environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("flag", "environment"),
+    [("openai:gpt-5", {}), ("openai:gpt-5", {"OPENAI_API_KEY": KEY}), (None, {"OPENAI_API_KEY": KEY})],
+)
+async def test_after_logout_a_session_needs_the_user_to_sign_in(
+    flag: str | None, environment: dict[str, str]
+) -> None:
     save_key("openai", KEY)
     save_key("google", KEY)
-    async with talk(coder("openai:gpt-5", **environment)) as client:
+    async with talk(coder(flag, **environment)) as client:
         await client.new_session()
         assert await client.call("logout", {}) == {}
         assert not credentials_file().exists()

@@ -6,6 +6,7 @@ The user gives it to `accord agent --login` or to the environment; `authenticate
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from accord.errors import AuthRequired, InternalError, UsageError
@@ -19,7 +20,7 @@ LOGIN: Final = "accord-login"
 TERMINAL: Final = "accord-terminal"
 
 _HOW: Final = "run `accord agent --login` in a terminal"
-_SUCH_AS: Final = "ANTHROPIC_API_KEY"
+_SUCH_AS: Final = "a variable such as ANTHROPIC_API_KEY"
 _STAYS: Final = f"keys and addresses of model providers never travel over ACP: {_HOW}, or set them in the agent's environment"
 
 REFUSED_MEMBERS: Final[Mapping[str, str]] = dict.fromkeys(
@@ -39,7 +40,7 @@ def auth_methods() -> list[AuthMethod]:
         AuthMethodAgent(
             LOGIN,
             "Use the key kept on this machine",
-            f"Give the key of your model provider to Accord first: {_HOW}, or set a variable such as {_SUCH_AS}.",
+            f"Give the key of your model provider to Accord first: {_HOW}, or set {_SUCH_AS}.",
         ),
         AuthMethodTerminal(
             TERMINAL,
@@ -52,7 +53,7 @@ def auth_methods() -> list[AuthMethod]:
 
 
 class SignIn:
-    """Whether a session may use the key of its model. One for each client.
+    """Whether sessions may use the key of their model.
 
     A user who signed out is asked again, also where the key is in the environment, which no program can take it out of.
     """
@@ -61,39 +62,33 @@ class SignIn:
         """`models` gives the models there are, imported on use; `flag` is the model that the command line names."""
         self._models = models
         self._flag = flag
-        self._signed_out = False
 
     def require(self, choice: "Choice") -> None:
-        """Raise AuthRequired, with the line that says what to do, unless a session may use this model."""
+        """Raise AuthRequired, with the line that says what to do, unless a session may begin with this model."""
         if choice.missing is not None:
             raise AuthRequired(choice.missing)
-        provider = choice.model.provider
-        if (
-            self._signed_out
-            and provider != "rehearsal"
-            and self._models().endpoints.get(provider).key is not None
-        ):
-            raise AuthRequired(f"{provider}: you have signed out; sign in again to use its key")
 
     def authenticate(self, method_id: str, call: "ClientRequest") -> None:
         """Look again whether a key is there. Raises AuthRequired, with the line that says what to do."""
         try:
-            choice = self._models().choose(self._flag)
+            models = self._models()
+            before, models.endpoints.signed_out = models.endpoints.signed_out, False
+            choice = models.choose(self._flag)
         except UsageError as error:
             raise AuthRequired(str(error)) from None
-        if choice.missing is not None:
-            raise AuthRequired(choice.missing)
-        if choice.source == "rehearsal":
-            raise AuthRequired(
-                f"no key of a model provider was found: {_HOW}, or set a variable such as {_SUCH_AS}"
-            )
-        self._signed_out = False
+        if choice.missing is None and choice.source != "rehearsal":
+            return
+        models.endpoints.signed_out = before
+        raise AuthRequired(
+            choice.missing or f"no key of a model provider was found: {_HOW}, or set {_SUCH_AS}"
+        )
 
     def logout(self, call: "ClientRequest") -> None:
-        """Forget the kept keys. Those of the environment are not used again before the user signs in."""
+        """Forget the kept keys. Those of the environment are left alone until the user signs in again."""
         from accord.coder.models.credentials import CredentialsError, credentials_file, remove_key
 
-        self._signed_out = True
+        with suppress(UsageError):  # a config that cannot be used keeps nobody from leaving
+            self._models().endpoints.signed_out = True
         try:
             try:
                 remove_key()

@@ -44,8 +44,8 @@ def choose(
             return Choice(name, source, missing_key(name.provider, endpoints))
     for provider in endpoints.names:
         model = endpoints.default_model(provider)
-        if model and endpoints.get(provider).key is not None:
-            return Choice(ModelName(provider, model), "credentials")
+        if model and (endpoints.get(provider).key is not None or endpoints.withheld_key(provider)):
+            return Choice(ModelName(provider, model), "credentials", missing_key(provider, endpoints))
     return Choice(ModelName(REHEARSAL, REHEARSAL), "rehearsal")
 
 
@@ -66,6 +66,8 @@ def missing_key(provider: str, endpoints: Endpoints) -> str | None:
     """What to say where the server's key is missing; None if it is there or not needed."""
     if provider == REHEARSAL or endpoints.get(provider).ready:
         return None
+    if withheld := endpoints.withheld_key(provider):
+        return f"{provider}: you have signed out; sign in to use the key in {withheld} again"
     family = family_of(provider)
     return (
         f"{provider}: no key found; set {variable(family, 'API_KEY')} or run `accord agent --login {family}`"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from accord.coder.models.config import ConfigError, EndpointConfig, Kind, ModelsConfig, fault_of_address
-from accord.coder.models.credentials import Secret, find_key, variable
+from accord.coder.models.credentials import Secret, find_key, key_variables, variable
 
 DEFAULT_MODELS: Final = {
     "anthropic": "claude-sonnet-5-5",
@@ -66,6 +66,8 @@ class Endpoints:
         self._config = config
         self._environment = os.environ if environment is None else environment
         self._keys = keys
+        self.signed_out = False
+        """Whether keys of the environment are left alone: no program can take them out of it, but a user may sign out."""
 
     def is_provider(self, name: str) -> bool:
         """Whether there is such a server."""
@@ -95,10 +97,17 @@ class Endpoints:
             name=name,
             kind=kind,
             base_url=base_url,
-            key=find_key(family, self._environment, self._keys),
+            key=find_key(family, {} if self.signed_out else self._environment, self._keys),
             needs_key=needs_key,
             finish_reason=config.finish_reason,
         )
+
+    def withheld_key(self, name: str) -> str | None:
+        """The variable whose key is left alone because the user signed out."""
+        if not self.signed_out:
+            return None
+        variables = key_variables(family_of(name))
+        return next((name for name in variables if self._environment.get(name, "").strip()), None)
 
     def default_model(self, name: str) -> str | None:
         """The model to use at this server where none is named."""
