@@ -1,0 +1,104 @@
+"""May a project's file of agents count? It can start programs with the user's rights, so the user has to agree to its content.
+
+`ask` asks on a terminal and keeps the answer yes; without a terminal it refuses. `once` is `--trust`: this run only.
+"""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from typing import TextIO, TypeAlias
+
+from accord.client.servers.environment import references
+from accord.client.servers.mcp import McpEntry
+from accord.client.servers.reading import ServersFile
+from accord.client.servers.server import Server
+from accord.errors import UsageError
+from accord.policy.trust import Trust
+
+Trusting: TypeAlias = Callable[[ServersFile], bool]
+"""Whether a project's file counts that the user has not agreed to before. May raise NotTrusted."""
+
+
+class NotTrusted(UsageError):
+    """A project's file that the user has not agreed to, and nobody to ask."""
+
+
+def refuse(file: ServersFile) -> bool:
+    """Raise NotTrusted."""
+    raise NotTrusted(
+        f"{file.path}: you have not agreed to this file, which can start programs: "
+        "look at it and run this once in a terminal, or pass --trust"
+    )
+
+
+def once(file: ServersFile) -> bool:
+    """The user said so for this run."""
+    return True
+
+
+def leave_out(file: ServersFile) -> bool:
+    """Go on as if it were not there."""
+    return False
+
+
+def ask(file: ServersFile) -> bool:
+    """Ask on the terminal, showing what the file would start; a yes is kept for exactly this content."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return refuse(file)
+    agreed = _asked(file, sys.stdin, sys.stderr)
+    if agreed:
+        Trust().trust(file.path, file.content)
+    return agreed
+
+
+def _asked(file: ServersFile, heard: TextIO, said: TextIO) -> bool:
+    said.write(f"{shown(str(file.path))} is new or has changed since you agreed to it.\n")
+    for line in what_it_does(file):
+        said.write(f"  {line}\n")
+    said.write("Let it count? Only a yes does. [y/N] ")
+    said.flush()
+    answer = heard.readline()
+    if not answer.endswith("\n"):
+        said.write("\n")
+    agreed = answer.strip().casefold() in ("y", "yes")
+    if not agreed:
+        said.write("It does not count.\n")
+    return agreed
+
+
+def what_it_does(file: ServersFile) -> Iterator[str]:
+    """What the user has to know before agreeing, a line each, safe to show."""
+    for server in file.servers:
+        yield from _of_server(server)
+    for entry in file.mcp:
+        yield f"MCP server {shown(entry.name)} for every agent {_of_mcp(entry)}"
+    if file.form.default is not None:
+        yield f"The agent that runs by default becomes {shown(file.form.default[1])}"
+    if not (file.servers or file.mcp or file.form.default):
+        yield "It says nothing."
+
+
+def _of_server(server: Server) -> Iterator[str]:
+    runs = shlex.join(server.program()) if server.command else "what it is known to run"
+    yield f"Agent {shown(server.name)} runs {shown(runs)}"
+    if server.cwd is not None:
+        yield f"    in {shown(server.cwd)}"
+    for name, value in server.env.items():
+        yield f"    without {shown(name)}" if value is None else f"    with {shown(name)}={shown(value)}"
+    if names := references(value for value in server.env.values() if value is not None):
+        yield f"    and so gets your {shown(', '.join(names))}"
+    for entry in server.mcp:
+        yield f"    MCP server {shown(entry.name)} {_of_mcp(entry)}"
+
+
+def _of_mcp(entry: McpEntry) -> str:
+    what = f"runs {shown(shlex.join(entry.command))}" if entry.command else f"is at {shown(entry.url)}"
+    names = references(entry.values.values())
+    return what + (f" and gets your {shown(', '.join(names))}" if names else "")
+
+
+def shown(text: str) -> str:
+    """The text with everything made visible that could hide or rewrite something on a terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
