@@ -121,7 +121,7 @@ def from_mapping(value: Mapping[str, Any], file: Path | str) -> ModelsConfig:
         if endpoint.base_url is not None and (fault := fault_of_address(endpoint.base_url)):
             raise ConfigError(file, f"endpoints.{name}.base_url", fault)
     rest = {key: value[key] for key in ("model", "effort", "requests") if key in value}
-    config = _convert(rest, ModelsConfig, file, "")
+    config = convert(rest, ModelsConfig, file, "")
     return msgspec.structs.replace(
         config, endpoints=endpoints, models=_table(value, "models", ModelFacts, file)
     )
@@ -141,11 +141,12 @@ def fault_of_address(url: str) -> str | None:
 
 
 def _table(value: Mapping[str, Any], key: str, kind: type[T], file: Path | str) -> dict[str, T]:
-    entries = _convert(value.get(key, {}), dict[str, Any], file, key)
-    return {name: _convert(entry, kind, file, f"{key}.{name}") for name, entry in entries.items()}
+    entries = convert(value.get(key, {}), dict[str, Any], file, key)
+    return {name: convert(entry, kind, file, f"{key}.{name}") for name, entry in entries.items()}
 
 
-def _convert(value: Any, kind: type[T], file: Path | str, key: str) -> T:
+def convert(value: Any, kind: type[T], file: Path | str, key: str) -> T:
+    """A setting in its type; what is wrong with it is said with the file and the key."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -16,7 +16,7 @@ from accord.coder.models.model import Model, ModelError
 from accord.coder.models.names import REHEARSAL, ModelName
 from accord.coder.models.offers import Offer, Offers
 from accord.coder.models.rehearsal.model import CONTEXT_SIZE, Rehearsal
-from accord.coder.models.remote import Connections, RemoteModel
+from accord.coder.models.remote import Connections, RemoteModel, sees_by_name
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,13 @@ class Models:
     def kind_of(self, name: ModelName) -> Kind | None:
         """Which libraries it needs, to load them in the background; None for the rehearsal."""
         return None if name.provider == REHEARSAL else self.endpoints.get(name.provider).kind
+
+    def sees_images(self, name: ModelName) -> bool:
+        """Whether the model can look at pictures, as far as it is known without asking anybody."""
+        if name.provider == REHEARSAL:
+            return Rehearsal.sees_images
+        images = self._facts(name).images
+        return sees_by_name(name.name) if images is None else images
 
     async def resolve(self, name: ModelName) -> Model:
         """The model. Raises ModelError, of kind `auth` where its key is missing."""

@@ -81,7 +81,7 @@ class RemoteModel:
         """As the config says, else by the family of its name."""
         if self._facts.images is not None:
             return self._facts.images
-        return _SEEING.match(self.name.rpartition("/")[2]) is not None
+        return sees_by_name(self.name)
 
     @property
     def context_size(self) -> int | None:
@@ -125,3 +125,8 @@ class RemoteModel:
         return ModelError(
             "network", f"{self.provider}:{self.name}: nothing came for {seconds} seconds; try again"
         )
+
+
+def sees_by_name(name: str) -> bool:
+    """Whether models of this family look at pictures."""
+    return _SEEING.match(name.rpartition("/")[2]) is not None

@@ -1,0 +1,198 @@
+"""One session of the coding agent between its turns: its log, what its model remembers, and what was chosen for it.
+
+What only a turn needs (tools, permissions, the sandbox) is on its `Workbench`, made with the first prompt.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, Struct, convert, to_builtins
+
+from accord.agent.session import AgentSession
+from accord.clock import Clock
+from accord.coder.history import History
+from accord.coder.models.model import Effort, Usage
+from accord.coder.models.names import ModelName
+from accord.coder.spending import Spending
+from accord.errors import StoreError
+from accord.policy.request import MODES, Mode
+from accord.schema.plans import PlanEntry
+from accord.schema.updates import SessionUpdate
+from accord.store.journal import Journal
+
+if TYPE_CHECKING:
+    from accord.coder.coder import Coder
+    from accord.coder.mcp.host import McpHost
+    from accord.coder.messages import Message
+    from accord.coder.workbench import Workbench
+
+CHOSEN: Final = "chosen"
+SPENT: Final = "spent"
+SERVERS: Final = "servers"
+"""The kinds of records, beside events and the model's history, in a session's log."""
+
+_LOG = logging.getLogger("accord.coder")
+
+
+class Chosen(Struct, omit_defaults=True):
+    """What the user chose for a session beside its mode."""
+
+    model: str
+    effort: Effort | None = None
+
+
+class Past(Struct):
+    """What the log of a session says about it, for one that is taken up again."""
+
+    messages: "list[Message]"
+    plan: Sequence[PlanEntry] = ()
+    spending: Spending | None = None
+    titled: bool = False
+    mode: str | None = None
+    chosen: Chosen | None = None
+    servers: list[str] | None = None
+    used: int = 0
+    """Tokens in the context, as last reported."""
+
+
+class Conversation:
+    """A session as the coding agent holds it; the `data` of its `AgentSession`."""
+
+    def __init__(
+        self, coder: "Coder", session: AgentSession, journal: Journal, model: ModelName, past: Past
+    ) -> None:
+        self.coder = coder
+        self.session = session
+        self.journal = journal
+        self.model = model
+        self.effort: Effort | None = coder.config.models.effort
+        self.history = History(journal, past.messages)
+        self.plan: Sequence[PlanEntry] = past.plan
+        self.spending = past.spending or Spending()
+        self.titled = past.titled
+        self.used = past.used
+        self.mode_before_plan: Mode = "ask"
+        self.mcp: McpHost | None = None
+        self._bench: Workbench | None = None
+        self._making = asyncio.Lock()
+        if past.chosen is not None:
+            self.effort = past.chosen.effort
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.session.id
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+        return self.coder.start.clock
+
+    # -- its log ------------------------------------------------------------------------------------------------
+
+    def log(self, update: SessionUpdate) -> None:
+        """Log what the client is about to be told."""
+        self.journal.append(update)
+
+    def spend(self, usage: Usage) -> None:
+        """A request of the session has used this."""
+        self.spending.add(usage)
+        self.journal.record(SPENT, to_builtins(usage))
+
+    def note_choice(self) -> None:
+        """Log the model and what else is chosen."""
+        self.journal.record(CHOSEN, to_builtins(Chosen(str(self.model), self.effort)))
+
+    # -- what is chosen -----------------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in force; what is no known mode is the careful one."""
+        return mode_of(self.session.mode)
+
+    def mode_chosen(self, mode_id: str) -> None:
+        """The client or the agent is about to change the mode."""
+        if mode_id == "plan" and self.mode != "plan":
+            self.mode_before_plan = self.mode
+        # The mode is another only after this; whoever decided by the old one looks again then.
+        asyncio.get_running_loop().call_soon(self._mode_changed)
+
+    def _mode_changed(self) -> None:
+        if self._bench is not None:
+            self._bench.mode_changed()
+
+    def use_model(self, model: ModelName) -> None:
+        """Think with this model from the next request on."""
+        self.model = model
+        self.note_choice()
+
+    def use_effort(self, effort: Effort | None) -> None:
+        """Think this hard from the next request on."""
+        self.effort = effort
+        self.note_choice()
+
+    # -- its background -----------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """What goes on once the session is open: its servers start, its commands are offered, its models are listed."""
+        if self.session.mcp_servers:
+            await self._start_servers()
+        await (await self.bench()).offer_commands()
+        from accord.coder.options import ask_for_models
+
+        await ask_for_models(self)
+
+    async def _start_servers(self) -> None:
+        from accord.coder.servers import start_servers
+
+        self.mcp = await start_servers(self)
+
+    # -- its turns ----------------------------------------------------------------------------------------------
+
+    async def bench(self) -> "Workbench":
+        """What turns work with, made on first use."""
+        async with self._making:
+            if self._bench is None:
+                from accord.coder.workbench import Workbench
+
+                self._bench = await Workbench.make(self)
+            return self._bench
+
+    @property
+    def made_bench(self) -> "Workbench | None":
+        """The workbench, if a turn has needed one yet."""
+        return self._bench
+
+    async def aclose(self) -> None:
+        """Free what the session holds; its log stays."""
+        bench, self._bench = self._bench, None
+        try:
+            if bench is not None:
+                await bench.aclose()
+            if self.mcp is not None:
+                await self.mcp.aclose()
+        finally:
+            try:
+                self.journal.close()
+            except StoreError as error:
+                _LOG.error("%s", error)
+
+
+def mode_of(name: Any) -> Mode:
+    """The mode of this name; `ask` for anything else."""
+    for mode in MODES:
+        if mode == name:
+            return mode
+    return "ask"
+
+
+def spent_of(value: Any) -> Usage:
+    """The usage that was logged as this."""
+    return convert(value, Usage, strict=False)
+
+
+def unset(value: Any) -> Any:
+    """For members of messages: nothing stands for absent."""
+    return UNSET if value is None else value

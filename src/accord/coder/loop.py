@@ -1,0 +1,128 @@
+"""The loop: ask the model, show what it says, do what it asks for, until it has nothing more to ask for.
+
+It knows neither the wire nor the store: it speaks to a `Voice`, remembers in a `History`, and works with a `Toolbox`. A turn of the
+user and a sub-agent's task are both a `Run` of it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from accord.coder.history import History
+from accord.coder.messages import note, text_of, uses_of
+from accord.coder.models.model import (
+    Draft,
+    Effort,
+    Model,
+    ModelError,
+    ModelRequest,
+    Retrying,
+    Stopped,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+)
+from accord.coder.repetition import Repetition
+from accord.coder.toolbox import Toolbox
+from accord.coder.voice import Voice
+from accord.schema.prompts import StopReason
+
+CANCELLED: Final = "The user cancelled the turn here."
+OVERFLOWS: Final = 2
+"""How often in a row a request that does not fit is made smaller and sent again."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run: everything it needs, and what it has done so far."""
+
+    voice: Voice
+    model: Model
+    history: History
+    toolbox: Toolbox
+    system: Callable[[], str]
+    """The system prompt; it may change while the run goes on, with the mode for one."""
+    requests: int
+    """How many requests it may make."""
+    effort: Effort | None = None
+    spent: Callable[[Usage], Awaitable[None]]
+    """Told what each request has used."""
+    make_room: Callable[[ModelRequest, bool], Awaitable[bool]]
+    """Before each request: makes the history smaller if it must be; the flag says that the request did not fit. Whether it did."""
+    _repetition: Repetition = field(default_factory=Repetition)
+    last: str = ""
+    """What the model said last."""
+
+    async def go(self) -> StopReason:
+        """Run to the end. Raises ModelError; a cancel leaves a history that can be gone on with."""
+        for _ in range(self.requests):
+            answer = await self._answer()
+            self.last = text_of(answer.message) or self.last
+            if answer.reason in ("refusal", "max_tokens"):
+                if answer.reason == "refusal" and answer.note:
+                    await self.voice.say(answer.note)
+                return answer.reason
+            uses = uses_of(answer.message)
+            if not uses:
+                return "end_turn"
+            await self.toolbox.perform(uses, self.voice, self._repetition, self.history.add)
+            if self._repetition.hopeless:
+                await self.voice.notice(
+                    "Stopped: the model repeats the same call",
+                    "It was told so and went on. Say what it should do instead.",
+                    severity="warning",
+                )
+                return "max_turn_requests"
+        return "max_turn_requests"
+
+    def request(self) -> ModelRequest:
+        """What the model would be asked now."""
+        return ModelRequest(self.system(), self.history.sound(), self.toolbox.specs(), self.effort)
+
+    async def _answer(self) -> Stopped:
+        """One answer, in the history. A request that does not fit is made to."""
+        overflows = 0
+        await self.make_room(self.request(), False)
+        while True:
+            try:
+                return await self._ask(self.request())
+            except ModelError as error:
+                overflows += 1
+                if error.kind != "context_full" or overflows > OVERFLOWS or error.partial is not None:
+                    raise
+                if not await self.make_room(self.request(), True):
+                    raise
+
+    async def _ask(self, request: ModelRequest) -> Stopped:
+        draft = Draft()
+        try:
+            async with aclosing(self.model.stream(request)) as events:
+                async for event in events:
+                    draft.add(event)
+                    if isinstance(event, TextDelta):
+                        await self.voice.say(event.text)
+                    elif isinstance(event, ThoughtDelta):
+                        await self.voice.think(event.text)
+                    elif isinstance(event, Usage):
+                        await self.spent(event)
+                    elif isinstance(event, Retrying):
+                        await self.voice.notice(*_retrying(event), severity="warning")
+                    elif isinstance(event, Stopped):
+                        self.history.add(event.message)
+                        return event
+        except ModelError as error:
+            if error.partial is not None:
+                self.history.add(error.partial, note(f"Your answer broke off here: {error}"))
+            raise
+        except asyncio.CancelledError:
+            if draft.message is not None:
+                self.history.add(draft.message)
+            self.history.add(note(CANCELLED))
+            raise
+        raise ModelError("other", f"{self.model.provider}:{self.model.name}: the stream ended without an end")
+
+
+def _retrying(event: Retrying) -> tuple[str, str]:
+    return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.why

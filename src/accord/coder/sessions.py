@@ -1,0 +1,290 @@
+"""The sessions of the coding agent in the store: begun, taken up again, branched, listed, deleted. Nothing is deleted silently."""
+
+import logging
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from accord.agent.opening import unknown_session
+from accord.agent.request import ClientRequest
+from accord.agent.session import AgentSession
+from accord.coder import options
+from accord.coder.conversation import (
+    CHOSEN,
+    SERVERS,
+    SPENT,
+    Chosen,
+    Conversation,
+    Past,
+    mode_of,
+    spent_of,
+)
+from accord.coder.history import KIND, fold
+from accord.coder.messages import Message, note
+from accord.coder.models.choice import Choice, UnknownModel, missing_key
+from accord.coder.models.names import ModelName
+from accord.coder.replay import replay, replay_now
+from accord.coder.spending import Spending
+from accord.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    NotFound,
+    RpcError,
+    SessionInUse,
+    StoreError,
+    UsageError,
+)
+from accord.schema.sessions import ListSessionsRequest, ListSessionsResponse
+from accord.session import SessionOpened, SessionState
+from accord.store.heads import Head
+from accord.store.journal import Journal
+from accord.store.records import EVENT
+from accord.store.repairing import repair
+
+if TYPE_CHECKING:
+    from accord.coder.coder import Coder
+    from accord.policy.request import Mode
+
+_LOG = logging.getLogger("accord.coder")
+_INTERRUPTED = (
+    "The turn before this was interrupted: the agent stopped in the middle of it. Look before you go on."
+)
+
+
+class Sessions:
+    """What the handlers of the agent do about sessions. All errors are those of the protocol."""
+
+    def __init__(self, coder: "Coder") -> None:
+        self._coder = coder
+
+    # -- they begin ---------------------------------------------------------------------------------------------
+
+    async def new(self, session: AgentSession) -> None:
+        """Begin a session; the first one may have to go on with another."""
+        _check_folders(session)
+        choice = self._choice()
+        resume, self._coder.resume = self._coder.resume, None
+        if resume is not None and await self._continued(session, resume):
+            return
+        with _as_rpc():
+            self._coder.store.create(
+                session.id, session.cwd, additional_directories=session.additional_directories
+            )
+            journal = self._coder.store.journal(session.id)
+        conversation = Conversation(self._coder, session, journal, choice.model, Past([]))
+        self._offer(session, conversation, mode_of(self._coder.first_mode))
+        conversation.note_choice()
+        self._note_servers(conversation)
+        session.listener = conversation.log
+
+    async def load(self, session: AgentSession) -> None:
+        """Take a session up again: tell all of it, give the model its history back."""
+        state, conversation = self._taken_up(session, self._head(session.id))
+        await replay(session, state)
+        session.listener = conversation.log
+
+    async def resume(self, session: AgentSession) -> None:
+        """Take a session up again without telling it."""
+        _, conversation = self._taken_up(session, self._head(session.id))
+        session.listener = conversation.log
+
+    async def fork(self, session: AgentSession, source_id: str) -> None:
+        """Begin a session with all that another one knows."""
+        source = self._head(source_id)
+        _check_folders(session)
+        _check_same_folder(session, source)
+        with _as_rpc():
+            head = self._coder.store.fork(
+                source_id, session.id, additional_directories=session.additional_directories
+            )
+        _, conversation = self._taken_up(session, head)
+        session.listener = conversation.log
+
+    async def _continued(self, session: AgentSession, wanted: str | bool) -> bool:
+        """Make a new session the continuation of an old one, which is told once the client knows its id."""
+        try:
+            head = self._wanted(session, wanted)
+            session.id = head.session_id
+            state, conversation = self._taken_up(session, head)
+        except RpcError as error:
+            sys.stderr.write(f"accord agent: --resume: {error.message}; a new session begins\n")
+            sys.stderr.flush()
+            return False
+
+        def tell() -> None:
+            replay_now(session, state)
+            session.listener = conversation.log
+
+        session.after_open(tell)
+        return True
+
+    def _wanted(self, session: AgentSession, wanted: str | bool) -> Head:
+        if isinstance(wanted, str):
+            head = self._head(wanted)
+            _check_same_folder(session, head)
+            return head
+        with _as_rpc():
+            newest = self._coder.store.newest(session.cwd)
+        if newest is None:
+            raise NotFound(f"there is no session in {session.cwd}")
+        return newest
+
+    # -- what there is ------------------------------------------------------------------------------------------
+
+    async def list(self, request: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
+        """One page of the sessions, of a folder or of all, those used last first."""
+        with _as_rpc():
+            page = self._coder.store.list(request.cwd or None, cursor=request.cursor or None)
+        response = ListSessionsResponse([head.info() for head in page.heads])
+        if page.next_cursor is not None:
+            response.next_cursor = page.next_cursor
+        return response
+
+    async def delete(self, session_id: str, call: ClientRequest) -> None:
+        """Remove a session for good; one that is not there counts as removed."""
+        with _as_rpc():
+            self._coder.store.delete(session_id)
+
+    async def close(self, session: AgentSession) -> None:
+        """Free what an open session holds."""
+        conversation: Conversation | None = session.data
+        if conversation is not None:
+            await conversation.aclose()
+
+    # -- how ----------------------------------------------------------------------------------------------------
+
+    def _choice(self) -> Choice:
+        """The model that new sessions begin with. Raises AuthRequired where its key is missing."""
+        try:
+            choice = self._coder.models.choose(self._coder.start.model)
+        except UsageError as error:
+            raise InvalidRequest(str(error)) from None
+        self._coder.sign_in.require(choice)
+        return choice
+
+    def _head(self, session_id: str) -> Head:
+        with _as_rpc():
+            try:
+                return self._coder.store.head(session_id)
+            except NotFound:
+                raise unknown_session(session_id) from None
+
+    def _taken_up(self, session: AgentSession, head: Head) -> tuple[SessionState, Conversation]:
+        _check_folders(session)
+        _check_same_folder(session, head)
+        with _as_rpc():
+            journal = self._coder.store.journal(head.session_id)
+        try:
+            state, past, interrupted = self._past(head.session_id, journal)
+            conversation = Conversation(self._coder, session, journal, self._model(past), past)
+            if interrupted:
+                conversation.history.add(note(_INTERRUPTED))
+            self._offer(session, conversation, mode_of(past.mode or self._coder.first_mode))
+            self._note_changed_servers(conversation, past)
+        except BaseException:
+            journal.close()
+            raise
+        return state, conversation
+
+    def _past(self, session_id: str, journal: Journal) -> tuple[SessionState, Past, bool]:
+        """What the log says; what an interrupted turn left open is closed, in the log as well."""
+        store = self._coder.store
+        with _as_rpc():
+            state, closing = repair(store.events(session_id))
+            messages: list[Message] = []
+            past = Past(messages, state.plan, Spending(), bool(state.title), state.settings.current_mode_id)
+            for record in store.read(session_id):
+                if record.kind == EVENT:
+                    continue
+                if record.kind == KIND:
+                    past.messages = fold(past.messages, record.data)
+                elif record.kind == SPENT and past.spending is not None:
+                    past.spending.add(spent_of(record.value))
+                elif record.kind == CHOSEN:
+                    past.chosen = _chosen(record.value)
+                elif record.kind == SERVERS:
+                    past.servers = [str(name) for name in record.value]
+            journal.append(*closing)
+        past.used = state.usage.used if state.usage else 0
+        return state, past, bool(closing)
+
+    def _model(self, past: Past) -> ModelName:
+        """The model that was chosen for a session, if it can be had now; else the one that new sessions get."""
+        models = self._coder.models
+        if past.chosen is not None:
+            try:
+                name = models.find(past.chosen.model)
+            except UnknownModel as error:
+                _LOG.warning("a session goes on with another model: %s", error)
+            else:
+                missing = missing_key(name.provider, models.endpoints)
+                if missing is None or self._coder.start.resolver is not None:
+                    return name
+                _LOG.warning("a session goes on with another model: %s", missing)
+        return self._choice().model
+
+    def _offer(self, session: AgentSession, conversation: Conversation, mode: "Mode") -> None:
+        session.data = conversation
+        session.modes = options.modes(mode)
+        session.config_options = options.options(conversation)
+        session.open_options = frozenset((options.MODEL,))
+        conversation.journal.append(
+            SessionOpened(
+                session.id,
+                session.cwd,
+                list(session.additional_directories),
+                session.modes,
+                session.config_options,
+            )
+        )
+        session.after_open(lambda: session.spawn(conversation.begin()))
+
+    def _note_servers(self, conversation: Conversation) -> None:
+        conversation.journal.record(
+            SERVERS, sorted(server.name for server in conversation.session.mcp_servers)
+        )
+
+    def _note_changed_servers(self, conversation: Conversation, past: Past) -> None:
+        names = sorted(server.name for server in conversation.session.mcp_servers)
+        if past.servers is not None and past.servers != names:
+            self._note_servers(conversation)
+            listed = ", ".join(names) or "none"
+            conversation.history.add(note(f"The MCP servers are others now: {listed}."))
+
+
+def _chosen(value: Any) -> Chosen | None:
+    from msgspec import ValidationError, convert
+
+    try:
+        return convert(value, Chosen)
+    except ValidationError:
+        return None
+
+
+def _check_folders(session: AgentSession) -> None:
+    if not os.path.isdir(session.cwd):
+        raise InvalidParams(f"cwd is not an existing folder: {session.cwd!r}")
+    for folder in session.additional_directories:
+        if not os.path.isdir(folder):
+            raise InvalidParams(f"additionalDirectories: not an existing folder: {folder!r}")
+
+
+def _check_same_folder(session: AgentSession, head: Head) -> None:
+    if os.path.realpath(session.cwd) != os.path.realpath(head.cwd):
+        raise InvalidParams(
+            f"session {head.session_id} belongs to {head.cwd!r}, not to {session.cwd!r}: open it with its own cwd"
+        )
+
+
+@contextmanager
+def _as_rpc() -> Generator[None]:
+    """What a store raises, as the client is told it."""
+    try:
+        yield
+    except SessionInUse as error:
+        raise InvalidRequest(str(error)) from None
+    except StoreError as error:
+        raise InternalError(str(error)) from None
