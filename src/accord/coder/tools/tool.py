@@ -42,6 +42,8 @@ class Subject:
     url: str | None = None
     outside_sandbox: bool = False
     """The command is not to be confined although there is a sandbox."""
+    read_only: bool = False
+    """The tool of somebody else that does it says that it changes nothing."""
     sandboxed: bool = False
     """The command will be started in the sandbox; how well that holds is not for the tool to say."""
 
