@@ -4,13 +4,14 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.policy.project import Project
 
 from accord.errors import UsageError
-from accord.policy import Answer, Audit, AuditFailed, Trust, redacted
+from accord.policy import Answer, Audit, AuditFailed, Bounds, Policy, Request, Trust, redacted
 
 
 def test_a_decision_is_one_line_of_json_for_the_user_alone(project: Project, tmp_path: Path):
@@ -84,6 +85,16 @@ def test_an_audit_inside_the_project_is_refused(project: Project):
     with pytest.raises(UsageError, match="inside the session's folders"):
         Audit(project.root / "decisions.jsonl").record(request, project.decide(request))
     assert not (project.root / "decisions.jsonl").exists()
+
+
+def test_a_session_in_the_home_folder_has_its_audit_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path / ".accord-home"))
+    request = Request(bounds=Bounds.of(tmp_path), tool="list_files", category="read-only", mode="full-access")
+    Audit().record(request, Policy().decide(request))
+    assert Audit().path.is_relative_to(tmp_path)
+    for category, path in (("read-only", Audit().path), ("write", Trust().folder / "x")):
+        touching = replace(request, category=category, paths=(path,))
+        assert Policy().decide(touching).effect == "ask"  # in any mode
 
 
 def test_strange_text_is_written_down_too(project: Project, tmp_path: Path):

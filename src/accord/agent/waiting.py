@@ -22,3 +22,5 @@ async def limited(work: Coroutine[Any, Any, T], seconds: float | None, clock: Cl
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
+        elif not task.cancelled():
+            task.exception()  # if we are cancelled ourselves just then, nobody asks how it ended

@@ -57,8 +57,10 @@ class Audit:
         more: Mapping[str, Any] | None = None,
     ) -> None:
         """Append one decision, and the user's answer where there was one. Raises AuditFailed."""
-        roots = request.bounds.roots
-        if any(Path(os.path.realpath(self.path)).is_relative_to(root) for root in roots):
+        real, bounds = Path(os.path.realpath(self.path)), request.bounds
+        # A session in the home folder has Accord's own folder in a root; that one is asked for by name in every mode.
+        own = any(real.is_relative_to(folder) for folder in bounds.private)
+        if not own and any(real.is_relative_to(root) for root in bounds.roots):
             raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -16,8 +16,9 @@ from tests.agent.scene import Client, agent_that, talk
 
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.permissions.gate import PATIENCE, Gate
+from accord.coder.permissions.gate import Gate
 from accord.coder.permissions.ruling import Ruling
+from accord.coder.permissions.settings import PATIENCE
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.context import ToolContext
 from accord.coder.tools.tool import Call, Progress, Tool
@@ -59,12 +60,17 @@ class Session:
         """The same for a call that is ready."""
 
         async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
-            assert answer is not None, f"asked: {decision}"
+            if answer is None:
+                unexpected.append(decision)
+                return PermissionAnswer()
             if not isinstance(answer, str):
                 return answer(options, decision)
             return PermissionAnswer(chosen(options, answer), "selected")
 
-        return await self.gate.ruling(tool, call, ask)
+        unexpected: list[Decision] = []
+        ruling = await self.gate.ruling(tool, call, ask)
+        assert not unexpected
+        return ruling
 
     async def asks(self, tool: str, **arguments: Any) -> Decision:
         """Why a call is asked about; it is rejected."""

@@ -30,9 +30,6 @@ Ask: TypeAlias = Callable[[Sequence[PermissionOption], Decision, float | None], 
 """Puts a question to the user for so many seconds: `ToolCallScope.ask_permission`, with what the call would do shown
 before. It may be cancelled, and then takes the question back; after its time it is."""
 
-PATIENCE: Final = 600.0
-"""Seconds that a question waits for its answer where nothing else is set."""
-
 _LOG: Final = logging.getLogger("accord.coder.permissions")
 
 
@@ -62,7 +59,7 @@ class Gate:
         session_id: str,
         mode: Callable[[], Mode],
         confinement: Confining,
-        seconds: float | None = PATIENCE,
+        seconds: float | None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`seconds` bounds how long a question waits; None waits as long as the turn does."""
@@ -150,7 +147,7 @@ class Gate:
             command=subject.command,
             cwd=subject.cwd,
             url=subject.url,
-            read_only=getattr(subject, "read_only", False),
+            read_only=subject.read_only,
             sandboxed=runs and subject.sandboxed and self._confinement.holds,
             mode=self._mode(),
             grants=self.grants,

@@ -1,0 +1,156 @@
+"""The sandbox of one session: made when the first command needs it, looked through again every turn, gone with the session.
+
+It says what is in force, and claims nothing that is not. Where commands run in the client's terminals, it is used there
+only after a command in it has shown that those are on this machine.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from accord.coder.permissions.settings import SandboxSettings
+from accord.coder.permissions.terminals import InTerminals
+from accord.coder.tools.context import ToolContext
+from accord.errors import AccordError
+from accord.policy.sandbox.boundary import Boundary
+from accord.policy.sandbox.environment import without_credentials
+from accord.policy.sandbox.sandbox import Sandbox
+
+_SWITCHED_OFF: Final = "none: switched off in your config; commands run with all your rights"
+_NOT_TRIED: Final = "not tried yet: it is made before the first command"
+_ELSEWHERE: Final = "not used in the client's terminals: a command that was tried there did not run in it"
+
+
+class Confinement:
+    """What confines the commands of a session. `ready` before it is asked anything about the next command."""
+
+    def __init__(self, roots: Sequence[str], settings: SandboxSettings | None = None) -> None:
+        """`roots` are the session's folders. Nothing is looked at or tried yet."""
+        self._roots = tuple(roots)
+        self._settings = settings or SandboxSettings()
+        self._sandbox: Sandbox | None = None
+        self._boundary: Boundary | None = None
+        """Of a backend that confines nothing: what there is instead of a sandbox."""
+        self._why = ""
+        self._due = self._settings.enabled
+        self._work: asyncio.Task[None] | None = None
+        self._in_terminals: bool | None = None
+        self._closed = False
+
+    # -- what is in force ---------------------------------------------------------------------------------------
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox, as far as it is made and up to date; None where there is none."""
+        return None if self._due or self._closed else self._sandbox
+
+    @property
+    def holds(self) -> bool:
+        """Whether a command in it may run unasked."""
+        return (sandbox := self.sandbox) is not None and sandbox.boundary.holds
+
+    @property
+    def missing(self) -> str:
+        """Why no command may run: the user insists on a sandbox that is not there. Else empty."""
+        if not self._settings.enabled or self._settings.backend is None or self.sandbox is not None:
+            return ""
+        return f"your config insists on a sandbox that is not there: {self._why or 'it is not ready'}"
+
+    def summary(self) -> str:
+        """What is in force, in one line."""
+        if not self._settings.enabled:
+            return _SWITCHED_OFF
+        if self._sandbox is not None:
+            return self._sandbox.boundary.summary()
+        if self._boundary is not None:
+            return self._boundary.summary()
+        if not self._why:
+            return _NOT_TRIED
+        if self.missing:
+            return f"none: no command is run ({self._why})"
+        return f"none: commands run with all your rights ({self._why})"
+
+    def lines(self) -> list[str]:
+        """What is in force, all of it."""
+        boundary = self._sandbox.boundary if self._sandbox is not None else self._boundary
+        facts = [] if boundary is None else [*map(str, boundary.facts), *boundary.why]
+        elsewhere = [_ELSEWHERE] if self._in_terminals is False else []
+        return [f"sandbox: {self.summary()}", *elsewhere, *facts]
+
+    def outside(self, path: str) -> str:
+        """Where a path that a command used is for everybody else: its /tmp is a folder of its own."""
+        return path if self._sandbox is None else self._sandbox.outside(path)
+
+    # -- its life -----------------------------------------------------------------------------------------------
+
+    def turn_started(self) -> None:
+        """Secrets may have come into the roots: they are looked for before the next command."""
+        self._due = self._settings.enabled and not self._closed
+
+    async def ready(self) -> None:
+        """Make the sandbox, or bring it up to date. Whoever stops waiting leaves it to the others."""
+        while self._due and not self._closed:
+            if self._work is None:
+                self._work = asyncio.get_running_loop().create_task(self._bring_up())
+            await asyncio.shield(self._work)
+
+    async def equip(self, context: ToolContext) -> ToolContext:
+        """The context with which a command is prepared: with the sandbox where it can be used, and a clean environment."""
+        await self.ready()
+        keep = self._settings.keep_env
+        environment = without_credentials(os.environ, keep=keep)
+        withheld = [name for name in os.environ if name not in environment]
+        sandbox = self.sandbox
+        fitting = None if sandbox is None else await self._fitting(sandbox, context)
+        return replace(context, sandbox=fitting, environment=environment, withheld=withheld)
+
+    async def aclose(self) -> None:
+        """Remove its private folders. The session's commands should have ended."""
+        self._closed = True
+        if self._work is not None:
+            await asyncio.wait((self._work,))
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            await asyncio.to_thread(sandbox.close)
+
+    async def _bring_up(self) -> None:
+        self._due = False
+        try:
+            await asyncio.to_thread(self._make if self._sandbox is None else self._sandbox.scan)
+        except (AccordError, OSError) as error:
+            # Half a boundary is none: what it can still do is not worth the doubt.
+            self._why = str(error)
+            sandbox, self._sandbox = self._sandbox, None
+            if sandbox is not None:
+                await asyncio.to_thread(sandbox.close)
+        finally:
+            self._work = None
+
+    def _make(self) -> None:
+        settings = self._settings
+        made = Sandbox(
+            self._roots,
+            network=settings.network,
+            readable=settings.readable,
+            writable=[path for path in settings.writable if os.path.exists(path)],
+            hidden=settings.hidden,
+            keep_env=settings.keep_env,
+            backend=settings.backend,
+        )
+        if made.boundary.backend == "none":
+            self._boundary = made.boundary
+            made.close()
+        else:
+            self._sandbox = made
+
+    # -- in the client's terminals ------------------------------------------------------------------------------
+
+    async def _fitting(self, sandbox: Sandbox, context: ToolContext) -> Sandbox | InTerminals | None:
+        if context.terminal is None:
+            return sandbox
+        inside = InTerminals(sandbox, context.cwd)
+        if self._in_terminals is None:
+            self._in_terminals = await inside.runs(context.terminal, context.clock)
+        return inside if self._in_terminals else None
