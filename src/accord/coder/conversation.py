@@ -5,7 +5,7 @@ What only a turn needs (tools, permissions, the sandbox) is on its `Workbench`, 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, convert, to_builtins
@@ -138,16 +138,20 @@ class Conversation:
     async def begin(self) -> None:
         """What goes on once the session is open: its servers start, its commands are offered, its models are listed."""
         if self.session.mcp_servers:
-            await self._start_servers()
+            from accord.coder.servers import start_servers
+
+            self.mcp = start_servers(self)
         await (await self.bench()).offer_commands()
         from accord.coder.options import ask_for_models
 
         await ask_for_models(self)
 
-    async def _start_servers(self) -> None:
-        from accord.coder.servers import start_servers
-
-        self.mcp = await start_servers(self)
+    def soon(self, work: "Coroutine[Any, Any, None]") -> None:
+        """Do something beside the turns, unless the session is closed by now."""
+        if self.session.state == "closed":
+            work.close()
+        else:
+            self.session.spawn(work)
 
     # -- its turns ----------------------------------------------------------------------------------------------
 

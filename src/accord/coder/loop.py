@@ -47,10 +47,11 @@ class Run:
     requests: int
     """How many requests it may make."""
     effort: Effort | None = None
-    spent: Callable[[Usage], Awaitable[None]]
+    spent: Callable[[Usage, ModelRequest], Awaitable[None]]
     """Told what each request has used."""
     make_room: Callable[[ModelRequest, bool], Awaitable[bool]]
-    """Before each request: makes the history smaller if it must be; the flag says that the request did not fit. Whether it did."""
+    """Before each request: makes the history smaller if it must be; the flag says that the request did not fit. Whether it is
+    smaller now."""
     _repetition: Repetition = field(default_factory=Repetition)
     last: str = ""
     """What the model said last."""
@@ -84,16 +85,19 @@ class Run:
     async def _answer(self) -> Stopped:
         """One answer, in the history. A request that does not fit is made to."""
         overflows = 0
-        await self.make_room(self.request(), False)
+        request = self.request()
+        if await self.make_room(request, False):
+            request = self.request()
         while True:
             try:
-                return await self._ask(self.request())
+                return await self._ask(request)
             except ModelError as error:
                 overflows += 1
                 if error.kind != "context_full" or overflows > OVERFLOWS or error.partial is not None:
                     raise
-                if not await self.make_room(self.request(), True):
+                if not await self.make_room(request, True):
                     raise
+                request = self.request()
 
     async def _ask(self, request: ModelRequest) -> Stopped:
         draft = Draft()
@@ -106,7 +110,7 @@ class Run:
                     elif isinstance(event, ThoughtDelta):
                         await self.voice.think(event.text)
                     elif isinstance(event, Usage):
-                        await self.spent(event)
+                        await self.spent(event, request)
                     elif isinstance(event, Retrying):
                         await self.voice.notice(*_retrying(event), severity="warning")
                     elif isinstance(event, Stopped):

@@ -26,7 +26,7 @@ from accord.coder.history import History
 from accord.coder.jobs import Jobs
 from accord.coder.loop import Run
 from accord.coder.messages import Part, UserMessage
-from accord.coder.models.model import Model, Usage
+from accord.coder.models.model import Model, ModelRequest, Usage
 from accord.coder.permissions.confinement import Confinement
 from accord.coder.permissions.gate import Gate
 from accord.coder.room import Room
@@ -71,7 +71,7 @@ class Workbench:
         self.jobs = Jobs()
         self.ledger = ReadLedger()
         self.commands = Commands(self)
-        self.room = Room(self)
+        self.room = Room(self, conversation.history)
         self.seen = InstructionsSeen(session.cwd, session.additional_directories)
         self._system: str | None = None
         self._offered: list[Command] | None = None
@@ -87,6 +87,7 @@ class Workbench:
         """Answer a prompt; what it used is added to `spent`. Raises ModelError."""
         self.gate.turn_started()
         self.confinement.turn_started()
+        self.room.prompted()
         await self._servers()
         await self.offer_commands()
         name, text = turn.command or ("", "")
@@ -144,13 +145,16 @@ class Workbench:
     ) -> Run:
         """A run of the loop, for a turn or for a sub-agent, which is given fewer tools."""
         conversation = self.conversation
-        main = history is conversation.history
+        own = history is conversation.history
+        room = self.room if own else Room(self, history)
 
-        async def used(usage: Usage) -> None:
+        async def used(usage: Usage, request: ModelRequest) -> None:
             spent.add(usage)
             conversation.spend(usage)
-            if main:
-                await self.room.report(usage, model)
+            tokens = room.used(request, usage)
+            if own:
+                conversation.used = tokens
+                await self.report_usage(model)
 
         return Run(
             voice=voice,
@@ -161,7 +165,7 @@ class Workbench:
             requests=requests,
             effort=conversation.effort,
             spent=used,
-            make_room=self.room.making(history, model, spent, voice),
+            make_room=room.making(model, spent, voice),
         )
 
     def toolbox(self, context: ToolContext, without: tuple[str, ...] = ()) -> Toolbox:
@@ -204,6 +208,18 @@ class Workbench:
     async def model(self) -> Model:
         """The model that is chosen. Raises ModelError."""
         return await self.conversation.coder.models.resolve(self.conversation.model)
+
+    async def report_usage(self, model: Model) -> None:
+        """Tell the client how full the context is, and what the session has cost."""
+        conversation = self.conversation
+        if model.context_size:
+            window = conversation.spending.of_window(conversation.used, model.context_size)
+            await conversation.session.update(window)
+
+    def facts(self) -> list[str]:
+        """What the model must not forget when its context is compacted: what still runs in the background."""
+        jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
+        return [f"{job.id} still runs in the background: {job.line}" for job in jobs]
 
     # -- what the model is told first ---------------------------------------------------------------------------
 
