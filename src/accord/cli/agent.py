@@ -116,7 +116,7 @@ def _check_mode(mode: str | None) -> None:
 
 def _check_config() -> None:
     if any(os.path.exists(os.path.join(_config_folder(), name)) for name in ("config.toml", "config.json")):
-        from accord.coder.models.config import load
+        from accord.coder.config import load
 
         load()
 

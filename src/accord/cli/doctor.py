@@ -1,6 +1,5 @@
 """`accord doctor`: what works on this machine, and for everything that does not, what to do about it."""
 
-import argparse
 import asyncio
 import platform
 import shutil
@@ -9,6 +8,8 @@ import tempfile
 from collections.abc import Sequence
 
 from accord import __version__
+from accord.cli.health import BROKEN, Finding, findings
+from accord.cli.parser import Parser
 from accord.errors import UsageError
 from accord.extras import EXTRAS, is_installed, require
 
@@ -26,8 +27,8 @@ _FOR = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report; with names of extras, succeed only if they are installed."""
-    parser = argparse.ArgumentParser(prog="accord doctor", description="What works here, what is missing.")
+    """Print the report, and fail if something is broken; with names of extras, succeed only if they are installed."""
+    parser = Parser("accord doctor", "What works here, what is missing.")
     parser.add_argument("extra", nargs="*", help="succeed only if these extras are installed")
     wanted = parser.parse_args(arguments).extra
     for extra in wanted:
@@ -37,28 +38,29 @@ def main(arguments: Sequence[str]) -> int:
     if wanted:
         return 0
     system = platform.system()
-    rows = [
-        ("accord", __version__, ""),
-        ("python", platform.python_version(), sys.executable),
-        ("platform", system, _TESTED.get(system, "untested")),
-        (
+    found = [
+        Finding("accord", __version__),
+        Finding("python", platform.python_version(), sys.executable),
+        Finding("platform", system, _TESTED.get(system, "untested")),
+        Finding(
             "node",
             "found" if shutil.which("node") else "missing",
             "only tests against the TypeScript SDK need it",
         ),
-        ("sandbox", *asyncio.run(_sandbox())),
+        *findings(),
+        asyncio.run(_sandbox()),
     ]
     for extra, purpose in _FOR.items():
         if is_installed(extra):
-            rows.append((f"[{extra}]", "installed", purpose))
+            found.append(Finding(f"[{extra}]", "installed", purpose))
         else:
-            rows.append((f"[{extra}]", "missing", f"{purpose}: pip install 'accord[{extra}]'"))
-    for name, state, remark in rows:
+            found.append(Finding(f"[{extra}]", "missing", f"{purpose}: pip install 'accord[{extra}]'"))
+    for name, state, remark in found:
         print(f"{name:<10} {state:<10} {remark}".rstrip())
-    return 0
+    return 1 if any(finding.state == BROKEN for finding in found) else 0
 
 
-async def _sandbox() -> tuple[str, str]:
+async def _sandbox() -> Finding:
     """What confines the commands of the coding agent here, after trying it."""
     from accord.policy.sandbox import Sandbox, contradictions, self_test
 
@@ -66,8 +68,10 @@ async def _sandbox() -> tuple[str, str]:
         boundary = sandbox.boundary
         broken = contradictions(boundary, await self_test(sandbox))
     if broken:
-        return "BROKEN", "; ".join(map(str, broken))
+        return Finding("sandbox", BROKEN, "; ".join(map(str, broken)))
     remarks = [boundary.summary().partition(": ")[2], *boundary.why]
-    if boundary.backend != "none":
+    if boundary.backend == "none":
+        remarks.append("every command is asked about: install bubblewrap (docs/sandbox.md)")
+    else:
         remarks.insert(1, "tried, and held")
-    return boundary.backend, "; ".join(remarks)
+    return Finding("sandbox", boundary.backend, "; ".join(remarks))

@@ -1,0 +1,273 @@
+"""`accord agents`: which agents can be launched here, and how they get into `acp.json` and out of it.
+
+Nothing is started, so a project's file needs no agreement to be shown.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from accord.cli.parser import Parser
+from accord.client.catalogue import KnownAgent
+from accord.client.servers import Server, Servers, leave_out, load, shown
+from accord.client.servers.environment import references
+from accord.errors import NeverStarted, UsageError
+
+_FROM: Final = {"built-in": "built in", "user": "yours", "project": "project", "catalogue": "known"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the subcommands."""
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if arguments else 2
+    command = _COMMANDS.get(name)
+    if command is None:
+        raise UsageError(f"there is no {name!r}; there are: {', '.join(_COMMANDS)}")
+    return command[1](arguments[1:])
+
+
+def parser(name: str) -> Parser:
+    """The parser of a subcommand, with what all of them take that look at a folder."""
+    made = Parser(f"accord agents {name}", _COMMANDS[name][0])
+    made.add_argument("--cwd", metavar="DIR", default=".", help="the folder whose project counts")
+    return made
+
+
+def folder(text: str) -> str:
+    """The folder that was named. Raises UsageError if it is none."""
+    path = os.path.abspath(os.path.expanduser(text))
+    if not text or not os.path.isdir(path):
+        raise UsageError(f"--cwd {text!r} is no folder")
+    return path
+
+
+def _list(arguments: Sequence[str]) -> int:
+    options = parser("list")
+    options.add_argument("--json", action="store_true", help="one object an agent, in a list")
+    given = options.parse_args(arguments)
+    servers = load(folder(given.cwd), trust=leave_out)
+    if given.json:
+        print(json.dumps([_as_json(server, servers) for server in servers], indent=2, ensure_ascii=False))
+        return 0
+    default = servers.default.name
+    rows = [
+        ("*" if server.name == default else " ", shown(server.name), _FROM[server.origin], *_state(server))
+        for server in servers.configured
+    ]
+    if servers.left_out is not None:
+        rows += [
+            (" ", shown(server.name), "project", "not trusted", _command(server))
+            for server in servers.left_out.servers
+        ]
+    known = [(" ", server.name, shown(server.description), *_state(server)) for server in servers.others]
+    _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
+    print("\nKnown agents; an installed one runs by its name, `accord agents add NAME` takes one over:")
+    _print_rows([("", "NAME", "AGENT", "STATE", "COMMAND"), *known])
+    _say_notes(servers)
+    return 0
+
+
+def _show(arguments: Sequence[str]) -> int:
+    options = parser("show")
+    options.add_argument("name", nargs="?", help="the agent; without it the default one")
+    options.add_argument("--json", action="store_true", help="as one object")
+    given = options.parse_args(arguments)
+    servers = load(folder(given.cwd), trust=leave_out)
+    server = servers.default if given.name is None else _named(servers, given.name)
+    if given.json:
+        print(json.dumps(_as_json(server, servers), indent=2, ensure_ascii=False))
+        return 0
+    for label, text in _facts(server, servers):
+        print(f"{label + ':':<13} {shown(text)}")
+    return 0
+
+
+def _named(servers: Servers, name: str) -> Server:
+    """Also one of a project's file that does not count: showing starts nothing."""
+    waiting = servers.left_out.servers if servers.left_out is not None else ()
+    found = next((server for server in waiting if server.name.casefold() == name.casefold()), None)
+    return found or servers[name]
+
+
+def _facts(server: Server, servers: Servers) -> Iterable[tuple[str, str]]:
+    state, command = _state(server)
+    waits = servers.left_out is not None and server in servers.left_out.servers
+    yield "name", server.name + (" (default)" if server.name == servers.default.name else "")
+    yield (
+        "from",
+        (server.place or _FROM[server.origin]) + (" (not trusted: it does not count)" if waits else ""),
+    )
+    if server.description:
+        yield "description", server.description
+    yield "command", command
+    yield "state", state if (where := server.installed()) is None else f"{state}: {where}"
+    agent = server.known
+    if agent is not None and agent.remark:
+        yield "remark", agent.remark
+    if server.cwd is not None:
+        yield "cwd", server.cwd
+    for name, value in server.env.items():
+        yield "env", f"{name} is left out" if value is None else f"{name}={_hidden(name, value)}"
+    if server.keys:
+        yield "your keys", ", ".join(sorted(_keys_here(server))) or f"none is set of {', '.join(server.keys)}"
+    for label, seconds in (("timeout", server.timeout), ("start-up", server.startup)):
+        if seconds is not None:
+            yield label, f"{seconds:g} s"
+    if server.max_restarts is not None:
+        yield "restarts", str(server.max_restarts)
+    for label, rules in (("permissions", server.permissions), ("of project", server.project_permissions)):
+        if rules is not None:
+            yield from _rules(label, rules)
+    if server.unattended is not None:
+        yield "unattended", server.unattended
+    for entry in server.mcp:
+        yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
+
+
+def _rules(label: str, rules: Any) -> Iterable[tuple[str, str]]:
+    yield label, rules.word or "ask"
+    for effect in ("allow", "ask", "deny"):
+        for _, rule in rules.rules(effect):
+            yield label, f"{effect} {rule}"
+
+
+def _schema(arguments: Sequence[str]) -> int:
+    Parser("accord agents schema", _COMMANDS["schema"][0]).parse_args(arguments)
+    sys.stdout.write(files("accord.client.servers").joinpath("acp.schema.json").read_text("utf-8"))
+    return 0
+
+
+def _trust(arguments: Sequence[str]) -> int:
+    from accord.client.servers.trusting import ask
+    from accord.policy.trust import Trust
+
+    options = parser("trust")
+    options.add_argument("--forget", action="store_true", help="agree to it no longer")
+    given = options.parse_args(arguments)
+    servers = load(folder(given.cwd), trust=leave_out)
+    file = servers.project or servers.left_out
+    if file is None:
+        raise UsageError("there is no acp.json in this project")
+    if given.forget:
+        Trust().forget(file.path)
+        print(f"{file.path} does not count any more")
+        return 0
+    if servers.project is not None:
+        print(f"{file.path} counts: you agreed to it as it is")
+        return 0
+    return 0 if ask(file) else 1
+
+
+def _add(arguments: Sequence[str]) -> int:
+    from accord.cli.agentfile import add
+
+    return add(arguments)
+
+
+def _remove(arguments: Sequence[str]) -> int:
+    from accord.cli.agentfile import remove
+
+    return remove(arguments)
+
+
+def _setup(arguments: Sequence[str]) -> int:
+    from accord.cli.editors.setup import setup
+
+    return setup(arguments)
+
+
+_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
+    "list": ("The agents that can be launched here, and the well-known ones.", _list),
+    "show": ("Everything about one agent.", _show),
+    "add": ("Put an agent into acp.json.", _add),
+    "remove": ("Take an agent out of acp.json.", _remove),
+    "trust": ("Look at the project's acp.json and agree to it.", _trust),
+    "schema": ("Print the JSON Schema of acp.json.", _schema),
+    "setup": ("Make an editor launch `accord agent`.", _setup),
+}
+
+
+def _state(server: Server) -> tuple[str, str]:
+    agent = server.known
+    if server.installed() is not None:
+        return "ready" if server.origin == "built-in" else "installed", _command(server)
+    return "missing", _command(server) + _hint(agent if not server.command else None)
+
+
+def _hint(agent: KnownAgent | None) -> str:
+    return f"   ({agent.how_to_get})" if agent is not None else ""
+
+
+def _command(server: Server) -> str:
+    if server.origin == "built-in":
+        return "accord agent"
+    try:
+        return shown(shlex.join(server.program()))
+    except NeverStarted:
+        agent = server.known
+        return shlex.join(agent.command) if agent is not None else ""
+
+
+def _as_json(server: Server, servers: Servers) -> dict[str, Any]:
+    agent = server.known
+    try:
+        command = list(server.program())
+    except NeverStarted:
+        command = list(agent.command) if agent is not None else []
+    place = server.installed()
+    facts: dict[str, Any] = {
+        "name": server.name,
+        "from": server.origin,
+        "default": server.name == servers.default.name,
+        "installed": place,
+        "command": command,
+        "description": server.description,
+    }
+    if place is None and agent is not None and not server.command:
+        facts["howToGet"] = agent.how_to_get
+    if server.place:
+        facts["place"] = server.place
+    return facts
+
+
+def _hidden(name: str, value: str) -> str:
+    from accord.policy.sandbox.environment import is_credential
+
+    return "***" if is_credential(name, value) and not references([value]) else value
+
+
+def _keys_here(server: Server) -> set[str]:
+    from accord.client.servers.environment import inherited
+    from accord.policy.sandbox.environment import without_credentials
+
+    return set(inherited(os.environ, server.keys)) - set(without_credentials(os.environ))
+
+
+def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[4]]).rstrip())
+
+
+def _say_notes(servers: Servers) -> None:
+    for note in servers.notes:
+        print(f"accord agents: note: {shown(note)}", file=sys.stderr)
+    if servers.left_out is not None:
+        path = shown(str(servers.left_out.path))
+        print(
+            f"accord agents: note: {path} does not count until you agree to it: accord agents trust",
+            file=sys.stderr,
+        )
+
+
+def _help() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()]
+    return "\n".join(["usage: accord agents COMMAND   (accord agents COMMAND --help tells more)", "", *lines])

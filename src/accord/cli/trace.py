@@ -1,0 +1,107 @@
+"""`accord trace`: record what a client and an agent say to each other, look at it, play it again, count it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from accord.cli.parser import Parser
+from accord.errors import UsageError
+
+_USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] -- COMMAND ...
+       accord trace show [FILE] [--method M] [--session ID] [--from SIDE] [--since T] [--until T] [--follow] [--html FILE]
+       accord trace replay [FILE] [--run N] [--as-client -- COMMAND ...]
+       accord trace stats [FILE] [--json]
+
+  record   stand between a client and an agent: put this where the agent's command would be
+  show     a timeline of a recording; without FILE, of the newest that record made
+  replay   be the recorded agent, or, as the recorded client, drive an agent
+  stats    messages, bytes, latencies, turns
+
+accord trace show --help tells more, and so on."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the four."""
+    words = list(arguments)
+    name = words[0] if words else ""
+    match name:
+        case "record":
+            return _record(words[1:])
+        case "" | "-h" | "--help":
+            print(_USAGE)
+            return 0 if words else 2
+        case _:
+            raise UsageError(f"trace has no {name!r}; there are: record, show, replay, stats")
+
+
+def _record(words: list[str]) -> int:
+    parser = Parser(
+        "accord trace record",
+        "Runs COMMAND in your place: give this to a client where the agent's command would be. Everything passes "
+        "unchanged, and is kept with its time.",
+    )
+    parser.usage = "accord trace record [-o FILE] [--redact | --no-redact] -- COMMAND ..."
+    parser.add_argument("-o", "--output", metavar="FILE", help="append to this file, made for your eyes only")
+    parser.add_argument(
+        "--redact", action="store_true", help="keep secrets out of the file (this is the default)"
+    )
+    parser.add_argument("--no-redact", action="store_true", help="keep everything, secrets too")
+    own, command = _split(words, parser)
+    options = parser.parse_args(own)
+    if options.redact and options.no_redact:
+        raise UsageError("record takes --redact or --no-redact, not both")
+    if not command:
+        raise UsageError("record needs the agent's command: accord trace record -- COMMAND ...")
+
+    import asyncio
+
+    from accord.errors import NeverStarted
+    from accord.trace.files import FileSink
+    from accord.trace.record import leave_as, record
+
+    path = options.output or _new_file(command[0])
+    # The thread that writes the file must never keep a byte waiting.
+    sys.setswitchinterval(0.0005)
+    sink = FileSink(path, by="accord trace record", command=command, redact=not options.no_redact)
+    if not options.output:
+        print(f"accord trace: recording to {path}", file=sys.stderr, flush=True)
+    stdin, stdout = _take(0), _take(1)
+    try:
+        exit = asyncio.run(record(command, sink, stdin=stdin, stdout=stdout, stderr=2))
+    except NeverStarted as error:
+        sink.closed("agent", str(error))
+        raise
+    finally:
+        sink.close()
+    return leave_as(exit)
+
+
+def _split(words: list[str], parser: Parser) -> tuple[list[str], list[str]]:
+    """What is ours, and the command after `--`."""
+    if "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _new_file(program: str) -> str:
+    from datetime import datetime
+
+    from accord.paths import data_dir, private_folder
+
+    folder = private_folder(data_dir() / "traces")
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in os.path.basename(program))
+    return str(folder / f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{os.getpid()}.jsonl")
+
+
+def _take(number: int) -> int:
+    """Our stdin or stdout under a number that no child inherits; in its place stands nothing."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    try:
+        taken = os.dup(number)
+        os.dup2(nowhere, number)
+    except OSError:  # it was closed from the start
+        return nowhere
+    os.close(nowhere)
+    return taken

@@ -1,0 +1,98 @@
+"""What `accord doctor` tells about the coding agent: config, models and keys, store, ripgrep; and what to do about each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.coder.models import save_key
+from accord.store import open_store
+
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_BASE_URL", "_MODEL")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    return tmp_path
+
+
+def doctor(*, code: int = 0) -> dict[str, str]:
+    """The report, by the first word of its lines."""
+    run = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "doctor"], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (code, "")
+    assert KEY not in run.stdout
+    return {line.split()[0]: line.partition(" ")[2].strip() for line in run.stdout.splitlines()}
+
+
+def configure(home: Path, text: str) -> Path:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_a_fresh_machine_is_told_what_would_be_used_and_nothing_is_made(home: Path) -> None:
+    report = doctor()
+    assert report["config"] == f"none       {home}/config/config.toml would be read"
+    assert report["model"].startswith("ready      rehearsal: no AI")
+    assert "accord agent --login" in report["model"]
+    assert report["google"] == "no key     set GOOGLE_API_KEY or run `accord agent --login google`"
+    assert report["store"] == f"none       {home}/data/sessions.db is made with the first session"
+    assert report["ripgrep"].startswith(("found", "missing"))
+    assert list(home.iterdir()) == []
+
+
+def test_keys_are_told_by_where_they_are_and_never_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    save_key("openai", KEY)
+    file = configure(home, '[endpoints.here]\nbase_url = "http://localhost:1234/v1"\nmodel = "m"\n')
+    report = doctor()
+    assert report["config"] == f"valid      {file}"
+    assert report["model"].startswith("ready      openai:")
+    assert report["openai"] == f"ready      key from {home}/config/credentials.json"
+    assert report["google"] == "ready      key from GEMINI_API_KEY"
+    assert report["here"] == "ready      needs no key at http://localhost:1234/v1"
+    assert report["anthropic"].startswith("no key")
+
+
+def test_a_chosen_model_without_its_key_says_so(home: Path) -> None:
+    configure(home, 'model = "anthropic:claude"\n')
+    assert doctor()["model"].startswith("no key     anthropic:claude: anthropic: no key found")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("model = [", "not valid TOML"),
+        ('modle = "x"', "modle"),
+        ('mode = "yolo"', "mode: 'yolo' is none of"),
+        ('[permissions]\nallow = [{tol = "bash"}]', "permissions"),
+    ],
+)
+def test_a_broken_config_is_named_with_its_place_and_fails(home: Path, text: str, says: str) -> None:
+    file = configure(home, text)
+    report = doctor(code=1)
+    assert report["config"].startswith(f"BROKEN     {file}")
+    assert says in report["config"]
+    assert report["model"].startswith("unknown")
+
+
+def test_keys_that_others_could_read_fail(home: Path) -> None:
+    save_key("openai", KEY).chmod(0o644)
+    assert "chmod 600" in doctor(code=1)["model"]
+
+
+def test_a_store_is_opened_and_one_that_is_none_fails(home: Path) -> None:
+    open_store().close()
+    path = home / "data" / "sessions.db"
+    assert doctor()["store"] == f"opens      {path}"
+    path.write_text("a text that somebody saved in its place")
+    assert f"BROKEN     {path} is no session store" in doctor(code=1)["store"]
