@@ -1,0 +1,243 @@
+"""Making a history smaller without losing the task, the plan or what was promised.
+
+The ladder: old results are shortened; if that is not enough, everything but the latest steps gives way to a note with a
+summary by the model; if the model fails, to the same note with what can be said without it. No rung asks the model
+more than twice, and none is climbed again: whether the next compaction makes sense is for a `Breaker` to say.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from accord.coder.context.memory import Memory, is_memory, note_of, remember
+from accord.coder.context.refusal import last_prompt
+from accord.coder.context.summary import Watch, Written, ask_summary, own_summary
+from accord.coder.context.tokens import estimate
+from accord.coder.context.window import Window
+from accord.coder.messages import ImagePart, Message, Part, TextPart, ToolResult, UserMessage, repair
+from accord.coder.models.model import Model, Usage
+from accord.coder.output import capped
+from accord.schema.plans import PlanEntry
+
+How: TypeAlias = Literal["nothing", "shortened", "summary", "mechanical"]
+
+_SHORT_CHARS: Final = 600
+"""What is left of an old result."""
+_LONG_CHARS: Final = 1200
+"""An old result that is no longer than this is left alone."""
+_LAST_CHARS: Final = 6000
+"""What is left of each result of the very last step, if that is too large to be kept whole."""
+_PROMPTS_CHARS: Final = 24_000
+_NOTE_TOKENS: Final = 6000
+_LEAST: Final = 800
+"""Tokens; a part smaller than this is not worth a summary."""
+
+
+class Material(Struct, frozen=True, kw_only=True):
+    """What a compaction works with."""
+
+    messages: Sequence[Message]
+    size: int | None
+    """The context of the model, in tokens."""
+    overhead: int = 0
+    """Tokens of the system prompt and the tools."""
+    scale: float = 1.0
+    """What the provider counts for one estimated token: `Meter.ratio`."""
+    plan: Sequence[PlanEntry] = ()
+    facts: Sequence[str] = ()
+    """What else must not be forgotten, a line each: background jobs, say."""
+    focus: str = ""
+    """What the user asked to keep in particular."""
+    thorough: bool = False
+    """Whether a summary is wanted even if shorter results would do: on `/compact`, and after `context_full`."""
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    messages: list[Message]
+    how: How
+    before_tokens: int
+    after_tokens: int
+    """Both with system prompt and tools, and estimated in the same way."""
+    fits: bool
+    """Whether the next request fits. If not, the last prompt is too large by itself and another try changes nothing."""
+    summary: str = ""
+    """Of what left, for people too; empty if nothing but results was shortened."""
+    usage: Usage | None = None
+    why: str = ""
+    """Why the model did not write the summary."""
+
+
+async def compact(material: Material, model: Model | None, *, watch: Watch | None = None) -> Compacted:
+    """The history made smaller, or as it was if that cannot be. Without a model no summary is asked for.
+
+    Cancelling it gives up the model's request. `watch` sees the events of that request, retries among them.
+    """
+    messages = repair(material.messages)
+    scales = _Scales(material, messages)
+    if not material.thorough:
+        shorter = _shortened(messages, scales.room // 4)
+        if scales.tokens(shorter) < min(scales.before, scales.room * 7 // 10):
+            return scales.result(shorter, "shortened")
+    parting = _part(messages, scales)
+    if not parting.worth_it:
+        shorter = [*messages[: parting.start], *parting.kept]
+        if scales.tokens(shorter) < scales.before:
+            return scales.result(shorter, "shortened")
+        return scales.result(messages, "nothing")
+    written = Written()
+    if model is not None:
+        room = scales.room - scales.of_note
+        written = await ask_summary(model, parting.leaving, room, focus=material.focus, watch=watch)
+    memory = remember(parting.told)
+    summary = written.text or own_summary(parting.leaving, memory.earlier)
+    smaller = _assembled(material, parting, memory, summary, scales)
+    if scales.tokens(smaller) >= scales.before:
+        return scales.result(messages, "nothing", written=written)
+    return scales.result(smaller, "summary" if written.text else "mechanical", summary, written)
+
+
+class _Scales:
+    """The weights of one compaction. Everything but the totals is in estimated tokens."""
+
+    def __init__(self, material: Material, messages: Sequence[Message]) -> None:
+        self._scale = material.scale
+        self._overhead = round(material.overhead / material.scale)
+        self.history = estimate(messages)
+        self.before = self._overhead + self.history
+        self.room = round(Window(material.size, 0).room / material.scale)
+        self.of_note = min(_NOTE_TOKENS, self.room // 8)
+
+    def keep(self, prompt: int) -> int:
+        """What the latest steps may have, beside a prompt of so many tokens: some, but never most of it all."""
+        left = self.room * 4 // 10 - self._overhead - self.of_note - prompt
+        return max(min(left, self.history // 4), 0)
+
+    @property
+    def prompt_chars(self) -> tuple[int, ...]:
+        """What earlier prompts may have, in characters; the next one if the whole does not get small enough."""
+        most = min(_PROMPTS_CHARS, self.room // 4)
+        return most, most // 4, 0
+
+    def tokens(self, messages: Sequence[Message]) -> int:
+        """Of a request with this history."""
+        return self._overhead + estimate(messages)
+
+    def result(
+        self, messages: list[Message], how: How, summary: str = "", written: Written | None = None
+    ) -> Compacted:
+        after = self.tokens(messages)
+        return Compacted(
+            messages=messages,
+            how=how,
+            before_tokens=round(self.before * self._scale),
+            after_tokens=round(after * self._scale),
+            fits=after < self.room,
+            summary=summary,
+            usage=written.usage if written else None,
+            why=written.why if written else "",
+        )
+
+
+class _Parting(Struct, frozen=True):
+    """Where a history is cut."""
+
+    start: int
+    """The first message that stays, as one of the latest steps."""
+    leaving: Sequence[Message]
+    kept: Sequence[Message]
+    prompt: UserMessage | None
+    """The last prompt, if it stands in the part that leaves: it stays."""
+    told: Sequence[Message]
+    """What leaves, but for the last prompt."""
+
+    @property
+    def worth_it(self) -> bool:
+        return estimate([message for message in self.told if not is_memory(message)]) >= _LEAST
+
+
+def _part(messages: list[Message], scales: _Scales) -> _Parting:
+    index = last_prompt(messages)
+    last = None if index is None else messages[index]
+    start, kept = _latest(messages, scales.keep(estimate(last) if last else 0), index)
+    leaving = messages[:start]
+    if index is None or index >= start or not isinstance(last, UserMessage):
+        return _Parting(start, leaving, kept, None, leaving)
+    return _Parting(start, leaving, kept, last, [*messages[:index], *messages[index + 1 : start]])
+
+
+def _assembled(
+    material: Material, parting: _Parting, memory: Memory, summary: str, scales: _Scales
+) -> list[Message]:
+    """The new history, with as many of the earlier prompts as leave it small."""
+    smaller: list[Message] = []
+    for chars in scales.prompt_chars:
+        note = note_of(memory, summary, material.plan, material.facts, chars)
+        smaller = [note, *([parting.prompt] if parting.prompt else []), *parting.kept]
+        if scales.tokens(smaller) < min(scales.before, scales.room * 7 // 10):
+            break
+    return smaller
+
+
+def _latest(messages: Sequence[Message], room: int, free: int | None = None) -> tuple[int, list[Message]]:
+    """The latest steps that fit, and where they start. A step is an answer with all its results, or something said.
+
+    If not even the last one fits, it is kept with short results. The message at `free` is paid for already.
+    """
+    end = len(messages)
+    for start in range(end - 1, -1, -1):
+        if isinstance(messages[start], ToolResult):
+            continue
+        step = messages[start:end]
+        cost = 0 if start == free else estimate(step)
+        if cost > room:
+            if end == len(messages):
+                for chars in (_LAST_CHARS, _SHORT_CHARS):
+                    short = [_with_short_parts(message, chars) for message in step]
+                    if estimate(short) <= room:
+                        return start, short
+            break
+        room -= cost
+        end = start
+    return end, list(messages[end:])
+
+
+def _shortened(messages: Sequence[Message], recent: int) -> list[Message]:
+    """The history with short results, but for those of the latest steps, which have so many tokens."""
+    start, _ = _latest(messages, recent)
+    start = min(start, _last_step(messages))
+    return [
+        _with_short_parts(message, _SHORT_CHARS) if _is_long(message) else message
+        for message in messages[:start]
+    ] + list(messages[start:])
+
+
+def _last_step(messages: Sequence[Message]) -> int:
+    start = len(messages)
+    while start > 0 and isinstance(messages[start - 1], ToolResult):
+        start -= 1
+    return max(start - 1, 0)
+
+
+def _is_long(message: Message) -> bool:
+    return isinstance(message, ToolResult) and any(
+        isinstance(part, ImagePart) or len(part.text) > _LONG_CHARS for part in message.parts
+    )
+
+
+def _with_short_parts(message: Message, chars: int) -> Message:
+    """A result with no more than so many characters in each part, and without pictures; anything else as it is."""
+    if not isinstance(message, ToolResult):
+        return message
+    return replace(message, parts=tuple(_short(part, chars) for part in message.parts))
+
+
+def _short(part: Part, chars: int) -> Part:
+    if isinstance(part, ImagePart):
+        return TextPart(f"[image: {part.mime_type}, left out to save room]")
+    if len(part.text) <= 2 * chars:
+        return part
+    return TextPart(capped(part.text, chars, "to save room; get it again if you need it"))
