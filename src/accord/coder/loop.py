@@ -5,13 +5,13 @@ user and a sub-agent's task are both a `Run` of it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
 from accord.coder.history import History
-from accord.coder.messages import note, text_of, uses_of
+from accord.coder.messages import UserMessage, note, text_of, uses_of
 from accord.coder.models.model import (
     Draft,
     Effort,
@@ -42,8 +42,9 @@ class Run:
     model: Model
     history: History
     toolbox: Toolbox
-    system: Callable[[], str]
-    """The system prompt; it may change while the run goes on, with the mode for one."""
+    system: str
+    notes: Callable[[], Awaitable[Sequence[UserMessage]]]
+    """What the model is to be told before its next request: another mode, instructions for a folder it looked into."""
     requests: int
     """How many requests it may make."""
     effort: Effort | None = None
@@ -80,11 +81,12 @@ class Run:
 
     def request(self) -> ModelRequest:
         """What the model would be asked now."""
-        return ModelRequest(self.system(), self.history.sound(), self.toolbox.specs(), self.effort)
+        return ModelRequest(self.system, self.history.sound(), self.toolbox.specs(), self.effort)
 
     async def _answer(self) -> Stopped:
         """One answer, in the history. A request that does not fit is made to."""
         overflows = 0
+        self.history.add(*await self.notes())
         request = self.request()
         if await self.make_room(request, False):
             request = self.request()

@@ -57,6 +57,8 @@ class Toolbox:
         self._tools = tools
         self._context = context
         self._gate = gate
+        self.touched: list[str] = []
+        """The files and folders that calls have read or changed, as they did so; whoever takes note of them empties it."""
 
     def specs(self) -> list[ToolSpec]:
         """The tools as the model is told of them."""
@@ -157,6 +159,8 @@ class Toolbox:
                 return result(use, ruling.told, failed=True)
             await shown.start()
             outcome = await self._outcome(tool, call, _report(shown))
+            if not outcome.failed:
+                self.touched += call.subject.paths
             await shown.finish(
                 content=outcome.content,
                 raw_output=UNSET if outcome.raw_output is None else outcome.raw_output,

@@ -16,16 +16,17 @@ from accord.agent.session import Command
 from accord.agent.turn import Turn
 from accord.coder.asking import asker
 from accord.coder.commands import Ask, Commands
+from accord.coder.context.fence import fenced
 from accord.coder.context.instructions import InstructionsSeen, find_instructions
 from accord.coder.context.prompts import parts_of
 from accord.coder.context.refusal import without_refused
-from accord.coder.context.system import Surroundings, system_prompt
+from accord.coder.context.system import Surroundings, mode_note, system_prompt
 from accord.coder.context.titles import title_of
 from accord.coder.files.ledger import ReadLedger
 from accord.coder.history import History
 from accord.coder.jobs import Jobs
 from accord.coder.loop import Run
-from accord.coder.messages import Part, UserMessage
+from accord.coder.messages import Part, UserMessage, note
 from accord.coder.models.model import Model, ModelRequest, Usage
 from accord.coder.permissions.confinement import Confinement
 from accord.coder.permissions.gate import Gate
@@ -42,6 +43,7 @@ from accord.coder.workspace import Files
 from accord.policy.audit import Audit
 from accord.policy.bounds import Bounds
 from accord.policy.policy import Policy
+from accord.policy.request import Mode
 from accord.schema.plans import PlanEntry
 from accord.schema.prompts import StopReason
 
@@ -74,6 +76,8 @@ class Workbench:
         self.room = Room(self, conversation.history)
         self.seen = InstructionsSeen(session.cwd, session.additional_directories)
         self._system: str | None = None
+        self._told_mode: Mode = conversation.mode
+        self._heard: set[str] = set()
         self._offered: list[Command] | None = None
 
     @classmethod
@@ -116,16 +120,9 @@ class Workbench:
         await self._name_session(turn)
         await self.system()
         context = self.context(turn, model)
-        run = self.run(
-            turn,
-            model,
-            conversation.history,
-            context,
-            requests=conversation.coder.config.turn.requests,
-            spent=spent,
-        )
         context = replace(context, delegate=delegate_from(self, turn, model, context, spent))
-        run.toolbox = self.toolbox(context)
+        requests = conversation.coder.config.turn.requests
+        run = self.run(turn, model, conversation.history, context, requests=requests, spent=spent)
         reason = await run.go()
         if reason == "refusal":
             kept = without_refused([*before, UserMessage(parts)], len(before))
@@ -156,12 +153,18 @@ class Workbench:
                 conversation.used = tokens
                 await self.report_usage(model)
 
+        toolbox = self.toolbox(context, without)
+
+        async def notes() -> list[UserMessage]:
+            return await self.notes(toolbox) if own else []
+
         return Run(
             voice=voice,
             model=model,
             history=history,
-            toolbox=self.toolbox(context, without),
-            system=lambda: self._system or "",
+            toolbox=toolbox,
+            system=self._system or "",
+            notes=notes,
             requests=requests,
             effort=conversation.effort,
             spent=used,
@@ -221,16 +224,17 @@ class Workbench:
         jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
         return [f"{job.id} still runs in the background: {job.line}" for job in jobs]
 
-    # -- what the model is told first ---------------------------------------------------------------------------
+    # -- what the model is told besides the prompts -------------------------------------------------------------
 
     async def system(self) -> str:
-        """The system prompt: made once, and anew when the mode has changed or `forget_system` was called."""
+        """The system prompt: made once, so that providers can keep it; what changes later is told by notes."""
         conversation = self.conversation
         session = conversation.session
         if self._system is None:
             await self.confinement.ready()
             found = await find_instructions(session.cwd, session.additional_directories)
             self.seen = InstructionsSeen(session.cwd, session.additional_directories, found)
+            self._told_mode = conversation.mode
             self._system = system_prompt(
                 Surroundings(
                     cwd=session.cwd,
@@ -239,7 +243,7 @@ class Workbench:
                     shell=os.path.basename(shutil.which("bash") or "sh"),
                     day=datetime.now().astimezone().date(),
                     repository=_in_repository(session.cwd),
-                    mode=conversation.mode,
+                    mode=self._told_mode,
                     boundary=self.confinement.summary(),
                     instructions=found,
                     client_prompt=session.system_prompt,
@@ -248,15 +252,31 @@ class Workbench:
         return self._system
 
     def forget_system(self) -> None:
-        """Make the system prompt anew before the next request of a turn: the mode or the instructions have changed."""
+        """Make the system prompt anew for the next turn: the files with instructions have changed."""
         self._system = None
+
+    async def notes(self, toolbox: Toolbox) -> list[UserMessage]:
+        """What is to be told before the next request of the session: another mode, instructions on the way, servers' words."""
+        told: list[UserMessage] = []
+        mode = self.conversation.mode
+        if mode != self._told_mode:
+            self._told_mode = mode
+            told.append(note(mode_note(mode)))
+        touched, toolbox.touched = dict.fromkeys(toolbox.touched), []
+        for path in touched:
+            told += [note(str(found)) for found in await self.seen.nested(path)]
+        servers = self.conversation.mcp
+        for name, words in (servers.instructions if servers is not None else {}).items():
+            if name not in self._heard:
+                self._heard.add(name)
+                told.append(note(fenced("server", words, name=name)))
+        return told
 
     # -- what happens on the way --------------------------------------------------------------------------------
 
     def mode_changed(self) -> None:
-        """Another mode is in force: open questions may be settled by it, and the model is told."""
+        """Another mode is in force: open questions may be settled by it."""
         self.gate.reconsider()
-        self._system = None
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:
