@@ -22,6 +22,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
     "trace": Command("record the wire, look at it, play it again", "accord.cli.trace"),
+    "agents": Command("the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents"),
     "doctor": Command("what works here, what is missing", "accord.cli.doctor"),
 }
 

@@ -57,7 +57,10 @@ def add(arguments: Sequence[str]) -> int:
     options.add_argument("--project", action="store_true", help="into the project's acp.json, not into yours")
     given = options.parse_args(words)
     name, entry = _entry(given, command)
-    entry |= _extras(given)
+    said = _extras(given)
+    if "env" in entry and "env" in said:
+        said["env"] = {**entry["env"], **said["env"]}
+    entry |= said
     if not entry:
         raise UsageError(f"{name} is built in; there is nothing to add without an option")
     path, origin = _file(given)
@@ -126,7 +129,6 @@ def _of_registry(path: Path, name: str | None) -> RegistryAgent:
 
 
 def _extras(given: Namespace) -> dict[str, Any]:
-    said: dict[str, Any] = {}
     env: dict[str, str] = {}
     for pair in given.env:
         name, equals, value = pair.partition("=")
@@ -137,17 +139,15 @@ def _extras(given: Namespace) -> dict[str, Any]:
                 f"--env {name}: a key does not belong in a project's file: write --env '{name}=${{{name}}}'"
             )
         env[name] = value
-    for key, value in (
-        ("env", env or None),
-        ("permissions", given.permissions),
-        ("description", given.description),
-        ("timeoutMs", given.timeout_ms),
-        ("startupTimeoutMs", given.startup_timeout_ms),
-        ("maxRestarts", given.max_restarts),
-    ):
-        if value is not None:
-            said[key] = value
-    return said
+    said = {
+        "env": env or None,
+        "permissions": given.permissions,
+        "description": given.description,
+        "timeoutMs": given.timeout_ms,
+        "startupTimeoutMs": given.startup_timeout_ms,
+        "maxRestarts": given.max_restarts,
+    }
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def _file(given: Namespace) -> tuple[Path, Origin]:

@@ -12,11 +12,11 @@ from importlib.resources import files
 from typing import Any, Final
 
 from accord.cli.parser import Parser
-from accord.client.catalogue import KnownAgent
 from accord.client.servers import Server, Servers, leave_out, load, shown
 from accord.client.servers.environment import references
 from accord.errors import NeverStarted, UsageError
 
+_RUNNERS: Final = ("npx", "uvx")
 _FROM: Final = {"built-in": "built in", "user": "yours", "project": "project", "catalogue": "known"}
 
 
@@ -67,7 +67,9 @@ def _list(arguments: Sequence[str]) -> int:
         ]
     known = [(" ", server.name, shown(server.description), *_state(server)) for server in servers.others]
     _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
-    print("\nKnown agents; an installed one runs by its name, `accord agents add NAME` takes one over:")
+    print(
+        "\nKnown agents: an installed one runs by its name, `accord agents show NAME` tells how to get another."
+    )
     _print_rows([("", "NAME", "AGENT", "STATE", "COMMAND"), *known])
     _say_notes(servers)
     return 0
@@ -108,6 +110,8 @@ def _facts(server: Server, servers: Servers) -> Iterable[tuple[str, str]]:
     yield "command", command
     yield "state", state if (where := server.installed()) is None else f"{state}: {where}"
     agent = server.known
+    if agent is not None and where is None and not server.command:
+        yield "to get it", agent.how_to_get
     if agent is not None and agent.remark:
         yield "remark", agent.remark
     if server.cwd is not None:
@@ -194,14 +198,11 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
 
 
 def _state(server: Server) -> tuple[str, str]:
-    agent = server.known
-    if server.installed() is not None:
-        return "ready" if server.origin == "built-in" else "installed", _command(server)
-    return "missing", _command(server) + _hint(agent if not server.command else None)
-
-
-def _hint(agent: KnownAgent | None) -> str:
-    return f"   ({agent.how_to_get})" if agent is not None else ""
+    command = _command(server)
+    if server.installed() is None:
+        return "missing", command
+    runner = server.command[0] if server.command and server.command[0] in _RUNNERS else None
+    return "ready" if server.origin == "built-in" else f"by {runner}" if runner else "installed", command
 
 
 def _command(server: Server) -> str:
