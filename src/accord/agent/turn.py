@@ -62,7 +62,7 @@ class Turn:
     def command(self) -> tuple[str, str] | None:
         """The slash command that the prompt begins with, and what follows it; None if it is none of the session's."""
         text = next((block.text for block in self.blocks if isinstance(block, TextContent)), "")
-        name, _, rest = text.lstrip().partition(" ")
+        name, rest = (*text.split(None, 1), "", "")[:2]
         if name.startswith("/") and name[1:] in self.session.known_commands:
             return name[1:], rest.strip()
         return None
