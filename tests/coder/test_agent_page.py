@@ -1,0 +1,64 @@
+"""What docs/agent.md says, held to the code: settings parse, the config is one, options and files are the real ones."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from accord.cli.agent import MODES, _parser
+from accord.coder.config import KEYS, load
+from accord.coder.models.credentials import credentials_file
+from accord.coder.permissions.settings import from_mapping
+from accord.paths import config_dir, data_dir
+from accord.policy.audit import Audit
+from accord.policy.trust import Trust
+from accord.store import store_path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_settings_of_editors_are_json_and_start_the_agent() -> None:
+    for text in blocks("json"):
+        (servers,) = json.loads(text).values()
+        (entry,) = servers.values()
+        assert entry["args"] == ["agent"]
+        assert Path(entry["command"]).name == "accord"
+    for language in ("lua", "elisp"):
+        assert all('"accord"' in text and '"agent"' in text for text in blocks(language))
+
+
+def test_the_config_is_accepted_as_printed(tmp_path: Path) -> None:
+    (text,) = blocks("toml")
+    (tmp_path / "config.toml").write_text(text)
+    config = load(tmp_path)
+    assert set(tomllib.loads(text)) <= set(KEYS)
+    assert from_mapping(config.mapping, "config.toml").mode == "workspace-write"
+
+
+def test_every_option_is_described_and_every_described_one_exists() -> None:
+    described = set(re.findall(r"^\| `(--[a-z]+)", PAGE, re.MULTILINE))
+    options = {
+        name for action in _parser()._actions for name in action.option_strings if name.startswith("--")
+    }
+    assert described == options - {"--help"}
+
+
+def test_every_mode_is_described() -> None:
+    table = PAGE.partition("## What it may do")[2].partition("\n\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == set(MODES)
+
+
+def test_files_are_where_the_page_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    for path in (credentials_file(), config_dir() / "config.toml"):
+        assert path.parent == config_dir()
+        assert path.name in PAGE
+    for path in (store_path(), Audit().path, Trust().folder):
+        assert path.parent == data_dir()
+        assert f"~/.local/share/accord/{path.name}" in PAGE
