@@ -5,33 +5,48 @@ Folders are made on demand, for the user alone.
 
 import os
 import stat
-from pathlib import Path
-from typing import Final
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HOME_VARIABLE: Final = "ACCORD_HOME"
 
 
-def config_dir() -> Path:
+def config_dir() -> "Path":
     """The folder of the user's settings. It need not exist."""
+    from pathlib import Path
+
+    return Path(config_folder())
+
+
+def config_folder() -> str:
+    """The same as text. An agent that answers `initialize` looks here first, so nothing is imported where the place is plain."""
     home = _home()
     if home is not None:
-        return home / "config"
-    from platformdirs import user_config_path  # on first use: an agent answers `initialize` without it
+        return os.path.join(home, "config")
+    if sys.platform == "linux":
+        base = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")
+        return os.path.join(base, "accord")
+    from platformdirs import user_config_dir
 
-    return user_config_path("accord", appauthor=False)
+    return user_config_dir("accord", appauthor=False)
 
 
-def data_dir() -> Path:
+def data_dir() -> "Path":
     """The folder of what Accord remembers: session logs, trust, tokens. It need not exist."""
+    from pathlib import Path
+
     home = _home()
     if home is not None:
-        return home / "data"
+        return Path(home, "data")
     from platformdirs import user_data_path
 
     return user_data_path("accord", appauthor=False)
 
 
-def private_folder(folder: Path) -> Path:
+def private_folder(folder: "Path") -> "Path":
     """The folder, made if it is missing, closed to everybody but its owner (0700)."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
@@ -39,7 +54,7 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def private_file(path: Path) -> Path:
+def private_file(path: "Path") -> "Path":
     """The file, made empty if it is missing, closed to everybody but its owner (0600)."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
@@ -50,6 +65,6 @@ def private_file(path: Path) -> Path:
     return path
 
 
-def _home() -> Path | None:
+def _home() -> str | None:
     home = os.environ.get(HOME_VARIABLE)
-    return Path(home).expanduser().absolute() if home else None
+    return os.path.abspath(os.path.expanduser(home)) if home else None

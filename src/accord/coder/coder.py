@@ -4,13 +4,13 @@ import logging
 import os
 import threading
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from accord.coder.auth import SignIn
 from accord.coder.start import Start
 from accord.errors import StoreError, UsageError
-from accord.paths import config_dir
+from accord.paths import config_folder
 
 if TYPE_CHECKING:
     from accord.coder.config import Config
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accord.coder.permissions.settings import PermissionSettings
     from accord.store.contract import Store
 
+_FILES: Final = ("config.toml", "config.json", "credentials.json")
 _LOG = logging.getLogger("accord.coder")
 
 
@@ -81,7 +82,7 @@ class Coder:
             from accord.store import open_store
 
             given = self.start.store
-            self._store = open_store(given) if given is None or isinstance(given, Path) else given
+            self._store = open_store(given) if given is None or isinstance(given, os.PathLike) else given
         return self._store
 
     # A `Committing`, for the transport: frames wait for the log, and there is none before the first session.
@@ -102,12 +103,13 @@ class Coder:
 
     def _preload(self) -> None:
         try:
-            from accord.coder import sessions, workbench  # noqa: F401  (what they import is what is needed)
+            import_module("accord.coder.sessions")
+            import_module("accord.coder.workbench")
             from accord.coder.options import preload
             from accord.coder.tools import built_in_tools
 
-            preload(self.models, self.models.choose(self.start.model).model)
             built_in_tools()
+            preload(self.models, self.models.choose(self.start.model).model)
         except Exception as error:  # noqa: BLE001 - the top of a thread; whoever needs it gets the error, too
             _LOG.info("what the first turn needs could not be loaded ahead: %s", error)
 
@@ -130,5 +132,5 @@ def something_is_set_up(start: Start) -> bool:
         return True
     if any(name.endswith("_API_KEY") for name in environment):
         return True
-    folder = config_dir()
-    return any((folder / name).exists() for name in ("config.toml", "config.json", "credentials.json"))
+    folder = config_folder()
+    return any(os.path.exists(os.path.join(folder, name)) for name in _FILES)

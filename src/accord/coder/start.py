@@ -1,7 +1,6 @@
 """How the coding agent is started: what the command line, or a program that embeds it, has decided."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -9,6 +8,8 @@ from msgspec import Struct
 from accord.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from accord.coder.models import Resolver
     from accord.store import Store
 
@@ -24,7 +25,7 @@ class Start(Struct, frozen=True, kw_only=True):
     """What the first `session/new` continues: a session by its id, or the newest of its folder."""
     store: "Path | Store | None" = None
     """Where sessions are kept: a file, or a store of the embedding program's own."""
-    log: Path | None = None
+    log: "Path | None" = None
     """Where everything that goes over the wire is recorded."""
     strict: bool = False
     """Messages are judged as sent: no dialect is repaired."""
