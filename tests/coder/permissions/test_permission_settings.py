@@ -1,0 +1,97 @@
+"""What the user's config says about permissions, and what is wrong with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.coder.models.config import read_file
+from accord.coder.permissions.settings import PermissionSettings, SandboxSettings, from_mapping
+from accord.errors import UsageError
+
+WHOLE = """
+mode = "workspace-write"
+permission_seconds = 90
+
+[permissions]
+default = "ask"
+allow = [{ command = ["pytest *", "git status"] }, { tool = "mcp__docs__*" }]
+ask = [{ path = "migrations/**", kind = "edit" }]
+deny = [{ path = "infra/**" }, { host = "*.internal.example" }]
+
+[sandbox]
+enabled = true
+network = true
+readable = ["~/.npmrc", "/srv/data"]
+writable = ["/srv/cache/../cache"]
+hidden = ["/srv/data/keys"]
+backend = "landlock"
+keep_env = ["DATABASE_URL"]
+"""
+
+
+def test_nothing_set_is_the_careful_way():
+    assert from_mapping({}, "") == PermissionSettings()
+    assert (PermissionSettings().mode, PermissionSettings().seconds) == ("ask", 600.0)
+    assert PermissionSettings().sandbox == SandboxSettings(enabled=True, network=False)
+
+
+def test_everything_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    file = tmp_path / "config.toml"
+    file.write_text(WHOLE)
+    settings = from_mapping(read_file(file), file)
+    assert (settings.mode, settings.seconds) == ("workspace-write", 90.0)
+    assert len(settings.rules.allow) == 2
+    assert settings.rules.source == str(file)
+    assert settings.sandbox == SandboxSettings(
+        network=True,
+        readable=("/home/ada/.npmrc", "/srv/data"),
+        writable=("/srv/cache",),
+        hidden=("/srv/data/keys",),
+        backend="landlock",
+        keep_env=("DATABASE_URL",),
+    )
+
+
+def test_one_of_the_four_words_is_enough():
+    assert from_mapping({"permissions": "none"}, "c").rules.word == "none"
+
+
+def test_a_question_may_wait_for_ever():
+    assert from_mapping({"permission_seconds": float("inf")}, "c").seconds is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            {"mode": "yolo"},
+            "config.toml: mode: 'yolo' is none of read-only, ask, workspace-write, full-access, plan",
+        ),
+        ({"mode": ["ask"]}, "config.toml: mode: ['ask'] is none of"),
+        ({"permission_seconds": 0}, "config.toml: permission_seconds: 0 is no number of seconds above 0"),
+        ({"permission_seconds": float("nan")}, "permission_seconds: nan is no number"),
+        ({"permission_seconds": True}, "permission_seconds: True is no number"),
+        ({"permission_seconds": "5"}, "permission_seconds: '5' is no number"),
+        ({"permissions": {"alow": []}}, "config.toml: permissions"),
+        ({"permissions": {"deny": [{}]}}, "config.toml: permissions.deny[0]: a rule must name one of"),
+        ({"permissions": []}, "config.toml: permissions: it must be one of"),
+        ({"sandbox": "off"}, "config.toml: sandbox: Expected `object`"),
+        ({"sandbox": {"enable": False}}, "config.toml: sandbox.enable: there is no such setting"),
+        ({"sandbox": {"network": "no"}}, "config.toml: sandbox.network: Expected `bool`"),
+        (
+            {"sandbox": {"readable": ["data"]}},
+            "sandbox.readable[0]: 'data' is neither absolute nor begins with ~/",
+        ),
+        ({"sandbox": {"writable": ["/a", "~bob/x"]}}, "sandbox.writable[1]: '~bob/x' is neither"),
+        ({"sandbox": {"hidden": ["/a\0"]}}, "sandbox.hidden[0]"),
+        ({"sandbox": {"backend": "docker"}}, "config.toml: sandbox.backend: Invalid enum value 'docker'"),
+        ({"sandbox": {"keep_env": ["A=b"]}}, "sandbox.keep_env[0]: 'A=b' is no name of a variable"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_key_and_reason(value: Any, said: str):
+    with pytest.raises(UsageError) as caught:
+        from_mapping(value, "config.toml")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

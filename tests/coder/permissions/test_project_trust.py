@@ -1,0 +1,290 @@
+"""Files of a project that change what the agent does: they count once the user has seen and trusted what they say."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.scene import agent_that, talk
+from tests.coder.permissions.scene import make_session
+from tests.coder.tools.scene import text_in
+
+from accord.agent import PermissionAnswer, Turn
+from accord.coder.permissions.projectfiles import ProjectFiles, project_files
+from accord.coder.permissions.trusting import OPTIONS, ask_trust
+from accord.errors import ConnectionClosed
+from accord.policy import Policy, Trust
+from accord.schema import PermissionOption
+from accord.schema.tools import ToolCallContent
+from accord.testing import FakeClock
+
+RULES = 'deny = [{ command = "git push *" }]\n'
+
+
+@pytest.fixture
+def trust(tmp_path: Path) -> Trust:
+    return Trust(tmp_path / "data" / "trust")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / ".accord" / "commands").mkdir(parents=True)
+    return root
+
+
+def put(project: Path, name: str, text: str) -> Path:
+    path = project / name
+    path.write_text(text)
+    return path
+
+
+class Asked:
+    """A user who gives this answer."""
+
+    def __init__(self, answer: PermissionOption | None = None, error: Exception | None = None) -> None:
+        self.answer = answer
+        self.error = error
+        self.shown: list[ToolCallContent] = []
+        self.times = 0
+
+    async def __call__(
+        self, title: str, content: Sequence[ToolCallContent], options: Sequence[PermissionOption]
+    ) -> PermissionAnswer:
+        self.times += 1
+        self.shown = list(content)
+        assert options == OPTIONS
+        if self.error is not None:
+            raise self.error
+        return PermissionAnswer(self.answer, "selected" if self.answer else "cancelled")
+
+
+async def test_what_is_found_and_that_none_of_it_counts(project: Path, trust: Trust) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    put(project, ".accord/commands/deploy.md", "Deploy it")
+    put(project, ".accord/commands/notes.txt", "nothing")
+    put(project, ".accord/config.toml", "")
+    put(project, ".accord/mcp.json", "{}")
+    put(project, ".mcp.json", "{}")
+    files = project_files(str(project), trust)
+    assert {name: file.purpose for name, file in files.untrusted.items()} == {
+        ".accord/permissions.toml": "rules",
+        ".accord/config.toml": "settings",
+        ".accord/mcp.json": "MCP servers",
+        ".mcp.json": "MCP servers",
+        ".accord/commands/deploy.md": "command",
+    }
+    assert (files.trusted, files.rules()) == ({}, None)
+    assert files.lines() == [
+        "not trusted, so not used: .accord/permissions.toml, .accord/config.toml, .accord/mcp.json, .mcp.json, "
+        ".accord/commands/deploy.md"
+    ]
+
+
+async def test_a_project_without_such_files_asks_nothing(project: Path, trust: Trust) -> None:
+    files = project_files(str(project), trust)
+    user = Asked(OPTIONS[0])
+    assert await ask_trust(files, user)
+    assert (user.times, files.lines()) == (0, [])
+
+
+async def test_a_yes_counts_for_this_content_and_no_other(project: Path, trust: Trust) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    command = put(project, ".accord/commands/deploy.md", "Deploy ```it```")
+    files = project_files(str(project), trust)
+    user = Asked(OPTIONS[0])
+    assert await ask_trust(files, user)
+    assert text_in(user.shown[1:2]) == f"```\n{RULES}```"
+    assert text_in(user.shown[3:4]) == "````\nDeploy ```it```\n````"
+    assert (files.untrusted, files.lines()) == ({}, [])
+    again = project_files(str(project), trust)
+    assert again.trusted[".accord/commands/deploy.md"].text == "Deploy ```it```"
+    command.write_text("Deploy it twice")
+    changed = project_files(str(project), trust)
+    assert list(changed.untrusted) == [".accord/commands/deploy.md"]
+    assert list(changed.trusted) == [".accord/permissions.toml"]
+
+
+async def test_what_is_used_is_what_was_shown(project: Path, trust: Trust) -> None:
+    command = put(project, ".accord/commands/deploy.md", "harmless")
+    files = project_files(str(project), trust)
+
+    async def meanwhile(*_: Any) -> PermissionAnswer:
+        command.write_text("harmful")
+        return PermissionAnswer(OPTIONS[0], "selected")
+
+    assert await ask_trust(files, meanwhile)
+    assert files.trusted[".accord/commands/deploy.md"].text == "harmless"
+    assert list(project_files(str(project), trust).untrusted) == [".accord/commands/deploy.md"]
+
+
+async def test_what_hides_from_the_eye_is_shown(project: Path, trust: Trust) -> None:
+    (project / ".accord/commands/x.md").write_bytes("a\u202eb\u200b\x1b[8m\r\n".encode() + b"\xff")
+    user = Asked()
+    await ask_trust(project_files(str(project), trust), user)
+    assert text_in(user.shown[1:2]) == "```\na\\u202eb\\u200b\\x1b[8m\\r\n\\xff\n```"
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        Asked(OPTIONS[1]),
+        Asked(None),
+        Asked(PermissionOption("allow_once", "Allow", "allow_once")),
+        Asked(PermissionOption("ignore", "Trust", "allow_always")),
+        Asked(error=ConnectionClosed("gone")),
+    ],
+)
+async def test_anything_but_a_yes_leaves_it_as_it_was(project: Path, trust: Trust, user: Asked) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    files = project_files(str(project), trust)
+    assert not await ask_trust(files, user)
+    assert files.rules() is None
+    assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
+    assert not trust.folder.exists()
+
+
+async def test_no_answer_holds_up_the_session_only_so_long(project: Path, trust: Trust) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    files = project_files(str(project), trust)
+    clock = FakeClock()
+    given_up = asyncio.Event()
+
+    async def nobody(*_: Any) -> PermissionAnswer:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            given_up.set()
+
+    asking = asyncio.ensure_future(ask_trust(files, nobody, clock=clock))
+    await clock.advance(120)
+    assert not await asking
+    assert given_up.is_set()
+    assert list(files.untrusted) == [".accord/permissions.toml"]
+
+
+async def test_what_cannot_be_kept_was_not_agreed_to(project: Path, tmp_path: Path) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    (tmp_path / "data").write_text("in the way")
+    files = project_files(str(project), Trust(tmp_path / "data" / "trust"))
+    assert not await ask_trust(files, Asked(OPTIONS[0]))
+    assert files.rules() is None
+
+
+@pytest.mark.parametrize("kind", ["allow_once", "allow_always"])
+async def test_over_the_wire_only_the_option_of_that_name_trusts(
+    project: Path, trust: Trust, kind: str
+) -> None:
+    """A client that goes on by itself with any `allow_once` there is finds none."""
+    put(project, ".accord/permissions.toml", RULES)
+    files = project_files(str(project), trust)
+
+    async def answer(turn: Turn) -> None:
+        async def ask(title: str, content: Any, options: Any) -> PermissionAnswer:
+            async with turn.tool_call(title, kind="other") as call:
+                await call.replace(content)
+                return await call.ask_permission(options)
+
+        await ask_trust(files, ask)
+
+    async with talk(agent_that(answer)) as client:
+        turn = client.prompt(await client.new_session(str(project)))
+        asked = await client.asked("session/request_permission")
+        offered = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == kind]
+        chosen = offered[0] if offered else kind
+        client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": chosen}})
+        await client.turn_of(turn)
+    assert RULES in asked["params"]["toolCall"]["content"][1]["content"]["text"]
+    assert (files.untrusted == {}) is (kind == "allow_always")
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+
+async def trusted(project: Path, trust: Trust) -> ProjectFiles:
+    files = project_files(str(project), trust)
+    await ask_trust(files, Asked(OPTIONS[0]))
+    return files
+
+
+async def test_a_projects_rules_tighten_and_never_widen(project: Path, trust: Trust, tmp_path: Path) -> None:
+    put(
+        project,
+        ".accord/permissions.json",
+        '{"deny": [{"command": "git push *"}], "allow": [{"command": "make *"}]}',
+    )
+    session = make_session(tmp_path)
+    session.gate.policy = Policy(project=(await trusted(project, trust)).rules())
+    ruling = await session.ruling("bash", command="git push origin")
+    assert "(deny rule 1 of .accord/permissions.json (command git push *))" in ruling.told
+    assert await session.asks("bash", command="make all")
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"permissions.toml": "deny = 5"}, ".accord/permissions.toml: permissions.deny"),
+        ({"permissions.toml": "deny ="}, ".accord/permissions.toml: cannot be read"),
+        ({"permissions.json": "\ud800"}, ".accord/permissions.json: cannot be read"),
+        ({"permissions.toml": RULES, "permissions.json": "{}"}, "keep one of them"),
+    ],
+)
+async def test_rules_that_cannot_be_read_ask_for_everything(
+    project: Path, trust: Trust, tmp_path: Path, texts: dict[str, str], said: str
+) -> None:
+    for name, text in texts.items():
+        (project / ".accord" / name).write_bytes(text.encode(errors="surrogatepass"))
+    files = await trusted(project, trust)
+    assert said in files.lines()[0]
+    assert "everything is asked for" in files.lines()[0]
+    session = make_session(tmp_path, mode="full-access")
+    session.gate.policy = Policy(project=files.rules())
+    assert await session.asks("write_file", path="a.py", content="")
+    assert (await session.ruling("read_file", path="a.py")).allowed
+
+
+# -- what is no such file ------------------------------------------------------------------------------------------
+
+
+async def test_links_out_large_files_and_what_is_no_file_are_left_out(
+    project: Path, trust: Trust, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("geheim")
+    commands = project / ".accord" / "commands"
+    (commands / "out.md").symlink_to(secret)
+    (commands / "gone.md").symlink_to(project / "nothing")
+    (commands / "folder.md").mkdir()
+    (commands / "large.md").write_text("x" * 70_000)
+    (commands / "inside.md").symlink_to(put(project, "real.md", "fine"))
+    os.mkfifo(commands / "pipe.md")
+    files = project_files(str(project), trust)
+    assert list(files.untrusted) == [".accord/commands/inside.md"]
+    assert {name.rpartition("/")[2] for name in files.left_out} >= {
+        "out.md",
+        "folder.md",
+        "large.md",
+        "pipe.md",
+    }
+    assert "not used: .accord/commands/out.md: it is a link that leads out of the project" in files.lines()
+    assert "geheim" not in repr(files.lines())
+
+
+async def test_a_commands_folder_that_leads_out_gives_nothing(
+    project: Path, trust: Trust, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.md").write_text("x")
+    (project / ".accord" / "commands").rmdir()
+    (project / ".accord" / "commands").symlink_to(tmp_path / "elsewhere")
+    files = project_files(str(project), trust)
+    assert (files.untrusted, list(files.left_out)) == ({}, [".accord/commands/x.md"])
+
+
+async def test_more_files_than_anybody_looks_at_are_left_out(project: Path, trust: Trust) -> None:
+    for number in range(105):
+        put(project, f".accord/commands/{number:03}.md", "x")
+    files = project_files(str(project), trust)
+    assert (len(files.untrusted), len(files.left_out)) == (100, 5)
