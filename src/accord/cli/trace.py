@@ -60,9 +60,10 @@ def _record(words: list[str]) -> int:
     from accord.trace.files import FileSink
     from accord.trace.record import leave_as, record
 
+    _fill_gaps()
     path = options.output or _new_file(command[0])
     # The thread that writes the file must never keep a byte waiting.
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.00002)
     sink = FileSink(path, by="accord trace record", command=command, redact=not options.no_redact)
     if not options.output:
         print(f"accord trace: recording to {path}", file=sys.stderr, flush=True)
@@ -95,13 +96,17 @@ def _new_file(program: str) -> str:
     return str(folder / f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{os.getpid()}.jsonl")
 
 
+def _fill_gaps() -> None:
+    """A descriptor that was closed from the start leads nowhere, lest a file of ours takes its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
 def _take(number: int) -> int:
     """Our stdin or stdout under a number that no child inherits; in its place stands nothing."""
+    taken = os.dup(number)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    try:
-        taken = os.dup(number)
-        os.dup2(nowhere, number)
-    except OSError:  # it was closed from the start
-        return nowhere
+    os.dup2(nowhere, number)
     os.close(nowhere)
     return taken

@@ -1,0 +1,52 @@
+"""Programs under `accord trace record`, as a client starts them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+RECORD = [sys.executable, "-m", "accord.cli", "trace", "record"]
+ROOT = Path(__file__).parents[2]
+AGENT = [sys.executable, str(ROOT / "examples/agent.py")]
+CLIENT = [sys.executable, str(ROOT / "examples/client.py")]
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-SEc", code]
+
+
+def recorder(file: Path, command: Sequence[str], *flags: str, **more: Any) -> "subprocess.Popen[bytes]":
+    """A running recorder with pipes on all three descriptors."""
+    options: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "bufsize": 0,
+        **more,
+    }
+    words = [*RECORD, "-o", str(file), *flags, "--", *command]
+    return cast("subprocess.Popen[bytes]", subprocess.Popen(words, **options))
+
+
+def recorded(
+    file: Path, command: Sequence[str], data: bytes = b"", *flags: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """A whole run."""
+    return subprocess.run(
+        [*RECORD, "-o", str(file), *flags, "--", *command],
+        input=data,
+        capture_output=True,
+        check=False,
+    )
+
+
+def gone(fifo: Path) -> None:
+    """Return once nobody has the FIFO open for writing any more."""
+    fd = os.open(fifo, os.O_RDONLY)
+    try:
+        while os.read(fd, 100):
+            pass
+    finally:
+        os.close(fd)
