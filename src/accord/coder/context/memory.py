@@ -36,12 +36,14 @@ _SUMMARY: Final = "# Summary\n"
 _PLAN: Final = "# Plan\n"
 _FILES: Final = "# Files you read or changed, the latest last\n"
 _FACTS: Final = "# Also\n"
-_WORDS: Final = "# What you said last\n"
 _PROMPT: Final = "<prompt"
+_SAID: Final = "<you-said"
 
 _PROMPT_CHARS: Final = 3000
-_WORDS_CHARS: Final = 2000
-_MOST_FILES: Final = 30
+_SAID_CHARS: Final = 1500
+_MOST_SAID: Final = 4
+_MOST_READ: Final = 20
+_MOST_CHANGED: Final = 40
 _MOST_COMPLETED: Final = 20
 _CHANGES: Final = ("edit_file", "write_file", "move_file")
 
@@ -55,8 +57,8 @@ class Memory(Struct, frozen=True, kw_only=True):
     """Summaries of compactions before."""
     files: Sequence[str] = ()
     """Lines: what was done with a file, and its path."""
-    words: str = ""
-    """What the agent said last."""
+    said: Sequence[str] = ()
+    """What the agent answered at the end of the last turns, and said last, as parts of a note: promises are made there."""
 
 
 def is_memory(message: Message) -> bool:
@@ -72,7 +74,8 @@ def remember(part: Sequence[Message]) -> Memory:
     prompts: list[str] = []
     earlier: list[str] = []
     files: dict[str, str] = {}
-    words = ""
+    said: list[str] = []
+    passing = ""
     failed = {message.id for message in part if isinstance(message, ToolResult) and message.failed}
     for message in part:
         if is_memory(message):
@@ -81,8 +84,8 @@ def remember(part: Sequence[Message]) -> Memory:
                     prompts.append(text)
                 elif text.startswith(_SUMMARY):
                     earlier.append(text.removeprefix(_SUMMARY))
-                elif text.startswith(_WORDS):
-                    words = text.removeprefix(_WORDS)
+                elif text.startswith(_SAID):
+                    said.append(text)
                 elif text.startswith(_FILES):
                     for line in text.removeprefix(_FILES).split("\n"):
                         done, _, path = line.removeprefix("- ").partition(": ")
@@ -91,10 +94,14 @@ def remember(part: Sequence[Message]) -> Memory:
             if not message.note:
                 prompts.append(fenced("prompt", capped(_told(message), _PROMPT_CHARS)))
         elif isinstance(message, AssistantMessage):
-            words = text_of(message).strip() or words
             _note_files(files, message, failed)
-    lines = [f"- {done}: {path}" for path, done in files.items()][-_MOST_FILES:]
-    return Memory(prompts=prompts, earlier=earlier, files=lines, words=capped(words, _WORDS_CHARS))
+            if words := text_of(message).strip():
+                passing = fenced("you-said", capped(words, _SAID_CHARS))
+                if not uses_of(message):
+                    said.append(passing)
+                    passing = ""
+    said += [passing] if passing else []
+    return Memory(prompts=prompts, earlier=earlier, files=_file_lines(files), said=said[-_MOST_SAID:])
 
 
 def note_of(
@@ -104,8 +111,7 @@ def note_of(
     texts = [PREAMBLE, *_prompts(memory.prompts, prompt_chars)]
     if summary.strip():
         texts.append(_SUMMARY + summary.strip())
-    if memory.words.strip():
-        texts.append(_WORDS + memory.words.strip())
+    texts += memory.said
     if plan:
         texts.append(_PLAN + "\n".join(_plan(plan)))
     if memory.files:
@@ -153,6 +159,14 @@ def _note_files(files: dict[str, str], message: AssistantMessage, failed: set[st
             _put(files, path, "changed")
         elif use.name == "read_file":
             _put(files, path, "changed" if files.get(one_line(path, 300)) == "changed" else "read")
+
+
+def _file_lines(files: dict[str, str]) -> list[str]:
+    """The latest of both sorts, in their order; what was changed is not pushed out by what was only read."""
+    changed = [path for path, done in files.items() if done == "changed"][-_MOST_CHANGED:]
+    read = [path for path, done in files.items() if done != "changed"][-_MOST_READ:]
+    kept = {*changed, *read}
+    return [f"- {done}: {path}" for path, done in files.items() if path in kept]
 
 
 def _put(files: dict[str, str], path: str, done: str) -> None:

@@ -94,7 +94,7 @@ def _sentence(line: str) -> str:
     """The first sentence; the whole line if that is no more than an abbreviation or two words."""
     for end in _SENTENCE.finditer(line):
         first = line[: end.start()]
-        if len(first) >= 10 and not first.endswith(_ABBREVIATIONS):
+        if len(first) >= (10 if first.isascii() else 5) and not first.endswith(_ABBREVIATIONS):
             return first
     return line
 

@@ -1,0 +1,43 @@
+"""After a refusal the refused prompt and what followed are gone from what the model sees."""
+
+import pytest
+
+from accord.coder.context.refusal import last_prompt, without_refused
+from accord.coder.messages import Message, ToolUse, assistant, note, repair, result, user
+from accord.errors import UsageError
+
+READ = ToolUse("1", "read_file", {"path": "a.py"})
+BEFORE: list[Message] = [
+    user("read a.py"),
+    assistant(READ),
+    result(READ, "print(1)"),
+    assistant("Done."),
+    note("x"),
+]
+REFUSED: list[Message] = [user("do evil"), assistant("I"), note("go on"), assistant("cannot.")]
+
+
+def test_the_prompt_and_what_followed_leave() -> None:
+    history = BEFORE + REFUSED
+    at = last_prompt(history)
+    assert at == len(BEFORE)
+    assert without_refused(history, len(BEFORE)) == BEFORE
+
+
+def test_what_is_left_can_be_sent() -> None:
+    torn = [user("go"), assistant(READ), user("do evil")]
+    left = without_refused(torn, 2)
+    assert repair(left) == left
+    assert len(left) == 3
+
+
+def test_the_very_first_prompt_leaves_nothing() -> None:
+    assert without_refused([user("do evil")], 0) == []
+    assert last_prompt([]) is None
+    assert last_prompt([note("x"), assistant("y")]) is None
+
+
+@pytest.mark.parametrize("at", [-1, 1, 4, 9])
+def test_only_a_prompt_can_be_refused(at: int) -> None:
+    with pytest.raises(UsageError, match="message"):
+        without_refused(BEFORE, at)
