@@ -125,6 +125,12 @@ async def test_an_external_tool_that_only_reads_is_not_asked_about(tmp_path: Pat
         ("read-only", {}, write("a.py"), "Only the user can change the mode"),
         ("full-access", {}, ("bash", {"command": "rm -rf ~"}), "never run, in any mode"),
         (
+            "ask",
+            "none",
+            write("a.py"),
+            "the rules allow nothing else (mode ask). Find a way that the rules allow",
+        ),
+        (
             "full-access",
             {"deny": [{"command": "git push *"}]},
             ("bash", {"command": "git push origin main"}),

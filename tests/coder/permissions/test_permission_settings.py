@@ -1,5 +1,7 @@
 """What the user's config says about permissions, and what is wrong with it."""
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,14 @@ def test_one_of_the_four_words_is_enough():
 
 def test_a_question_may_wait_for_ever():
     assert from_mapping({"permission_seconds": float("inf")}, "c").seconds is None
+
+
+def test_the_examples_of_the_docs_can_be_used():
+    page = (Path(__file__).parents[3] / "docs" / "permissions.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    settings = [from_mapping(tomllib.loads(example), "config.toml") for example in examples]
+    assert [bool(one.rules.deny) for one in settings] == [True, False]
+    assert settings[1].sandbox.backend == "bubblewrap"
 
 
 @pytest.mark.parametrize(

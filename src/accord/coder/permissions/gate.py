@@ -255,8 +255,7 @@ class Gate:
     def _open(self, request: Request) -> None:
         """What was allowed to be searched may also be shown, until the turn is over."""
         if request.category == "read-only":
-            real = (place.real for path in request.paths if (place := self.bounds.place(path)) is not None)
-            outside = [path for path in real if not self.bounds.is_inside(path)]
+            outside = [path for path in map(Path, request.paths) if not self.bounds.is_inside(path)]
             self._opened = tuple(dict.fromkeys((*self._opened, *outside)))
 
     def _write(

@@ -37,7 +37,7 @@ def denied(decision: Decision) -> Ruling:
         why = f"The user refused this for the rest of the session. {_GO_ON}"
     elif decision.rule == "mode plan":
         why = f"{reason}. Finish the plan and put it to the user with leave_plan_mode."
-    elif decision.rule.startswith("mode "):
+    elif decision.rule == "mode read-only":
         why = f"{reason}. Only the user can change the mode; say what you would have done."
     elif decision.rule == "sandbox":
         why = f"{reason}. Tell the user."
