@@ -265,11 +265,11 @@ class Workbench:
         touched, toolbox.touched = dict.fromkeys(toolbox.touched), []
         for path in touched:
             told += [note(str(found)) for found in await self.seen.nested(path)]
-        servers = self.conversation.mcp
-        for name, words in (servers.instructions if servers is not None else {}).items():
-            if name not in self._heard:
-                self._heard.add(name)
-                told.append(note(fenced("server", words, name=name)))
+        if (servers := self.conversation.mcp) is not None:
+            for name, words in servers.instructions.items():
+                if name not in self._heard:
+                    self._heard.add(name)
+                    told.append(note(fenced("server", words, name=name)))
         return told
 
     # -- what happens on the way --------------------------------------------------------------------------------
