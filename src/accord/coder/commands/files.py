@@ -28,8 +28,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _UNTRUSTED: Final = "A command of this project that you have not trusted yet: you are asked before it is used"
 _TRUST: Final = (
-    PermissionOption("trust", "Use it, and trust the file as it is now", "allow_always"),
     PermissionOption("once", "Use it this once", "allow_once"),
+    PermissionOption("trust", "Use it, and trust the file as it is now", "allow_always"),
     PermissionOption("reject", "Do not use it", "reject_once"),
 )
 

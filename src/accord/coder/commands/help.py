@@ -30,8 +30,10 @@ def _lines(listed: Iterable[Command]) -> list[str]:
 
 
 def _line(command: Command) -> str:
-    hint = f" {command.hint}" if command.hint else ""
-    return f"`/{command.name}{hint}`: {command.description}"
+    hint = command.hint or ""
+    if hint and hint[0] not in "[<":
+        hint = f"[{hint}]"
+    return f"`{f'/{command.name} {hint}'.strip()}`: {command.description}"
 
 
 HELP: Final = BuiltIn("help", "Show the commands", None, run)

@@ -71,5 +71,6 @@ class Steps:
         return [listing("\n".join(lines))]
 
     def progress(self) -> Progress:
-        """The list, and the files of the latest call for editors that follow along."""
-        return Progress(self.content(), self._locations)
+        """The list, and the files of the latest call, if they are others, for editors that follow along."""
+        locations, self._locations = self._locations, None
+        return Progress(self.content(), locations)
