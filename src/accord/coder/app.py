@@ -4,7 +4,7 @@ Nothing heavy is imported before `initialize` is answered. Right after it, model
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord import __version__
 from accord.agent.app import Agent
@@ -160,8 +160,8 @@ class _Service:
         """`_agentao.cn/set_model`: any name that the provider takes."""
         from accord.coder.options import set_model
 
-        session_id = params.get("sessionId") if isinstance(params, dict) else None
-        model = params.get("model") if isinstance(params, dict) else None
+        given: dict[str, Any] = cast(dict[str, Any], params) if isinstance(params, dict) else {}
+        session_id, model = given.get("sessionId"), given.get("model")
         if not isinstance(session_id, str) or not isinstance(model, str) or not model.strip():
             raise InvalidParams(f"{SET_MODEL} takes sessionId and model, both texts")
         session = call.connection.sessions.get(session_id)

@@ -1,7 +1,7 @@
 """The coding agent in this process, with a client spoken by hand, and a model that says what a test tells it to."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from accord.store import CommitFirst
 from accord.testing.wire import raw_pair
 
 Said = str | ThoughtPart | ToolUse
-Step = "Sequence[Said] | ModelError | Stopped | Callable[[ModelRequest], Any]"
 NAME = ModelName("openai", "scripted")
 
 
@@ -63,7 +62,7 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self.requests.append(request)
-        step = self.script.pop(0) if self.script else ["done"]
+        step: Any = self.script.pop(0) if self.script else ["done"]
         whole = False
         try:
             if callable(step):
