@@ -13,7 +13,7 @@ from tests.coder.tools.scene import text_in
 
 from accord.agent import PermissionAnswer, Turn
 from accord.coder.permissions.projectfiles import ProjectFiles, project_files
-from accord.coder.permissions.trusting import OPTIONS, ask_trust
+from accord.coder.permissions.trusting import OPTIONS, ask_trust, asking_in
 from accord.errors import ConnectionClosed
 from accord.policy import Policy, Trust
 from accord.schema import PermissionOption
@@ -81,6 +81,13 @@ async def test_what_is_found_and_that_none_of_it_counts(project: Path, trust: Tr
         "not trusted, so not used: .accord/permissions.toml, .accord/config.toml, .accord/mcp.json, .mcp.json, "
         ".accord/commands/deploy.md"
     ]
+
+
+async def test_nobody_is_asked_about_what_is_not_used(project: Path, trust: Trust) -> None:
+    put(project, ".accord/permissions.toml", RULES)
+    put(project, ".mcp.json", "{}")
+    files = project_files(str(project), trust, purposes=["rules"])
+    assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
 
 
 async def test_a_project_without_such_files_asks_nothing(project: Path, trust: Trust) -> None:
@@ -182,12 +189,7 @@ async def test_over_the_wire_only_the_option_of_that_name_trusts(
     files = project_files(str(project), trust)
 
     async def answer(turn: Turn) -> None:
-        async def ask(title: str, content: Any, options: Any) -> PermissionAnswer:
-            async with turn.tool_call(title, kind="other") as call:
-                await call.replace(content)
-                return await call.ask_permission(options)
-
-        await ask_trust(files, ask)
+        await ask_trust(files, asking_in(turn))
 
     async with talk(agent_that(answer)) as client:
         turn = client.prompt(await client.new_session(str(project)))

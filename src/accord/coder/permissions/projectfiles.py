@@ -27,6 +27,7 @@ STEERING: Final[Mapping[str, str]] = {
     ".accord/commands/*.md": "command",
 }
 """What is looked for, and what it is."""
+PURPOSES: Final = tuple(dict.fromkeys(STEERING.values()))
 
 _RULES: Final = (".accord/permissions.toml", ".accord/permissions.json")
 _LARGEST: Final = 64 * 1024
@@ -97,12 +98,17 @@ class ProjectFiles:
             ]
 
 
-def project_files(cwd: str, trust: Trust | None = None) -> ProjectFiles:
-    """Look for them in the folder of a session, and which of them the user trusts. Looks at the disk."""
+def project_files(
+    cwd: str, trust: Trust | None = None, *, purposes: Iterable[str] = PURPOSES
+) -> ProjectFiles:
+    """Look for them in the folder of a session, and which of them the user trusts. Looks at the disk.
+
+    Only files of these purposes: nobody is to be asked about what is not used, or is asked about elsewhere.
+    """
     root = os.path.realpath(cwd)
     found: list[ProjectFile] = []
     left_out: dict[str, str] = {}
-    for name, purpose in _names(root):
+    for name, purpose in _names(root, frozenset(purposes)):
         if len(found) == _MOST:
             left_out[name] = f"there are more than {_MOST} such files"
             continue
@@ -117,9 +123,9 @@ def project_files(cwd: str, trust: Trust | None = None) -> ProjectFiles:
     return ProjectFiles(found, left_out, trust or Trust())
 
 
-def _names(root: str) -> Iterator[tuple[str, str]]:
+def _names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:
     for pattern, purpose in STEERING.items():
-        names = glob.glob(pattern, root_dir=root)
+        names = glob.glob(pattern, root_dir=root) if purpose in purposes else []
         yield from ((name, purpose) for name in sorted(names))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from accord.agent.permission import PermissionAnswer
+from accord.agent.turn import Turn
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.coder.permissions.projectfiles import ProjectFile, ProjectFiles
 from accord.coder.tools.tool import listing
@@ -28,6 +29,19 @@ OPTIONS: Final = (
     PermissionOption("trust", "Trust them, as long as they do not change", "allow_always"),
     PermissionOption("ignore", "Go on without them", "reject_once"),
 )
+
+
+def asking_in(turn: Turn) -> AskTrust:
+    """Asks in a turn, as a call of its own that does nothing."""
+
+    async def ask(
+        title: str, content: Sequence[ToolCallContent], options: Sequence[PermissionOption]
+    ) -> PermissionAnswer:
+        async with turn.tool_call(title, kind="other") as call:
+            await call.replace(content)
+            return await call.ask_permission(options)
+
+    return ask
 
 
 async def ask_trust(
