@@ -20,14 +20,15 @@ class Terminal:
         )
         self._process = process
         self.shown = ""
+        self._expected = 0
 
     def expect(self, text: str) -> None:
         """Wait until the program has shown this, behind what was waited for before."""
-        start = len(self.shown)
-        while text not in self.shown[start:]:
+        while (place := self.shown.find(text, self._expected)) < 0:
             more = self._read()
             assert more, f"it ended without showing {text!r}: {self.shown}"
             self.shown += more
+        self._expected = place + len(text)
 
     def type(self, text: str) -> None:
         """Press these keys."""

@@ -21,6 +21,10 @@ MODES: Final = ("read-only", "ask", "workspace-write", "full-access", "plan")
 PROVIDERS: Final = ("anthropic", "openai", "openai-chat", "openai-responses", "google", "gemini")
 """Providers that are known without looking into the config."""
 
+_FOR_EDITORS: Final = (
+    "accord agent waits for an editor: it speaks ACP here, one JSON object a line. `accord agents setup EDITOR` tells an "
+    "editor about it, `accord agent --help` its options. Ctrl-D ends it."
+)
 _NO_VALUE: Final = "\0"  # what an option holds that was given without its value: nobody can type that
 
 
@@ -51,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     _check_config()
     _check_model(model or os.environ.get("ACCORD_MODEL"))
 
+    if sys.stdin is not None and sys.stdin.isatty():  # somebody is trying it out: silence would be a riddle
+        print(_FOR_EDITORS, file=sys.stderr, flush=True)
     from accord.coder.app import serve
     from accord.coder.start import Start
 

@@ -1,0 +1,97 @@
+"""`accord agent` as a process, and somebody who speaks ACP with it line by line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from accord.testing.wire import violations_in
+
+CREDENTIALS = ("_API_KEY", "_BASE_URL", "_MODEL")
+
+
+class Process:
+    """The running agent. Every line it prints has to be a valid message."""
+
+    def __init__(self, running: subprocess.Popen[str]) -> None:
+        assert running.stdin
+        assert running.stdout
+        self._running = running
+        self._stdin = running.stdin
+        self._stdout = running.stdout
+        self._asked: dict[Any, str] = {}
+        self.updates: list[Any] = []
+        self.stderr = ""
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Send a request and wait for its answer; updates before it are kept, permissions are given."""
+        asked = len(self._asked)
+        self._asked[asked] = method
+        self._send({"jsonrpc": "2.0", "id": asked, "method": method, "params": params})
+        while True:
+            message = self.read()
+            if message.get("method") == "session/request_permission":
+                allow = next(o["optionId"] for o in message["params"]["options"] if o["kind"] == "allow_once")
+                outcome = {"outcome": {"outcome": "selected", "optionId": allow}}
+                self._send({"jsonrpc": "2.0", "id": message["id"], "result": outcome})
+            elif "method" in message:
+                self.updates.append(message["params"].get("update"))
+            elif message["id"] == asked:
+                return message
+
+    def read(self) -> Any:
+        """The next message."""
+        line = self._stdout.readline()
+        assert line, f"the agent ended: {self.end()} {self.stderr}"
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        assert violations_in(message, "agent", self._asked) == []
+        return message
+
+    def initialize(self, **capabilities: Any) -> Any:
+        """The handshake."""
+        return self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)["result"]
+
+    def new_session(self, cwd: Path) -> Any:
+        """The answer of `session/new`."""
+        return self.ask("session/new", cwd=str(cwd), mcpServers=[])
+
+    def prompt(self, session: str, text: str) -> Any:
+        """The answer of a turn."""
+        return self.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    def end(self) -> int:
+        """Hang up; the exit code."""
+        self._stdin.close()
+        self._stdout.read()
+        assert self._running.stderr
+        self.stderr += self._running.stderr.read()
+        return self._running.wait()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._stdin.write(json.dumps(message) + "\n")
+        self._stdin.flush()
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """This one, with a home of its own and without credentials."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(CREDENTIALS)}
+    return {**kept, "ACCORD_HOME": str(home), **more}
+
+
+@contextmanager
+def serving(*words: str, home: Path, **more: str) -> Generator[Process]:
+    """`accord agent WORDS`, started."""
+    command = [sys.executable, "-m", "accord.cli", "agent", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment(home, **more)
+    ) as running:
+        try:
+            yield Process(running)
+        finally:
+            running.kill()
