@@ -136,15 +136,14 @@ def _content(path: Path) -> bytes:
     try:
         # Without blocking: somebody may have put a pipe there.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unusable("it is no file")
+            content = os.read(descriptor, MOST_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise Unusable(error.strerror or str(error)) from None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unusable("it is no file")
-        try:
-            content = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise Unusable(error.strerror or str(error)) from None
     if len(content) > MOST_BYTES:
         raise Unusable(f"it has more than {MOST_BYTES:,} bytes")
     try:

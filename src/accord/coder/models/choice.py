@@ -56,7 +56,8 @@ def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> M
         if model := endpoints.default_model(alone):
             return ModelName(alone, model)
         raise UnknownModel(f"{alone} has no default model: name one, as {alone}:NAME")
-    if name := read_name(text, endpoints.is_provider, current):
+    # The rehearsal has no other models: a bare name is none of its.
+    if name := read_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
         return name
     known = ", ".join([*endpoints.names, REHEARSAL])
     raise UnknownModel(f"{text!r} names no known provider ({known}): write provider:name")

@@ -1,0 +1,3 @@
+from tests.coder.agent.conftest import desk
+
+__all__ = ["desk"]
