@@ -28,7 +28,7 @@ def put(text: str, path: Sequence[str], value: Any, *, plain: bool = False) -> s
                 value = {missing: value}
             return _insert(text, node, key, value)
         node = below
-    if node.value == value:
+    if _compact(node.value) == _compact(value):
         return text
     return text[: node.start] + _written(text, value, _indent_at(text, node.start)) + text[node.end :]
 

@@ -14,7 +14,7 @@ from accord.policy.sandbox.environment import without_credentials
 
 _REFERENCE: Final = re.compile(r"\$(?:\$(?=\{)|\{([^{}]*)\})")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BARE: Final = re.compile(r"(\$?)\$([A-Za-z_][A-Za-z0-9_]*)")
+_BARE: Final = re.compile(r"(\$*)\$([A-Za-z_][A-Za-z0-9_]*)")
 # Marks that an agent leaves for its own children: another agent would take itself for one of them, and some refuse to start.
 _OF_OTHER_AGENTS: Final = frozenset(
     (

@@ -11,9 +11,10 @@ from accord.client.servers.forms import BadServers, Form, FormEntry, read_form
 from accord.client.servers.jsonc import BadJson, parse
 from accord.client.servers.mcp import McpEntry, read_mcp_servers
 from accord.client.servers.server import Origin, Server
+from accord.client.servers.showing import shown
 from accord.client.servers.values import read_count, read_env, read_text, read_texts
 from accord.paths import config_dir
-from accord.policy.rules import Rules, Word, read_permissions
+from accord.policy.rules import BadRules, Rules, Word, read_permissions
 
 FILE_NAME: Final = "acp.json"
 LARGEST: Final = 1024 * 1024
@@ -155,7 +156,10 @@ class _Reading:
     def _permissions(self, value: Any) -> Rules | None:
         if value is None:
             return None
-        return read_permissions(value, file=self.file, key=f"{self.entry.key}.permissions")
+        try:
+            return read_permissions(value, file=self.file, key=f"{self.entry.key}.permissions")
+        except BadRules as error:
+            raise BadRules(shown(str(error))) from None
 
     def _bad(self, key: str, reason: str) -> BadServers:
         return BadServers(self.file, f"{self.entry.key}.{key}", reason)

@@ -83,7 +83,7 @@ def read_registry(path: Path) -> dict[str, RegistryAgent]:
     file = str(path)
     content = read_whole(path)
     if content is None:
-        hint = " (an address has to be downloaded first)" if "://" in file else ""
+        hint = " (an address has to be downloaded first)" if file.startswith(("http:/", "https:/")) else ""
         raise BadServers(file, "", f"there is no such file{hint}")
     try:
         value = parse(content.decode("utf-8-sig")).value

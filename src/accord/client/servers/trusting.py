@@ -12,6 +12,7 @@ from accord.client.servers.environment import references
 from accord.client.servers.mcp import McpEntry
 from accord.client.servers.reading import ServersFile
 from accord.client.servers.server import Server
+from accord.client.servers.showing import shown
 from accord.errors import UsageError
 from accord.policy.trust import Trust
 
@@ -95,10 +96,3 @@ def _of_mcp(entry: McpEntry) -> str:
     what = f"runs {shown(shlex.join(entry.command))}" if entry.command else f"is at {shown(entry.url)}"
     names = references(entry.values.values())
     return what + (f" and gets your {shown(', '.join(names))}" if names else "")
-
-
-def shown(text: str) -> str:
-    """The text with everything made visible that could hide or rewrite something on a terminal."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )

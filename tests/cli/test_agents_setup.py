@@ -1,0 +1,255 @@
+"""`accord agents setup`: what each editor needs is printed, or merged into settings of which nothing else changes."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.cli.editors.places import Machine
+from accord.client.servers.jsonc import parse
+
+OWN = str(Path(sys.executable).with_name("accord"))
+
+
+class Home:
+    """A user's home, and the command in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {"HOME": str(folder), "PATH": os.environ["PATH"], "ACCORD_HOME": str(folder / "accord")}
+
+    def setup(self, *words: str, code: int = 0) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-m", "accord.cli", "agents", "setup", *words],
+            env=self.env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ran.returncode == code, ran.stderr
+        self.said = ran.stderr
+        if code:
+            assert ran.stdout == ""
+            assert ran.stderr.count("\n") == 1
+            return ran.stderr.removeprefix("accord agents: ").rstrip("\n")
+        return ran.stdout
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+FILES = {
+    "zed": (".config/zed/settings.json", "agent_servers", "accord", {"type": "custom"}),
+    "jetbrains": (".jetbrains/acp.json", "agent_servers", "Accord", {}),
+    "vscode": (".config/Code/User/settings.json", "acp.agents", "Accord", {}),
+}
+
+
+@pytest.mark.parametrize("editor", FILES)
+def test_it_is_printed_and_nothing_is_written(home: Home, editor: str) -> None:
+    file, key, name, tag = FILES[editor]
+    entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
+    assert json.loads(home.setup(editor)) == {key: {name: entry}}
+    assert home.said == f"This goes into {home.folder / file}; --write puts it there.\n"
+    assert not (home.folder / file).exists()
+
+
+@pytest.mark.parametrize("editor", FILES)
+def test_it_is_written_where_the_editor_looks(home: Home, editor: str) -> None:
+    file, key, name, tag = FILES[editor]
+    path = home.folder / file
+    home.setup(editor, "--write")
+    entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
+    assert json.loads(path.read_text()) == {key: {name: entry}}
+    told = home.setup(editor, "--write")
+    assert told == f"{path} already launches {OWN} agent as {name!r}: nothing to change\n"
+    home.setup(editor, "--remove")
+    assert json.loads(path.read_text()) == {key: {}}
+    assert home.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
+
+
+ZED = """\
+// Zed settings
+{
+  "theme": "One Dark", // dark
+  "agent_servers": {
+    "other": { "type": "registry" }, /* theirs */
+    "accord": {
+      "type": "custom",
+      "command": "old",
+      "env": { "KEY": "mine" },
+      "default_mode": "plan", // I like it
+    },
+  },
+}
+"""
+
+
+def test_comments_and_what_the_user_added_stay(home: Home) -> None:
+    path = home.folder / ".config/zed/settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(ZED)
+    path.chmod(0o640)
+    told = home.setup("zed", "--write")
+    backup = path.with_name("settings.json.accord-backup")
+    assert told == f"Zed: 'accord' is in {path}; as it was: {backup}\n"
+    after = path.read_text()
+    assert after == ZED.replace('"old"', json.dumps(OWN)).replace(
+        "// I like it\n", '// I like it\n      "args": ["agent"],\n'
+    )
+    assert parse(after).value["agent_servers"]["accord"]["env"] == {"KEY": "mine"}
+    assert backup.read_text() == ZED
+    assert path.stat().st_mode & 0o777 == backup.stat().st_mode & 0o777 == 0o640
+    assert sorted(one.name for one in path.parent.iterdir()) == [
+        "settings.json",
+        "settings.json.accord-backup",
+    ]
+
+
+def test_a_link_stays_a_link(home: Home) -> None:
+    path = home.folder / ".config/zed/settings.json"
+    dotfiles = home.folder / "dotfiles"
+    dotfiles.mkdir()
+    path.parent.mkdir(parents=True)
+    (dotfiles / "zed.json").write_text("{}\n")
+    path.symlink_to(dotfiles / "zed.json")
+    home.setup("zed", "--write")
+    assert path.is_symlink()
+    assert "accord" in (dotfiles / "zed.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("editor", "text", "said"),
+    [
+        ("zed", "{ nope", "line 1, column 3: a key in quotes is missing"),
+        ("zed", "[]", "the file is no object"),
+        ("zed", '{"agent_servers": []}', "agent_servers is no object"),
+        ("zed", '{"agent_servers": {"accord": 1}}', "agent_servers.accord is no object"),
+        ("jetbrains", '{"agent_servers": {}} // mine', "line 1, column 23: comments cannot be here"),
+        ("jetbrains", '{"agent_servers": {},}', "a comma stands before '}'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_left_alone(home: Home, editor: str, text: str, said: str) -> None:
+    path = home.folder / FILES[editor][0]
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    told = home.setup(editor, "--write", code=2)
+    assert told.startswith(f"{path}: ")
+    assert said in told
+    assert told.endswith("it was left alone: paste what is printed without --write")
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert path.read_text() == text
+
+
+def test_other_bytes_a_folder_and_a_read_only_file_are_left_alone(home: Home) -> None:
+    path = home.folder / "settings.json"
+    path.write_bytes(b"\xff\xfe{\x00}\x00")
+    assert "it is not UTF-8 text, so it was left alone" in home.setup(
+        "zed", "--write", "--file", str(path), code=2
+    )
+    folder = home.folder / "folder"
+    folder.mkdir()
+    assert str(folder) in home.setup("zed", "--write", "--file", str(folder), code=2)
+    missing = home.folder / "settings.json" / "below"
+    assert f"{missing}: it cannot be written" in home.setup("zed", "--write", "--file", str(missing), code=2)
+
+
+def test_another_file_and_another_name(home: Home) -> None:
+    path = home.folder / "insiders.json"
+    path.write_bytes(b'\xef\xbb\xbf{\r\n\t"a": 1\r\n}\r\n')
+    home.setup("vscode", "--write", "--file", str(path), "--name", "My Accord")
+    data = path.read_bytes()
+    assert data.startswith(b'\xef\xbb\xbf{\r\n\t"a": 1,\r\n\t"acp.agents": {\r\n\t\t"My Accord": {\r\n')
+    assert b"\n" not in data.replace(b"\r\n", b"")
+
+
+@pytest.mark.parametrize("plugin", ["codecompanion", "avante", "agentic"])
+def test_neovim_gets_lua_to_paste(home: Home, plugin: str) -> None:
+    text = home.setup("neovim", "--plugin", plugin)
+    assert text.startswith(f"-- {plugin}")
+    assert f'"{OWN}"' in text
+    assert '"agent"' in text
+    assert "@" not in text
+    assert text.count("{") == text.count("}")
+    if plugin == "avante":
+        assert 'HOME = os.getenv("HOME"), ACCORD_HOME = os.getenv("ACCORD_HOME")' in text
+
+
+def test_emacs_gets_lisp_to_paste_and_toad_a_command(home: Home) -> None:
+    text = home.setup("emacs")
+    assert f'(acp-make-client :command "{OWN}"' in text
+    assert text.count("(") == text.count(")")
+    assert "@" not in text
+    words = shlex.split(home.setup("toad"))
+    assert (words[:2], words[3:]) == (["toad", "acp"], ["--title", "Accord"])
+    assert shlex.split(words[2]) == [OWN, "agent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["vim"], "no editor is called 'vim'; there are: zed, jetbrains, neovim, emacs, vscode, toad"),
+        ([], "the following arguments are required: editor"),
+        (
+            ["emacs", "--write"],
+            "--write: Emacs is configured by program code, which is not edited; run it without",
+        ),
+        (["neovim", "--remove"], "--remove: Neovim is configured by program code"),
+        (["toad", "--file", "x"], "--file: Toad keeps no list of agents"),
+        (["zed", "--write", "--remove"], "--write and --remove at the same time make no sense"),
+        (["zed", "--plugin", "avante"], "--plugin 'avante': it is for neovim"),
+        (
+            ["neovim", "--plugin", "x"],
+            "--plugin 'x': it is for neovim, one of codecompanion, avante, agentic",
+        ),
+        (["zed", "--name", " "], "--name ' ' cannot be shown by an editor"),
+    ],
+)
+def test_wrong_words_are_one_line(home: Home, words: list[str], said: str) -> None:
+    assert home.setup(*words, code=2).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("machine", "zed", "vscode", "jetbrains"),
+    [
+        (
+            Machine("linux", "/home/me", {}),
+            "/home/me/.config/zed/settings.json",
+            "/home/me/.config/Code/User/settings.json",
+            "/home/me/.jetbrains/acp.json",
+        ),
+        (
+            Machine("linux", "/home/me", {"XDG_CONFIG_HOME": "/x", "FLATPAK_XDG_CONFIG_HOME": "/f"}),
+            "/f/zed/settings.json",
+            "/x/Code/User/settings.json",
+            "/home/me/.jetbrains/acp.json",
+        ),
+        (
+            Machine("linux", "/home/me", {"XDG_CONFIG_HOME": "relative"}),
+            "/home/me/.config/zed/settings.json",
+            "/home/me/.config/Code/User/settings.json",
+            "/home/me/.jetbrains/acp.json",
+        ),
+        (
+            Machine("darwin", "/Users/me", {"XDG_CONFIG_HOME": "/x"}),
+            "/Users/me/.config/zed/settings.json",
+            "/Users/me/Library/Application Support/Code/User/settings.json",
+            "/Users/me/.jetbrains/acp.json",
+        ),
+        (
+            Machine("win32", "C:\\Users\\me", {"APPDATA": "D:\\Roaming"}),
+            "D:\\Roaming\\Zed\\settings.json",
+            "D:\\Roaming\\Code\\User\\settings.json",
+            "C:\\Users\\me\\.jetbrains\\acp.json",
+        ),
+    ],
+)
+def test_the_places_on_every_system(machine: Machine, zed: str, vscode: str, jetbrains: str) -> None:
+    assert [str(place) for place in (machine.zed(), machine.vscode(), machine.jetbrains())] == [
+        zed,
+        vscode,
+        jetbrains,
+    ]

@@ -1,0 +1,32 @@
+"""A user with a home of their own and a project, both real folders, and files of agents in them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class Stage:
+    """Where the tests of `acp.json` happen."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        (self.project / ".git").mkdir(parents=True)
+        self.user_file = self.home / "config" / "acp.json"
+        self.project_file = self.project / "acp.json"
+        monkeypatch.setenv("ACCORD_HOME", str(self.home))
+
+    def user(self, content: Any) -> Path:
+        return write(self.user_file, content)
+
+    def of_project(self, content: Any) -> Path:
+        return write(self.project_file, content)
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    path.write_bytes(text.encode())
+    return path
