@@ -7,7 +7,7 @@ its turn has come: what ran before it may have changed where its paths lead.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import UNSET
 
@@ -35,6 +35,10 @@ Done = Callable[[ToolResult], None]
 """Takes a result as soon as there is one."""
 
 _LOG = logging.getLogger("accord.coder")
+
+
+class _Settle(Protocol):
+    def __call__(self, use: ToolUse, came: ToolResult, *, ran: bool = True) -> None: ...
 
 
 class _Ready(NamedTuple):
@@ -70,9 +74,10 @@ class Toolbox:
         """Do what an answer asks for. Every use gets one result; a cancel gives those that are left theirs."""
         left = {id(use): use for use in uses}
 
-        def settle(use: ToolUse, came: ToolResult) -> None:
+        def settle(use: ToolUse, came: ToolResult, *, ran: bool = True) -> None:
             left.pop(id(use), None)
-            repetition.done(use, came)
+            if ran:
+                repetition.done(use, came)
             done(came)
 
         try:
@@ -86,7 +91,7 @@ class Toolbox:
         uses: Sequence[ToolUse],
         voice: Voice,
         repetition: Repetition,
-        settle: Callable[[ToolUse, ToolResult], None],
+        settle: "_Settle",
     ) -> None:
         reading: list[_Ready] = []
         for use in uses:
@@ -94,7 +99,10 @@ class Toolbox:
             if tool is None or tool.category != "read-only":
                 await self._together(reading, voice, settle)
                 reading = []
-            ready = await self._understood(use, tool, voice, repetition)
+            if (word := repetition.notice(use)) is not None:
+                settle(use, await _refused(use, word, voice, use.name[:100] or "tool"), ran=False)
+                continue
+            ready = await self._understood(use, tool, voice)
             if isinstance(ready, ToolResult):
                 settle(use, ready)
             elif ready.call.category == "read-only":
@@ -108,7 +116,7 @@ class Toolbox:
         self,
         calls: Sequence[_Ready],
         voice: Voice,
-        settle: Callable[[ToolUse, ToolResult], None],
+        settle: "_Settle",
         at_once: int = MOST_AT_ONCE,
     ) -> None:
         if len(calls) <= 1 or at_once == 1:
@@ -125,14 +133,10 @@ class Toolbox:
             for ready in calls:
                 group.create_task(one(ready))
 
-    async def _understood(
-        self, use: ToolUse, tool: Tool | None, voice: Voice, repetition: Repetition
-    ) -> "_Ready | ToolResult":
+    async def _understood(self, use: ToolUse, tool: Tool | None, voice: Voice) -> "_Ready | ToolResult":
         """The call, ready to be judged; or the result of one that cannot be."""
         if tool is None:
             return await _refused(use, unknown_tool(use.name, self._tools()), voice, use.name[:100] or "tool")
-        if (word := repetition.notice(use)) is not None:
-            return await _refused(use, word, voice, tool.name)
         try:
             return _Ready(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
         except ToolFailure as failure:

@@ -43,8 +43,15 @@ class ScriptedModel:
     name = "scripted"
     efforts: Sequence[Effort] = ("low", "high")
 
-    def __init__(self, *script: Any, sees_images: bool = True, context_size: int | None = 100_000) -> None:
+    def __init__(
+        self,
+        *script: Any,
+        sees_images: bool = True,
+        context_size: int | None = 100_000,
+        usage: Usage | None = None,
+    ) -> None:
         self.script = list(script)
+        self.usage = usage or Usage(100, 10, cost=0.01)
         self.sees_images = sees_images
         self.context_size = context_size
         self.requests: list[ModelRequest] = []
@@ -75,7 +82,7 @@ class ScriptedModel:
                 for part in step.message.parts:
                     if isinstance(part, TextPart):
                         yield TextDelta(part.text)
-                yield Usage(100, 10)
+                yield self.usage
                 yield step
                 whole = True
                 return
@@ -89,7 +96,7 @@ class ScriptedModel:
                     yield part
                 await asyncio.sleep(0)
             message = AssistantMessage(tuple(parts), self.provider)
-            yield Usage(100, 10, cost=0.01)
+            yield self.usage
             calls = any(isinstance(part, ToolUse) for part in parts)
             yield Stopped("tool_use" if calls else "end_turn", message)
             whole = True
