@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,9 +84,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(*words: str, home: Path, **more: str) -> Generator[Process]:
-    """`accord agent WORDS`, started."""
-    command = [sys.executable, "-m", "accord.cli", "agent", *words]
+def serving(*words: str, home: Path, options: Sequence[str] = (), **more: str) -> Generator[Process]:
+    """`accord agent WORDS`, started; `options` are those of Python itself."""
+    command = [sys.executable, *options, "-m", "accord.cli", "agent", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment(home, **more)

@@ -21,6 +21,7 @@ from accord.coder.models.credentials import (
 from accord.coder.models.endpoints import family_of
 from accord.coder.models.names import REHEARSAL, provider_name
 from accord.errors import UsageError
+from accord.extras import is_installed
 
 _LONGEST: Final = 64 * 1024
 
@@ -45,6 +46,8 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     for variable in _set_variables(name):
         _say(f"{variable} is set in this environment: where it is, it is used instead of the kept key.")
     _say(_how_to_use(name, models))
+    if not is_installed("agent"):
+        _say("Speaking to models needs one thing more: pip install 'accord[agent]'")
     return 0
 
 
