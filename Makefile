@@ -25,6 +25,8 @@ node: $(VENV)/dev.stamp
 
 run: $(VENV)/core.stamp
 	@$(BIN)/python examples/client.py
+	@echo
+	@$(BIN)/python examples/coding.py
 
 test: $(VENV)/dev.stamp node
 	$(BIN)/python -m pytest

@@ -27,6 +27,19 @@ def test_the_example_client_drives_the_example_agent() -> None:
     assert said.endswith("notes.txt is now 'apples\\npears\\n'\n")
 
 
+def test_the_coding_agent_works_for_the_example_client() -> None:
+    said = run("examples/coding.py", cwd=ROOT)
+    assert [line for line in said.splitlines() if line.startswith("  ")] == [
+        "  ? Write notes.txt -> Allow",
+        "  tool: Write notes.txt [completed]",
+        "  ? Edit notes.txt -> Allow",
+        "  tool: Edit notes.txt [completed]",
+        "  tool: cat notes.txt [completed]",
+        "  -- the turn ended: end_turn",
+    ]
+    assert said.endswith("notes.txt is now 'apples'\n")
+
+
 def test_the_agent_and_client_of_the_readme_work_as_printed(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert [name for name, _ in blocks] == ["hello_agent.py", "hello_client.py"]
