@@ -308,9 +308,10 @@ async def test_changed_files_are_told_as_such_and_deleted_or_failed_ones_are_not
     assert "missing.py" not in note
 
 
-async def test_the_rehearsal_s_history_compacts_too() -> None:
+async def test_the_rehearsal_is_not_asked_for_what_only_a_model_can() -> None:
     compacted = await compact(Material(messages=turns(12), size=40_000, thorough=True), Rehearsal())
-    assert compacted.how == "summary"
+    assert compacted.how == "mechanical"
+    assert compacted.why == ""
     assert compacted.fits
 
 

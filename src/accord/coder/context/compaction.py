@@ -5,7 +5,8 @@ summary by the model; if the model fails, to the same note with what can be said
 more than twice, and none is climbed again: whether the next compaction makes sense is for a `Breaker` to say.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from accord.coder.context.tokens import estimate
 from accord.coder.context.window import Window
 from accord.coder.messages import ImagePart, Message, Part, TextPart, ToolResult, UserMessage, repair
 from accord.coder.models.model import Model, Usage
+from accord.coder.models.names import REHEARSAL
 from accord.coder.output import capped
 from accord.schema.plans import PlanEntry
 
@@ -76,37 +78,53 @@ async def compact(material: Material, model: Model | None, *, watch: Watch | Non
 
     Cancelling it gives up the model's request. `watch` sees the events of that request, retries among them.
     """
-    messages = repair(material.messages)
-    scales = _Scales(material, messages)
-    if not material.thorough:
-        shorter = _shortened(messages, scales.room // 4)
+    # Counting takes a while, and other sessions do not wait for it.
+    scales = await asyncio.to_thread(_Scales, material, repair(material.messages))
+    parting = await asyncio.to_thread(_first_rungs, scales, material.thorough)
+    if isinstance(parting, Compacted):
+        return parting
+    written = Written()
+    if model is not None and model.provider != REHEARSAL:  # a script cannot summarise
+        room = scales.room - scales.of_note
+        written = await ask_summary(model, parting.leaving, room, focus=material.focus, watch=watch)
+    return await asyncio.to_thread(_last_rungs, scales, parting, material, written)
+
+
+def _first_rungs(scales: "_Scales", thorough: bool) -> "Compacted | _Parting":
+    """Shorter results, if they are enough or all that can be done; else where the history is to be cut."""
+    messages = scales.messages
+    if not thorough:
+        shorter = _shortened(messages, scales)
         if scales.tokens(shorter) < min(scales.before, scales.room * 7 // 10):
             return scales.result(shorter, "shortened")
     parting = _part(messages, scales)
-    if not parting.worth_it:
-        shorter = [*messages[: parting.start], *parting.kept]
-        if scales.tokens(shorter) < scales.before:
-            return scales.result(shorter, "shortened")
-        return scales.result(messages, "nothing")
-    written = Written()
-    if model is not None:
-        room = scales.room - scales.of_note
-        written = await ask_summary(model, parting.leaving, room, focus=material.focus, watch=watch)
+    if scales.of(message for message in parting.told if not is_memory(message)) >= _LEAST:
+        return parting
+    shorter = [*messages[: parting.start], *parting.kept]
+    if scales.tokens(shorter) < scales.before:
+        return scales.result(shorter, "shortened")
+    return scales.result(messages, "nothing")
+
+
+def _last_rungs(scales: "_Scales", parting: "_Parting", material: Material, written: Written) -> Compacted:
+    """The note in place of what leaves, with the model's summary or without it."""
     memory = remember(parting.told)
     summary = written.text or own_summary(parting.leaving, memory.earlier)
     smaller = _assembled(material, parting, memory, summary, scales)
     if scales.tokens(smaller) >= scales.before:
-        return scales.result(messages, "nothing", written=written)
+        return scales.result(scales.messages, "nothing", written=written)
     return scales.result(smaller, "summary" if written.text else "mechanical", summary, written)
 
 
 class _Scales:
     """The weights of one compaction. Everything but the totals is in estimated tokens."""
 
-    def __init__(self, material: Material, messages: Sequence[Message]) -> None:
+    def __init__(self, material: Material, messages: list[Message]) -> None:
+        self.messages = messages
+        self._known = {id(message): estimate(message) for message in self.messages}
         self._scale = material.scale
         self._overhead = round(material.overhead / material.scale)
-        self.history = estimate(messages)
+        self.history = self.of(self.messages)
         self.before = self._overhead + self.history
         self.room = round(Window(material.size, 0).room / material.scale)
         self.of_note = min(_NOTE_TOKENS, self.room // 8)
@@ -122,9 +140,13 @@ class _Scales:
         most = min(_PROMPTS_CHARS, self.room // 4)
         return most, most // 4, 0
 
-    def tokens(self, messages: Sequence[Message]) -> int:
+    def of(self, messages: Iterable[Message]) -> int:
+        """Of these messages. Those of the history were counted once and for all."""
+        return sum(self._known.get(id(message)) or estimate(message) for message in messages)
+
+    def tokens(self, messages: Iterable[Message]) -> int:
         """Of a request with this history."""
-        return self._overhead + estimate(messages)
+        return self._overhead + self.of(messages)
 
     def result(
         self, messages: list[Message], how: How, summary: str = "", written: Written | None = None
@@ -154,15 +176,11 @@ class _Parting(Struct, frozen=True):
     told: Sequence[Message]
     """What leaves, but for the last prompt."""
 
-    @property
-    def worth_it(self) -> bool:
-        return estimate([message for message in self.told if not is_memory(message)]) >= _LEAST
-
 
 def _part(messages: list[Message], scales: _Scales) -> _Parting:
     index = last_prompt(messages)
     last = None if index is None else messages[index]
-    start, kept = _latest(messages, scales.keep(estimate(last) if last else 0), index)
+    start, kept = _latest(messages, scales.keep(scales.of([last]) if last else 0), scales, index)
     leaving = messages[:start]
     if index is None or index >= start or not isinstance(last, UserMessage):
         return _Parting(start, leaving, kept, None, leaving)
@@ -182,7 +200,9 @@ def _assembled(
     return smaller
 
 
-def _latest(messages: Sequence[Message], room: int, free: int | None = None) -> tuple[int, list[Message]]:
+def _latest(
+    messages: Sequence[Message], room: int, scales: _Scales, free: int | None = None
+) -> tuple[int, list[Message]]:
     """The latest steps that fit, and where they start. A step is an answer with all its results, or something said.
 
     If not even the last one fits, it is kept with short results. The message at `free` is paid for already.
@@ -192,12 +212,12 @@ def _latest(messages: Sequence[Message], room: int, free: int | None = None) -> 
         if isinstance(messages[start], ToolResult):
             continue
         step = messages[start:end]
-        cost = 0 if start == free else estimate(step)
+        cost = 0 if start == free else scales.of(step)
         if cost > room:
             if end == len(messages):
                 for chars in (_LAST_CHARS, _SHORT_CHARS):
                     short = [_with_short_parts(message, chars) for message in step]
-                    if estimate(short) <= room:
+                    if scales.of(short) <= room:
                         return start, short
             break
         room -= cost
@@ -205,9 +225,9 @@ def _latest(messages: Sequence[Message], room: int, free: int | None = None) -> 
     return end, list(messages[end:])
 
 
-def _shortened(messages: Sequence[Message], recent: int) -> list[Message]:
-    """The history with short results, but for those of the latest steps, which have so many tokens."""
-    start, _ = _latest(messages, recent)
+def _shortened(messages: Sequence[Message], scales: _Scales) -> list[Message]:
+    """The history with short results, but for those of the latest steps."""
+    start, _ = _latest(messages, scales.room // 4, scales)
     start = min(start, _last_step(messages))
     return [
         _with_short_parts(message, _SHORT_CHARS) if _is_long(message) else message

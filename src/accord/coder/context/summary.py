@@ -1,5 +1,6 @@
 """The summary of a part of a history: what the model is shown of it, what it is asked, and what stands in if it fails."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import cache
@@ -53,7 +54,8 @@ async def ask_summary(
     text, why = "", ""
     for share in (_FIRST_TRY, _SECOND_TRY):
         try:
-            text, why = await _ask(model, _request(part, int(room * share), focus), spent, watch)
+            request = await asyncio.to_thread(_request, part, int(room * share), focus)
+            text, why = await _ask(model, request, spent, watch)
             break
         except ModelError as error:
             why = str(error)

@@ -51,7 +51,7 @@ def system_prompt(surroundings: Surroundings) -> str:
             _instructions(surroundings.instructions),
             "" if override or not client else f"# From the client\n{client}",
             _where(surroundings),
-            f"{_mode(surroundings.mode)}\nCommands: {_one(surroundings.boundary)}.",
+            f"{_mode(surroundings.mode)}\nSandbox of commands: {_one(surroundings.boundary)}.",
         )
         if section
     )

@@ -67,18 +67,21 @@ class Meter:
     """Counts a session's requests. What a provider has counted is taken over; only what came since is estimated."""
 
     def __init__(self) -> None:
-        self._known: tuple[Message, ...] = ()
-        self._tokens = 0
         self.ratio = 1.0
         """What the provider counted for one estimated token, the last time."""
+        self._known: tuple[Message, ...] = ()
+        self._tokens = 0
+        self._guess = 0
 
     def told(self, request: ModelRequest, tokens: int) -> None:
         """The provider counted so many input tokens in this request, those from its cache included."""
-        guess = estimate(request)
-        if tokens <= 0 or not guess:
+        if tokens <= 0:
             return  # some servers do not count
-        self._known, self._tokens = tuple(request.messages), tokens
-        self.ratio = min(max(tokens / guess, 0.4), 3.0)  # beyond that one of the two counted something else
+        history, beside = self._estimate(request.messages), overhead(request)
+        self._known, self._tokens, self._guess = tuple(request.messages), tokens, history
+        self.ratio = min(
+            max(tokens / max(history + beside, 1), 0.4), 3.0
+        )  # beyond that one of the two counted something else
 
     def tokens(self, request: ModelRequest) -> int:
         """About how many input tokens this request has."""
@@ -86,6 +89,12 @@ class Meter:
         if known and _begins_with(request.messages, self._known):
             return self._tokens + round(self.ratio * estimate(request.messages[known:]))
         return round(self.ratio * estimate(request))
+
+    def _estimate(self, messages: Sequence[Message]) -> int:
+        """Of a history that mostly goes on where the last one ended."""
+        if _begins_with(messages, self._known):
+            return self._guess + estimate(messages[len(self._known) :])
+        return estimate(messages)
 
 
 def _begins_with(messages: Sequence[Message], known: Sequence[Message]) -> bool:
