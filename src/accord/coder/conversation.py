@@ -141,7 +141,9 @@ class Conversation:
             from accord.coder.servers import start_servers
 
             self.mcp = start_servers(self)
-        await (await self.bench()).offer_commands()
+        bench = await self.bench()
+        await bench.offer_commands()
+        await bench.announce()
         from accord.coder.options import ask_for_models
 
         await ask_for_models(self)

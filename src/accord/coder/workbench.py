@@ -7,6 +7,7 @@ import asyncio
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -30,6 +31,8 @@ from accord.coder.messages import Part, UserMessage, note
 from accord.coder.models.model import Model, ModelRequest, Usage
 from accord.coder.permissions.confinement import Confinement
 from accord.coder.permissions.gate import Gate
+from accord.coder.permissions.projectfiles import ProjectFiles, project_files
+from accord.coder.permissions.trusting import ask_trust, asking_in
 from accord.coder.room import Room
 from accord.coder.spending import Spending
 from accord.coder.subagents import delegate_from
@@ -75,6 +78,8 @@ class Workbench:
         self.commands = Commands(self)
         self.room = Room(self, conversation.history)
         self.seen = InstructionsSeen(session.cwd, session.additional_directories)
+        self.project: ProjectFiles | None = None
+        """The project's files that steer the agent, once they have been looked at."""
         self._system: str | None = None
         self._told_mode: Mode = conversation.mode
         self._heard: set[str] = set()
@@ -93,6 +98,7 @@ class Workbench:
         self.confinement.turn_started()
         self.room.prompted()
         await self._servers()
+        await self._trust(turn)
         await self.offer_commands()
         name, text = turn.command or ("", "")
         command = self.commands.find(name) if name else None
@@ -300,6 +306,29 @@ class Workbench:
         if title:
             conversation.titled = True
             await turn.title(title)
+
+    async def _trust(self, turn: Turn) -> None:
+        """With the first prompt: rules of the project count if the user trusts them, and only tighten."""
+        if self.project is not None:
+            return
+        self.project = await asyncio.to_thread(
+            project_files, self.conversation.session.cwd, purposes=["rules"]
+        )
+        await ask_trust(self.project, asking_in(turn), clock=self.conversation.clock)
+        rules = self.project.rules()
+        if rules is not None:
+            self.gate.policy = Policy(self.gate.policy.user, rules)
+            self.gate.reconsider()
+        for line in self.project.lines():
+            await turn.notice("Not used", line, severity="warning")
+
+    async def announce(self) -> None:
+        """Say what confines commands: to a client that shows notices, else where the agent's own words go."""
+        await self.confinement.ready()
+        if self.conversation.session.client.shows_notices:
+            await self.conversation.session.notice("Sandbox", self.confinement.summary())
+        else:
+            sys.stderr.write(f"accord agent: sandbox: {self.confinement.summary()}\n")
 
     async def _servers(self) -> None:
         servers = self.conversation.mcp

@@ -65,7 +65,7 @@ async def test_calls_that_read_run_side_by_side_and_writes_one_after_the_other(d
         session = await client.new_session(desk.cwd)
         turn = client.prompt(session)
         await allow(client)
-        updates, _ = await client.turn_of(turn)
+        await client.turn_of(turn)
         shown = [(u["title"], u["status"]) for u in client.said("tool_call")]
         assert shown == [("Read a", "pending"), ("Read b", "pending"), ("Write c", "pending")]
         order = [u for u in client.updates() if u["sessionUpdate"] in ("tool_call", "tool_call_update")]
@@ -201,7 +201,7 @@ async def test_a_cancel_while_a_question_waits_runs_nothing_and_leaves_a_sound_h
         asked = await client.asked("session/request_permission")
         client.cancel(session)
         client.raw.reply(asked, {"outcome": {"outcome": "cancelled"}})
-        updates, result = await client.turn_of(turn)
+        _, result = await client.turn_of(turn)
         assert result["stopReason"] == "cancelled"
         assert client.updates()[-1]["sessionUpdate"] == "tool_call_update"
         assert client.updates()[-1]["status"] == "failed"

@@ -33,6 +33,8 @@ async def run(text: str, turn: Turn, bench: "Workbench") -> Reply:
     lines += [f"- {one_line(line, 500)}" for line in bench.confinement.lines()]
     if rules := _rules(bench):
         lines += ["", rules]
+    if bench.project is not None and (unused := bench.project.lines()):
+        lines += ["", "Not used:", "", *(f"- {one_line(line, 500)}" for line in unused)]
     return Reply("\n".join(lines))
 
 
