@@ -1,5 +1,7 @@
 """The agent's own slash commands in whole turns: what they say, what they change, and what the model hears of it."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from tests.coder.agent.desk import Desk, ScriptedModel, use
 from accord.coder.messages import text_of
 
 PLAIN: dict[str, Any] = {}
+EVERYTHING = Path(__file__).parents[1] / "mcp" / "everything.py"
 
 
 def words(updates: list[Any]) -> str:
@@ -177,7 +180,14 @@ async def test_tools_tells_what_is_in_force(desk: Desk) -> None:
         assert "`leave_plan_mode`" in await say(client, session, "/tools")
 
 
+def wait_for_servers(desk: Desk) -> None:
+    """A machine may be slow; what is tested is not how fast servers start."""
+    (desk.home / "config").mkdir()
+    (desk.home / "config" / "config.toml").write_text("[mcp]\nstart_seconds = 60\n")
+
+
 async def test_mcp_tells_how_the_servers_stand(desk: Desk) -> None:
+    wait_for_servers(desk)
     async with desk.client(capabilities=PLAIN) as client:
         session = await client.new_session(desk.cwd)
         assert "no MCP servers" in await say(client, session, "/mcp")
@@ -185,6 +195,25 @@ async def test_mcp_tells_how_the_servers_stand(desk: Desk) -> None:
         session = await client.new_session(desk.cwd, mcpServers=[broken])
         said = await say(client, session, "/mcp")
     assert "`broken` (stdio): failed: " in said
+
+
+async def test_prompts_of_servers_are_commands(desk: Desk) -> None:
+    wait_for_servers(desk)
+    server = {"name": "every", "command": sys.executable, "args": [str(EVERYTHING)], "env": []}
+    model = ScriptedModel(["Reviewed."])
+    async with desk.client(model=model, capabilities=PLAIN) as client:
+        session = await client.new_session(desk.cwd, mcpServers=[server])
+        said = await say(client, session, "/mcp")
+        assert "`every` (stdio): ready; " in said
+        assert "1 prompt" in said
+        offered = client.said("available_commands_update")[-1]["availableCommands"]
+        assert offered[-1]["name"] == "every:review"
+        assert offered[-1]["input"] == {"hint": "file [style]"}
+        said = await say(client, session, "/every:review")
+        assert "Nothing was asked: /every:review needs file" in said
+        assert model.requests == []
+        assert await say(client, session, "/every:review a.py") == "Reviewed."
+    assert "Review {'file': 'a.py'}." in model.prompts
 
 
 async def test_init_asks_for_the_file_with_the_users_wishes(desk: Desk) -> None:

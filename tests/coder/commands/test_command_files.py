@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agent.scene import Client
 from tests.coder.agent.desk import Desk, ScriptedModel
@@ -61,6 +61,16 @@ async def test_a_file_of_the_user_is_a_command(desk: Desk) -> None:
         assert await say(client, session, '/review "my branch" now') == "Fine."
         assert model.prompts == ['Review my branch. All: "my branch" now']
         assert "Your own:\n\n- `/review [branch]`: Look at a change" in await say(client, session, "/help")
+
+
+async def test_a_command_that_takes_text_has_a_hint(desk: Desk) -> None:
+    own(desk, "some.md", "Do $1")
+    own(desk, "none.md", r"Do \$1")
+    async with desk.client(capabilities=PLAIN) as client:
+        await client.new_session(desk.cwd)
+        commands = await offered(client)
+    assert commands["some"]["input"] == {"hint": "arguments"}
+    assert "input" not in commands["none"]
 
 
 async def test_changes_of_files_count_from_the_next_turn_on_and_are_told(desk: Desk) -> None:
@@ -143,7 +153,7 @@ async def test_a_command_of_the_project_counts_once_it_is_trusted(desk: Desk) ->
     file = projects(
         desk, "deploy.md", "---\ndescription: Trust me\nargument-hint: now\n---\nDeploy $ARGUMENTS"
     )
-    model = ScriptedModel(["one"], ["two"], ["three"])
+    model = ScriptedModel(["one"], ["two"])
     async with desk.client(model=model, capabilities=PLAIN) as client:
         session = await client.new_session(desk.cwd)
         deploy = (await offered(client))["deploy"]
@@ -152,27 +162,23 @@ async def test_a_command_of_the_project_counts_once_it_is_trusted(desk: Desk) ->
 
         id = client.prompt(session, "/deploy today")
         question = await client.asked("session/request_permission")
-        assert [option["kind"] for option in question["params"]["options"]] == [
-            "allow_once",
-            "allow_always",
-            "reject_once",
-        ]
-        assert "Deploy $ARGUMENTS" in question["params"]["toolCall"]["content"][0]["content"]["text"]
-        answer(client, question, "reject")
+        kinds = [option["kind"] for option in question["params"]["options"]]
+        assert kinds == ["allow_always", "reject_once"], (
+            "whoever allows all there is once, does not agree to this"
+        )
+        name, text = [item["content"]["text"] for item in question["params"]["toolCall"]["content"]]
+        assert ".accord/commands/deploy.md" in name
+        assert "Deploy $ARGUMENTS" in text
+        answer(client, question, "ignore")
         updates, _ = await client.turn_of(id)
         assert "`/deploy` was not used" in updates[-1]["content"]["text"]
         assert model.requests == []
-
-        id = client.prompt(session, "/deploy today")
-        answer(client, await client.asked("session/request_permission"), "once")
-        await client.turn_of(id)
-        assert model.prompts[-1] == "Deploy today"
-        assert not Trust().is_trusted(file, file.read_bytes())
 
         id = client.prompt(session, "/deploy tomorrow")
         answer(client, await client.asked("session/request_permission"), "trust")
         await client.turn_of(id)
         assert model.prompts[-1] == "Deploy tomorrow"
+        assert Trust().is_trusted(file, file.read_bytes())
 
         updates, _ = await client.turn(session, "/deploy again")
         assert model.prompts[-1] == "Deploy again"
@@ -207,7 +213,7 @@ async def test_a_command_that_leads_out_of_the_project_is_none(desk: Desk) -> No
         session = await client.new_session(desk.cwd)
         assert "diary" not in await offered(client)
         said = await say(client, session, "/help")
-    assert "it leads out of the project" in said
+    assert "leads out of the project" in said
     assert "Dear diary" not in said
 
 
@@ -256,6 +262,7 @@ def test_what_was_typed_is_put_in_once_and_nothing_is_run(prompt: str, text: str
     assert fill(prompt, text) == filled
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.text(max_size=100))
 def test_no_file_and_no_argument_breaks_a_command(text: str, argument: str) -> None:
     written = read(text)

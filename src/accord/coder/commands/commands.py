@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from accord.agent.session import Command as Offered
 from accord.coder.commands.command import BuiltIn, Command
 from accord.coder.commands.compact import COMPACT
-from accord.coder.commands.files import FileCommand, files_in, project_files
+from accord.coder.commands.files import FileCommand, own_commands, project_commands
 from accord.coder.commands.help import HELP
 from accord.coder.commands.init import INIT
 from accord.coder.commands.mcp import MCP, PromptCommand
@@ -88,5 +88,4 @@ class Commands:
 
 
 def _look(cwd: str) -> tuple[list[FileCommand | str], list[FileCommand | str]]:
-    folder = config_dir() / "commands"
-    return list(files_in(folder, str(folder))), list(project_files(cwd))
+    return list(own_commands(config_dir() / "commands")), list(project_commands(cwd))

@@ -7,6 +7,11 @@ from typing import Final
 _PLACE: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
 
 
+def takes_text(prompt: str) -> bool:
+    """Whether the prompt says where what is typed belongs."""
+    return any(not match["escaped"] for match in _PLACE.finditer(prompt))
+
+
 def fill(prompt: str, text: str) -> str:
     """`$ARGUMENTS` is all of it, `$1` to `$9` its words; where neither stands it follows the prompt. A backslash before the
     dollar keeps it."""
