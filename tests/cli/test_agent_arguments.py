@@ -79,6 +79,12 @@ def test_a_config_that_cannot_be_used_names_the_place(tmp_path: Path) -> None:
     assert f"{config}: endpoints.work.kind: Invalid enum value 'x'" in refused(home=tmp_path)
     config.write_text('[endpoints.work]\napi_key = "x"\n')
     assert "keys do not belong here" in refused(home=tmp_path)
+    config.write_text('modle = "x"\n')
+    assert f"{config}: modle: there is no such setting" in refused(home=tmp_path)
+    config.write_text('[permissions]\nallow = [{ tol = "bash" }]\n')
+    assert f"{config}: permissions.allow" in refused(home=tmp_path)
+    config.write_text('mode = "yolo"\n')
+    assert f"{config}: mode: 'yolo' is none of" in refused(home=tmp_path)
 
 
 def test_a_store_that_cannot_be_one_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ MODES: Final = ("read-only", "ask", "workspace-write", "full-access", "plan")
 PROVIDERS: Final = ("anthropic", "openai", "openai-chat", "openai-responses", "google", "gemini")
 """Providers that are known without looking into the config."""
 
+_PERMISSIONS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
 _FOR_EDITORS: Final = (
     "accord agent waits for an editor: it speaks ACP here, one JSON object a line. `accord agents setup EDITOR` tells an "
     "editor about it, `accord agent --help` its options. Ctrl-D ends it."
@@ -124,7 +125,11 @@ def _check_config() -> None:
     if any(os.path.exists(os.path.join(_config_folder(), name)) for name in ("config.toml", "config.json")):
         from accord.coder.config import load
 
-        load()
+        config = load()
+        if config.file is not None and any(key in config.mapping for key in _PERMISSIONS):
+            from accord.coder.permissions.settings import from_mapping
+
+            from_mapping(config.mapping, config.file)
 
 
 def _config_folder() -> str:
