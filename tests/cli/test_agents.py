@@ -177,6 +177,9 @@ def test_an_agent_comes_from_a_registry_file_in_its_version(desk: Desk) -> None:
     other = {**agent, "id": "other", "distribution": {"binary": {}}}
     (desk.project / "registry.json").write_text(json.dumps({"version": "1.0.0", "agents": [agent, other]}))
     (desk.project / "agent.json").write_text(json.dumps(agent))
+    listed = desk.agents("list", "--registry", "registry.json")
+    assert row(listed, "thing") == ["thing", "1.2.3", "by", "npx", "Thing:", "d"]
+    assert row(listed, "other") == ["other", "1.2.3", "not", "here", "Thing:", "d"]
     desk.agents("add", "thing", "--registry", "registry.json", "--env", "B=2")
     entry = {
         "command": "npx",
@@ -345,3 +348,34 @@ def test_help_tells_the_commands(desk: Desk) -> None:
     for name in ("list", "show", "add", "remove", "trust", "schema", "setup"):
         assert f"  {name} " in text
         assert f"accord agents {name}" in desk.agents(name, "--help")
+
+
+def doctor(desk: Desk) -> dict[str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "doctor"],
+        cwd=desk.project, env=desk.env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert ran.returncode == (1 if "BROKEN" in ran.stdout else 0)
+    found: dict[str, str] = {}
+    for line in ran.stdout.splitlines():
+        name, *rest = line.split()
+        found[name] = f"{found[name]}; {' '.join(rest)}" if name in found else " ".join(rest)
+    return found
+
+
+def test_the_doctor_tells_the_agents_and_the_terminals(desk: Desk) -> None:
+    report = doctor(desk)
+    assert report["agents"] == "1 accord runs by default; accord agents list tells how to get others"
+    assert report["terminals"].startswith("work ")
+    desk.install("gemini")
+    desk.agents("add", "gone", "--default", "--", "not-there")
+    (desk.project / "acp.json").write_text('{"servers": {}}')
+    report = doctor(desk)
+    assert report["agents"].startswith("2 gone runs by default, here are gemini; ")
+    assert report["agents"].endswith(
+        "; missing gone: accord agents show NAME tells which program is not there"
+    )
+    assert report["acp.json"].startswith("waiting ")
+    desk.file.write_text("{")
+    assert f"BROKEN {desk.file}: it is not JSON" in doctor(desk)["agents"]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from accord.cli.agents import folder, parser
 from accord.client.catalogue import BUILT_IN, known
-from accord.client.servers import project_file, user_file
+from accord.client.servers import project_file, shown, user_file
 from accord.client.servers.environment import references
 from accord.client.servers.reading import FILE_NAME, ServersFile, read_file
 from accord.client.servers.registry import RegistryAgent, read_registry
@@ -128,6 +128,19 @@ def _of_registry(path: Path, name: str | None) -> RegistryAgent:
     return agents[name]
 
 
+def registry_rows(path: Path) -> list[tuple[str, ...]]:
+    """The agents of a registry file: id, version, how each can be started, and what it is."""
+    rows = [("", "NAME", "VERSION", "STATE", "AGENT")]
+    for agent in read_registry(path).values():
+        try:
+            state = f"by {agent.entry()['command']}"
+        except UsageError:
+            state = "not here"
+        about = f"{agent.name}: {agent.description}" if agent.description else agent.name
+        rows.append(("", agent.id, agent.version, state, shown(about)))
+    return rows
+
+
 def _extras(given: Namespace) -> dict[str, Any]:
     env: dict[str, str] = {}
     for pair in given.env:
@@ -164,8 +177,6 @@ def _agreed_before(path: Path) -> bool:
 
 
 def _told(entry: dict[str, Any]) -> str:
-    from accord.client.servers import shown
-
     if "command" not in entry:
         return "its command is the known one"
     return shown(shlex.join([entry["command"], *entry.get("args", [])]))

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from accord.cli.parser import Parser
@@ -50,7 +51,13 @@ def folder(text: str) -> str:
 def _list(arguments: Sequence[str]) -> int:
     options = parser("list")
     options.add_argument("--json", action="store_true", help="one object an agent, in a list")
+    options.add_argument("--registry", metavar="FILE", help="the agents of a registry.json instead")
     given = options.parse_args(arguments)
+    if given.registry is not None:
+        from accord.cli.agentfile import registry_rows
+
+        _print_rows(registry_rows(Path(given.registry).expanduser()))
+        return 0
     servers = load(folder(given.cwd), trust=leave_out)
     if given.json:
         print(json.dumps([_as_json(server, servers) for server in servers], indent=2, ensure_ascii=False))

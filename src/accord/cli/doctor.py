@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from accord import __version__
 from accord.cli.health import BROKEN, Finding, findings
 from accord.cli.parser import Parser
+from accord.cli.surroundings import surroundings
 from accord.errors import UsageError
 from accord.extras import EXTRAS, is_installed, require
 
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
             "only tests against the TypeScript SDK need it",
         ),
         *findings(),
+        *surroundings(),
         asyncio.run(_sandbox()),
     ]
     for extra, purpose in _FOR.items():
