@@ -1,11 +1,15 @@
 """What docs/agent.md says, held to the code: settings parse, the config is one, options and files are the real ones."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from tests.cli.process import environment
 
 from accord.cli.agent import MODES, _parser
 from accord.coder.config import KEYS, load
@@ -62,3 +66,21 @@ def test_files_are_where_the_page_says(monkeypatch: pytest.MonkeyPatch, tmp_path
     for path in (store_path(), Audit().path, Trust().folder):
         assert path.parent == data_dir()
         assert f"~/.local/share/accord/{path.name}" in PAGE
+
+
+def test_the_first_minute_in_python_works_as_printed(tmp_path: Path) -> None:
+    (code,) = blocks("python")
+    (tmp_path / "README.md").write_text("# A project to look at\n")
+    (tmp_path / "try.py").write_text(code)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    accord = folder / "accord"
+    accord.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m accord.cli "$@"\n')
+    accord.chmod(0o755)
+    env = environment(tmp_path / "home", PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+    run = subprocess.run(
+        [sys.executable, "try.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "A project to look at" in run.stdout
+    assert "no AI" in run.stdout
