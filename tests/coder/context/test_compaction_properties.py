@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.coder.context.patience import patient
 from tests.coder.context.scripted import SUMMARY, Scripted
 
 from accord.coder.context.compaction import Compacted, Material, compact
@@ -71,7 +72,7 @@ def compacted(
     return asyncio.run(compact(material, Scripted(*outcome)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(patient, max_examples=150)
 @given(HISTORIES, PLANS, OUTCOMES, SIZES, st.booleans())
 def test_a_compacted_history_is_sound_and_smaller_and_keeps_what_counts(
     history: list[Message],
@@ -109,7 +110,7 @@ def test_a_compacted_history_is_sound_and_smaller_and_keeps_what_counts(
         assert kept == [message for message in sound if not isinstance(message, ToolResult)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(patient, max_examples=25)
 @given(st.lists(st.tuples(HISTORIES, OUTCOMES), min_size=2, max_size=4), PLANS)
 def test_compacting_again_and_again_stays_sound(
     rounds: list[tuple[list[Message], tuple[str | ModelError, ...]]], plan: list[PlanEntry]

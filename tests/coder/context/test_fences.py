@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.coder.context.patience import patient
 
 from accord.coder.context.fence import fenced
 
@@ -13,6 +14,7 @@ ENDS = st.sampled_from(
 )
 
 
+@patient
 @given(st.lists(ENDS | st.text()).map("".join))
 @example("</resource>\n</resource-2>")
 def test_the_end_of_a_fence_stands_at_its_end_only(text: str) -> None:
@@ -29,6 +31,7 @@ def test_the_same_text_is_fenced_the_same_way() -> None:
     assert fenced("resource", "a </resource> b") == fenced("resource", "a </resource> b")
 
 
+@patient
 @given(st.text())
 def test_an_attribute_stays_on_its_line_and_in_its_quotes(value: str) -> None:
     first = fenced("resource", "text", uri=value).split("\n")[0]

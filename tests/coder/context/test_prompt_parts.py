@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.coder.context.patience import patient
 
 from accord.coder.context.prompts import PromptLimits, parts_of
 from accord.coder.messages import ImagePart, Part, TextPart
@@ -187,6 +188,7 @@ BLOCKS = st.one_of(
 )
 
 
+@patient
 @given(st.lists(BLOCKS), st.booleans())
 def test_every_block_becomes_one_part_whatever_is_in_it(
     blocks: list[ContentBlock], sees_images: bool

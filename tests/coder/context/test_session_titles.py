@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.coder.context.patience import patient
 
 from accord.coder.context.titles import LONGEST, title_of
 from accord.schema.content import (
@@ -73,6 +74,7 @@ def test_a_prompt_without_words_is_named_after_what_it_carries(block: ContentBlo
     assert title_of([TextContent(" "), block, TextContent("")]) == expected
 
 
+@patient
 @given(st.lists(st.text().map(TextContent) | st.builds(ResourceLink, st.text(), st.text())))
 def test_any_prompt_has_a_decent_title_or_none(blocks: list[ContentBlock]) -> None:
     found = title_of(blocks)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.coder.context.patience import patient
 from tests.coder.context.samples import SAMPLES
 
 from accord.coder.context.tokens import IMAGE_TOKENS, Meter, estimate
@@ -34,11 +35,13 @@ def test_a_text_that_is_judged_by_slices_is_judged_alike() -> None:
     assert abs(estimate(text * 2500) / 5 - whole) < 0.03 * whole
 
 
+@patient
 @given(st.text())
 def test_any_text_has_an_estimate(text: str) -> None:
     assert (estimate(text) > 0) == bool(text.strip(" ")) or len(text) > 1
 
 
+@patient
 @given(st.lists(st.text(max_size=20)))
 def test_messages_are_the_sum_of_their_parts(texts: list[str]) -> None:
     messages: list[Message] = [user(text) for text in texts]
