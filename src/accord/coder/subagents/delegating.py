@@ -102,7 +102,7 @@ class _Delegating:
             return _outcome(run, steps, context, "error", "The sub-agent failed by a defect of its own.")
         finally:
             showing.cancel()
-            await asyncio.wait((showing,))
+            await asyncio.gather(showing, return_exceptions=True)
         await child.idle(reason)
         return _outcome(run, steps, context, reason, _UNFINISHED.get(reason, ""))
 
@@ -126,7 +126,7 @@ class _Work:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait((task,))
+                await asyncio.gather(task, return_exceptions=True)
         return "cancelled" if task.cancelled() else task.result()
 
 
