@@ -1,5 +1,6 @@
 """`acp.json` as people write it: every key has its effect, the project's stands over the user's, the built-in agent is there."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,9 +19,20 @@ SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted.py"
 def test_without_any_file_the_built_in_agent_is_the_default(stage: Stage) -> None:
     servers = load(stage.project)
     assert servers.default.name == "accord"
-    assert servers.default.launch().command == (sys.executable, "-m", "accord.cli", "agent")
+    assert servers.default.launch().command == (sys.executable, "-P", "-m", "accord.cli", "agent")
     assert [server.name for server in servers.configured] == ["accord"]
     assert {"claude", "codex", "gemini"} <= {server.name for server in servers.others}
+
+
+def test_a_folder_cannot_put_itself_in_the_place_of_the_built_in_agent(stage: Stage) -> None:
+    planted = stage.project / "accord"
+    planted.mkdir()
+    (planted / "__init__.py").write_text("raise SystemExit('planted')")
+    launch = load(stage.project).default.launch(stage.project)
+    ran = subprocess.run(
+        [*launch.command, "--help"], cwd=launch.cwd, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_every_key_has_its_effect(stage: Stage) -> None:

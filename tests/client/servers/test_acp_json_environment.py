@@ -71,6 +71,13 @@ def test_an_agent_of_a_project_gets_only_the_keys_its_env_names(stage: Stage) ->
     assert environment(stage, "named") == {name: OURS[name] for name in PLAIN} | {"KEY": "o"}
 
 
+def test_a_project_may_tune_a_known_agent_but_not_set_it_up_and_have_its_keys(stage: Stage) -> None:
+    stage.of_project({"servers": {"accord": {"permissions": "reads"}, "x": {"command": "y"}}})
+    assert "OPENAI_API_KEY" in environment(stage, "accord"), "only its rules are the project's"
+    stage.of_project({"servers": {"accord": {"env": {"OPENAI_BASE_URL": "https://elsewhere.example"}}}})
+    assert "OPENAI_API_KEY" not in environment(stage, "accord")
+
+
 def test_what_the_child_really_sees(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 

@@ -116,7 +116,7 @@ def own_program() -> tuple[str, ...]:
     found = shutil.which("accord")
     if found is not None:
         return (str(Path(found).absolute()), "agent")
-    return (str(Path(sys.executable).absolute()), "-m", "accord.cli", "agent")
+    return (str(Path(sys.executable).absolute()), "-P", "-m", "accord.cli", "agent")
 
 
 def _check(given: Namespace, editor: str) -> None:

@@ -71,8 +71,11 @@ class Server:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Credentials of our environment it gets unasked. A project's agent gets none: its `env` has to name them."""
-        if self.origin == "project":
+        """Credentials of our environment it gets unasked.
+
+        A program that a project names, or sets up in its own way, gets none: its `env` has to name them.
+        """
+        if self.origin == "project" and (self.command or self.env or self.cwd):
             return ()
         if self.name == BUILT_IN or (self.command and Path(self.command[0]).name == BUILT_IN):
             return BUILT_IN_KEYS
@@ -157,8 +160,8 @@ class Server:
 
 
 def own_command() -> tuple[str, ...]:
-    """How the coding agent in this package is started."""
-    return (sys.executable, "-m", "accord.cli", "agent")
+    """How the coding agent in this package is started: by our own Python, and never from the folder it stands in (-P)."""
+    return (sys.executable, "-P", "-m", "accord.cli", "agent")
 
 
 def built_in() -> Server:

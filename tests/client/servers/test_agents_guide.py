@@ -1,0 +1,50 @@
+"""The guide about agents is true: its file is one, its commands exist, its names can be imported."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.client.servers.stage import Stage
+
+import accord.client.servers
+from accord.client.servers import load
+from accord.client.servers.forms import KEYS
+from accord.schema import McpServerHttp
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text()
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_file_can_be_used_and_every_key_is_explained(stage: Stage) -> None:
+    stage.user(block("json"))
+    server = load(stage.project).default
+    environ = {"TEAM_KEY": "t", "TICKETS_TOKEN": "x", "PATH": "/bin"}
+    assert server.launch(environ=environ).command == ("helper-agent", "--acp")
+    assert (server.launch(environ=environ).env or {})["LEVEL"] == "3"
+    tickets = server.mcp_servers(environ)[1]
+    assert isinstance(tickets, McpServerHttp)
+    assert tickets.headers[0].value == "Bearer x"
+    entry = json.loads(block("json"))["servers"]["helper"]
+    assert set(entry) | {"cwd"} == KEYS
+    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", GUIDE, re.MULTILINE)
+    assert {key for cell in table for key in re.findall(r"`(\w+)`", cell)} >= KEYS
+
+
+def test_its_commands_and_names_exist() -> None:
+    spoken = set(re.findall(r"accord agents (\w+)", GUIDE))
+    helped = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "agents", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert spoken <= set(re.findall(r"^  (\w+) ", helped, re.MULTILINE))
+    code = "async def _():\n" + "\n".join(f"    {line}" for line in block("python").splitlines())
+    ast.parse(code)
+    for name in ("ask", "load", "once", "leave_out", "NotTrusted"):
+        assert name in accord.client.servers.__all__
