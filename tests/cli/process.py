@@ -26,6 +26,7 @@ class Process:
         self._asked: dict[Any, str] = {}
         self.updates: list[Any] = []
         self.stderr = ""
+        """What it said there, but for the line that tells what confines commands, which comes when that was tried."""
 
     def ask(self, method: str, **params: Any) -> Any:
         """Send a request and wait for its answer; updates before it are kept, permissions are given."""
@@ -69,7 +70,8 @@ class Process:
         self._stdin.close()
         self._stdout.read()
         assert self._running.stderr
-        self.stderr += self._running.stderr.read()
+        said = self._running.stderr.read().splitlines(keepends=True)
+        self.stderr += "".join(line for line in said if not line.startswith("accord agent: sandbox: "))
         return self._running.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
