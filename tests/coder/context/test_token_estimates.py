@@ -79,8 +79,8 @@ def test_a_history_that_was_changed_is_estimated_anew_but_in_the_provider_s_meas
     assert meter.tokens(compacted) == 2 * estimate(compacted)
 
 
-@pytest.mark.parametrize("tokens", [0, -5])
-def test_a_server_that_does_not_count_is_not_believed(tokens: int) -> None:
+@pytest.mark.parametrize("tokens", [0, -5, 20])
+def test_a_server_that_does_not_count_all_is_not_believed(tokens: int) -> None:
     meter = Meter()
     asked = ModelRequest("", [user("hello " * 1000)])
     meter.told(asked, tokens)

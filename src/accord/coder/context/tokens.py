@@ -41,6 +41,9 @@ _SLICE: Final = 4000
 
 IMAGE_TOKENS: Final = 1500
 """Of a picture. Providers scale large ones down to about this."""
+_LEAST_RATIO: Final = 0.4
+_MOST_RATIO: Final = 3.0
+"""What a provider counts for one estimated token lies between these, or it counted something else."""
 _MESSAGE_TOKENS: Final = 4
 _CALL_TOKENS: Final = 10
 
@@ -75,13 +78,12 @@ class Meter:
 
     def told(self, request: ModelRequest, tokens: int) -> None:
         """The provider counted so many input tokens in this request, those from its cache included."""
-        if tokens <= 0:
-            return  # some servers do not count
-        history, beside = self._estimate(request.messages), overhead(request)
+        history = self._estimate(request.messages)
+        ratio = tokens / max(history + overhead(request), 1)
+        if ratio < _LEAST_RATIO:
+            return  # some servers do not count, or leave out what was cached: better too many than too few
         self._known, self._tokens, self._guess = tuple(request.messages), tokens, history
-        self.ratio = min(
-            max(tokens / max(history + beside, 1), 0.4), 3.0
-        )  # beyond that one of the two counted something else
+        self.ratio = min(ratio, _MOST_RATIO)
 
     def tokens(self, request: ModelRequest) -> int:
         """About how many input tokens this request has."""
