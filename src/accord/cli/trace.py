@@ -9,16 +9,17 @@ from accord.cli.parser import Parser
 from accord.errors import UsageError
 
 _USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] -- COMMAND ...
-       accord trace show [FILE] [--method M] [--session ID] [--from SIDE] [--since T] [--until T] [--follow] [--html FILE]
-       accord trace replay [FILE] [--run N] [--as-client -- COMMAND ...]
+       accord trace show [FILE] [--method M] [--session ID] [--from SIDE] [--since T] [--until T] [--faults]
+                         [--full] [--follow] [--json | --html FILE]
+       accord trace replay [FILE] [--speed X] [--as-client -- COMMAND ...]
        accord trace stats [FILE] [--json]
 
   record   stand between a client and an agent: put this where the agent's command would be
-  show     a timeline of a recording; without FILE, of the newest that record made
-  replay   be the recorded agent, or, as the recorded client, drive an agent
-  stats    messages, bytes, latencies, turns
+  show     a timeline of a recording
+  replay   be the recorded agent; or, with --as-client, drive an agent as the recorded client did
+  stats    messages and bytes by method, how long answers took, how turns went
 
-accord trace show --help tells more, and so on."""
+Without FILE, the newest recording that was made without one. accord trace show --help tells more, and so on."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,11 +29,19 @@ def main(arguments: Sequence[str]) -> int:
     match name:
         case "record":
             return _record(words[1:])
-        case "" | "-h" | "--help":
+        case "show" | "stats":
+            from accord.cli import trace_views
+
+            return trace_views.show(words[1:]) if name == "show" else trace_views.stats(words[1:])
+        case "replay":
+            from accord.cli import trace_replay
+
+            return trace_replay.replay(words[1:])
+        case "" | "-h" | "--help" | "help":
             print(_USAGE)
             return 0 if words else 2
         case _:
-            raise UsageError(f"trace has no {name!r}; there are: record, show, replay, stats")
+            raise UsageError(f"there is no {name!r}; there are: record, show, replay, stats")
 
 
 def _record(words: list[str]) -> int:
@@ -47,7 +56,7 @@ def _record(words: list[str]) -> int:
         "--redact", action="store_true", help="keep secrets out of the file (this is the default)"
     )
     parser.add_argument("--no-redact", action="store_true", help="keep everything, secrets too")
-    own, command = _split(words, parser)
+    own, command = split(words)
     options = parser.parse_args(own)
     if options.redact and options.no_redact:
         raise UsageError("record takes --redact or --no-redact, not both")
@@ -78,7 +87,7 @@ def _record(words: list[str]) -> int:
     return leave_as(exit)
 
 
-def _split(words: list[str], parser: Parser) -> tuple[list[str], list[str]]:
+def split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is ours, and the command after `--`."""
     if "--" not in words:
         return words, []

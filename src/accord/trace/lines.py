@@ -72,11 +72,12 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Damaged(Struct, frozen=True):
-    """A line of the file that is no line of a recording: `whole` tells whether it has its end."""
+    """A line of the file that is no line of a recording: one cut off where it is not `whole`, or a `newer` one."""
 
     line: bytes
     reason: str
     whole: bool = True
+    newer: bool = False
 
 
 def start_line(start: Start) -> bytes:
@@ -210,7 +211,9 @@ def read_line(line: bytes) -> Start | Entry | Damaged | None:
         if found.accord_trace is not UNSET:
             if found.accord_trace > VERSION:
                 return Damaged(
-                    line, f"format {found.accord_trace} is newer than this program reads ({VERSION})"
+                    line,
+                    f"format {found.accord_trace} is newer than what this program reads ({VERSION})",
+                    newer=True,
                 )
             return _decode_start(line)
         return _entry(found)

@@ -91,7 +91,8 @@ def redact_text(text: str) -> str:
     else:
         return text
     if len(text) <= _SHORT:
-        return _redact_short(text)
+        shown = _redact_short(text)
+        return text if shown == text else shown
     if _PRIVATE_KEY in text:
         text = _without_private_keys(text)
     if len(text) <= _PIECE:
@@ -112,7 +113,7 @@ def _object(members: dict[str, Any]) -> dict[str, Any]:
     for key, value in members.items():
         if is_secret(key) and not _is_count_or_form(key, value):
             shown = _hidden(value)
-        elif key == "env" or key == "environment":
+        elif key in ("env", "environment"):
             shown = _pairs(value, is_secret_variable)
         elif key == "headers":
             shown = _pairs(value, is_secret_header)
@@ -122,7 +123,7 @@ def _object(members: dict[str, Any]) -> dict[str, Any]:
             shown = redact_value(value)
         else:
             continue
-        if shown is not value:
+        if shown is not value and shown != value:
             if changed is None:
                 changed = dict(members)
             changed[key] = shown

@@ -1,0 +1,129 @@
+"""Where two messages differ, with names that each side makes up itself taken for the same when they are used the same.
+
+A secret that was taken out of the recording fits anything.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any, Final, cast
+
+from msgspec import Struct, field
+
+from accord.trace.redact import REDACTED
+
+MADE_UP: Final = frozenset(
+    "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor nextCursor updatedAt cwd".split()  # noqa: SIM905
+)
+_ABSENT: Final = object()
+
+
+class Difference(Struct, frozen=True):
+    """One place where something else came than was recorded; a side that has nothing there is None with `missing`."""
+
+    path: str
+    recorded: Any = None
+    now: Any = None
+    missing: str = ""
+
+    def __str__(self) -> str:
+        if self.missing == "now":
+            return f"{self.path}: is missing, was {_shown(self.recorded)}"
+        if self.missing == "recorded":
+            return f"{self.path}: is new, {_shown(self.now)}"
+        return f"{self.path}: was {_shown(self.recorded)}, is {_shown(self.now)}"
+
+
+class Names(Struct):
+    """Which made-up name of the recording stands for which of now, and which folder has moved where."""
+
+    now: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    recorded: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    moved: dict[str, str] = field(default_factory=dict[str, str])
+
+    def same(self, kind: str, recorded: str, now: str) -> bool:
+        """Whether the two may be the same; from the first time on they are."""
+        if kind == "cwd":
+            if recorded != now:
+                self.moved.setdefault(recorded.rstrip("/"), now.rstrip("/"))
+            return True
+        known = self.now.get((kind, recorded))
+        if known is not None or recorded == now:
+            return known in (None, now)
+        if (kind, now) in self.recorded:
+            return False
+        self.bind(kind, recorded, now)
+        return True
+
+    def bind(self, kind: str, recorded: str, now: str) -> None:
+        """The one stands for the other."""
+        self.now[kind, recorded] = now
+        self.recorded[kind, now] = recorded
+
+    def to_now(self, value: Any) -> Any:
+        """Recorded JSON with the names and the folders of now: the very same object where nothing changes."""
+        if not self.now and not self.moved:
+            return value
+        return self._renamed("", value)
+
+    def relocated(self, text: str) -> str:
+        """A path of the recording where it is now."""
+        for old, new in self.moved.items():
+            for scheme in ("", "file://"):
+                before = scheme + old
+                if text == before or text.startswith(f"{before}/"):
+                    return scheme + new + text[len(before) :]
+        return text
+
+    def _renamed(self, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.now.get((name, value)) or self.relocated(value)
+        if isinstance(value, dict):
+            return {key: self._renamed(key, item) for key, item in cast(dict[str, Any], value).items()}
+        if isinstance(value, list):
+            return [self._renamed(name, item) for item in cast(list[Any], value)]
+        return value
+
+
+def differences(
+    recorded: Any, now: Any, names: Names, *, path: str = "", ignore: Collection[str] = ("_meta",)
+) -> Iterator[Difference]:
+    """Every place where `now` is not what was recorded; members called as in `ignore` are not looked at."""
+    if isinstance(recorded, dict) and isinstance(now, dict):
+        olds, news = cast(dict[str, Any], recorded), cast(dict[str, Any], now)
+        for key in (*olds, *(key for key in news if key not in olds)):
+            if key in ignore:
+                continue
+            old, new = olds.get(key, _ABSENT), news.get(key, _ABSENT)
+            place = f"{path}.{key}" if path else key
+            if key in MADE_UP and isinstance(old, str) and isinstance(new, str):
+                if not names.same(key, old, new):
+                    yield Difference(place, old, new)
+            elif old is _ABSENT:
+                yield Difference(place, now=new, missing="recorded")
+            elif new is _ABSENT:
+                yield Difference(place, recorded=old, missing="now")
+            else:
+                yield from differences(old, new, names, path=place, ignore=ignore)
+    elif isinstance(recorded, list) and isinstance(now, list):
+        before, after = cast(list[Any], recorded), cast(list[Any], now)
+        for place in range(max(len(before), len(after))):
+            here = f"{path}[{place}]"
+            if place >= len(after):
+                yield Difference(here, recorded=before[place], missing="now")
+            elif place >= len(before):
+                yield Difference(here, now=after[place], missing="recorded")
+            else:
+                yield from differences(before[place], after[place], names, path=here, ignore=ignore)
+    elif not _equal(recorded, now, names):
+        yield Difference(path or "all of it", recorded, now)
+
+
+def _equal(recorded: Any, now: Any, names: Names) -> bool:
+    if isinstance(recorded, str):
+        return REDACTED in recorded or recorded == now or names.relocated(recorded) == now
+    return recorded == now and isinstance(recorded, bool) == isinstance(now, bool)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else f"{text[:117]}..."

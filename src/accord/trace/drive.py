@@ -1,0 +1,281 @@
+"""The recorded client, played to an agent that really runs; and where what that agent does differs from the recording.
+
+What the client asked is asked again, in its order and no sooner than what it then knew has come. What the agent asks is
+answered as it was answered then; what was never asked then is refused, and a permission is never given that was not
+given for the same kind of option.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct, field
+
+from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
+from accord.schema.jsontext import NotJson, parse_json
+from accord.trace.compare import Names, differences
+from accord.trace.exchange import Step, at, id_key, listed
+from accord.trace.script import Script
+from accord.wire.transport import End, Frame, Transport
+
+IGNORED: Final = ("_meta", "agentInfo", "used", "cost", "usage")
+SILENCE: Final = 60.0
+"""Seconds without a word from the agent after which it is given up."""
+
+_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+
+
+class Outcome(Struct):
+    """One call of the recorded client, and where what came of it differs."""
+
+    method: str
+    differences: list[str] = field(default_factory=list[str])
+
+
+class Heard(Struct):
+    """What the agent said in one session while a call was open."""
+
+    updates: list[Any] = field(default_factory=list[Any])
+    asked: list[str] = field(default_factory=list[str])
+
+
+class Driver:
+    """Plays a script on a transport whose other end is an agent."""
+
+    def __init__(
+        self,
+        script: Script,
+        transport: Transport,
+        *,
+        cwd: str | None = None,
+        silence: float = SILENCE,
+        ignore: Collection[str] = IGNORED,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`cwd` stands for the folder of the recorded sessions; `silence` is how long the agent may say nothing."""
+        self._script = script
+        self._transport = transport
+        self._silence = silence
+        self._ignore = ignore
+        self._clock = clock
+        self._names = Names()
+        if cwd is not None:
+            for step in script.steps:
+                if isinstance(folder := at(step.params, "cwd"), str) and step.side == "client":
+                    self._names.moved.setdefault(folder.rstrip("/"), cwd)
+        self._ids = {
+            id_key(step.id): step for step in script.steps if step.kind == "request" and step.side == "client"
+        }
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._heard: dict[str, Heard] = {}
+        self._used: set[Step] = set()
+        self._strays: list[str] = []
+        self._news = asyncio.Event()
+        self._end: End | None = None
+
+    async def drive(self, told: Callable[[Outcome], None]) -> list[Outcome]:
+        """Play all of it; `told` hears of every call as it is through. Raises `Crashed` and `RequestTimeout`."""
+        outcomes: list[Outcome] = []
+        self._transport.start(self)
+        try:
+            for place, step in enumerate(self._script.steps):
+                if step.side == "client" and step.kind in ("request", "notification"):
+                    await self._known_by(place)
+                    self._say(step)
+                elif step.side == "agent" and step.asked is not None:
+                    outcome = await self._answered(step)
+                    outcomes.append(outcome)
+                    told(outcome)
+        finally:
+            await self._transport.aclose()
+        if self._strays:
+            outcomes.append(Outcome("", self._strays))
+            told(outcomes[-1])
+        return outcomes
+
+    def frames(self, frames: list[Frame]) -> None:
+        """What the agent says."""
+        for frame in frames:
+            try:
+                message = parse_json(frame) if isinstance(frame, bytes) else None
+            except NotJson:
+                message = None
+            if isinstance(message, dict):
+                self._hear(cast(dict[str, Any], message))
+            elif isinstance(frame, bytes):
+                self._strays.append(f"a line that is no message: {frame[:80].decode(errors='replace')}")
+            else:
+                self._strays.append(f"a message of {frame.size} bytes, too long to be read")
+        self._news.set()
+
+    def ended(self, end: End) -> None:
+        """The agent is gone."""
+        self._end = end
+        self._news.set()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), message.get("params")
+        session = at(params, "sessionId")
+        heard = self._heard.setdefault(session if isinstance(session, str) else "", Heard())
+        if method == "session/update":
+            heard.updates.append(at(params, "update"))
+        elif isinstance(method, str) and "id" in message:
+            heard.asked.append(method)
+            self._serve(method, message)
+        elif isinstance(method, str):
+            heard.updates.append({"sessionUpdate": method, "params": params})
+        elif (key := id_key(message.get("id"))) in self._answers or key not in self._ids:
+            self._strays.append(f"an answer to {message.get('id')!r}, which nobody waits for")
+        else:
+            self._answers[key] = message
+
+    def _serve(self, method: str, message: dict[str, Any]) -> None:
+        """Answer the agent as it was answered."""
+        answer = {"error": {"code": INTERNAL_ERROR, "message": f"The recording holds no answer to {method}"}}
+        if method == "session/request_permission":
+            answer = {"result": {"outcome": {"outcome": "cancelled"}}}
+        fits = [
+            step
+            for step in self._script.steps
+            if step.side == "agent"
+            and step.kind == "request"
+            and step.method == method
+            and step not in self._used
+        ]
+        said = Names(moved=dict(self._names.moved))
+        same = [step for step in fits if not any(differences(step.params, message.get("params"), said))]
+        for step in (*same, *fits):
+            if step.answer is None or step.answer.message is None:
+                continue
+            self._used.add(step)
+            recorded = {
+                name: step.answer.message[name] for name in ("result", "error") if name in step.answer.message
+            }
+            answer = self._names.to_now(recorded)
+            if method == "session/request_permission":
+                answer = _permission(step, message, answer)
+            break
+        self._transport.send(msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **answer}))
+
+    def _say(self, step: Step) -> None:
+        message = self._names.to_now(step.message)
+        self._transport.send(step.entry.data if message is step.message else msgspec.json.encode(message))
+
+    async def _known_by(self, place: int) -> None:
+        """Wait for as many updates as the client had seen when it spoke, unless the turn ends before."""
+        step = self._script.steps[place]
+        before = self._script.steps[:place]
+        running = next(
+            (
+                one
+                for one in reversed(before)
+                if one.method == "session/prompt" and one.kind == "request" and one.session == step.session
+            ),
+            None,
+        )
+        if running is None or (running.answer is not None and running.answer in before):
+            return
+        began = before.index(running)
+        seen = sum(one.method == "session/update" and one.session == step.session for one in before[began:])
+        session = self._names.now.get(("sessionId", step.session), step.session)
+        heard = self._heard.setdefault(session, Heard())
+        await self._until(
+            lambda: len(heard.updates) >= seen or id_key(running.id) in self._answers, step.method
+        )
+
+    async def _answered(self, step: Step) -> Outcome:
+        asked = cast(Step, step.asked)
+        key = id_key(asked.id)
+        await self._until(lambda: key in self._answers, asked.method)
+        now = self._answers[key]
+        outcome = Outcome(asked.method)
+        kind, was = ("error" if "error" in one else "result" for one in (now, step.message or {}))
+        if kind != was:
+            outcome.differences.append(
+                f"{kind}: {msgspec.json.encode(now[kind]).decode()[:200]}, was a {was}"
+            )
+        else:
+            found = differences(
+                at(step.message, kind), now[kind], self._names, path=kind, ignore=self._ignore
+            )
+            outcome.differences += map(str, found)
+        session = self._names.now.get(("sessionId", step.session), step.session)
+        heard = self._heard.pop(session, Heard())
+        if asked.method in ("session/prompt", "session/load"):
+            outcome.differences += self._turn(step, asked, heard)
+        return outcome
+
+    def _turn(self, step: Step, asked: Step, heard: Heard) -> list[str]:
+        """Where a turn went otherwise: what was said, done and asked in it."""
+        steps = self._script.steps
+        mine = [one for one in steps[steps.index(asked) : steps.index(step)] if one.session == step.session]
+        updates = [at(one.params, "update") for one in mine if one.method == "session/update"]
+        requests = [one.method for one in mine if one.side == "agent" and one.kind == "request"]
+        found = differences(
+            folded(updates), folded(heard.updates), self._names, path="updates", ignore=self._ignore
+        )
+        asked_now = differences(requests, heard.asked, self._names, path="requests")
+        return [*map(str, found), *map(str, asked_now)]
+
+    async def _until(self, done: Callable[[], bool], waiting_for: str) -> None:
+        while not done():
+            if self._end is not None:
+                raise Crashed(
+                    f"the agent ended before {waiting_for} was through: {self._end.reason}",
+                    exit_code=self._end.exit_code,
+                    signal=self._end.signal,
+                    stderr=self._end.stderr,
+                )
+            self._news.clear()
+            bell = asyncio.ensure_future(self._news.wait())
+            try:
+                if not await within(self._clock, self._silence, bell):
+                    raise RequestTimeout(
+                        f"the agent said nothing for {self._silence:g} seconds while {waiting_for} was waited for"
+                    )
+            finally:
+                bell.cancel()
+
+
+def folded(updates: list[Any]) -> list[Any]:
+    """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
+    folded: list[Any] = []
+    calls: dict[Any, dict[str, Any]] = {}
+    for update in updates:
+        kind = at(update, "sessionUpdate")
+        if kind in _CHUNKS and at(update, "content", "type") == "text":
+            text = str(at(update, "content", "text"))
+            if folded and folded[-1].get("sessionUpdate") == kind and "text" in folded[-1]:
+                folded[-1]["text"] += text
+            else:
+                folded.append({"sessionUpdate": kind, "text": text})
+        elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
+            members = cast(dict[str, Any], update)
+            call = calls.get(members.get("toolCallId"))
+            if call is None:
+                call = calls[members.get("toolCallId")] = {}
+                folded.append(call)
+            call.update({name: value for name, value in members.items() if value is not None})
+            call["sessionUpdate"] = "tool_call"
+        else:
+            folded.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})
+    return folded
+
+
+def _permission(step: Step, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The recorded choice among the options of now: the same kind of option, or no."""
+    no = {"result": {"outcome": {"outcome": "cancelled"}}}
+    chosen = at(answer, "result", "outcome", "optionId")
+    if chosen is None:
+        return answer
+    kinds = {at(one, "optionId"): at(one, "kind") for one in listed(step.params, "options")}
+    kind = kinds.get(chosen)
+    offered = [
+        one for one in listed(message, "params", "options") if kind is not None and at(one, "kind") == kind
+    ]
+    ids = [at(one, "optionId") for one in offered]
+    if not ids:
+        return no
+    return {"result": {"outcome": {"outcome": "selected", "optionId": chosen if chosen in ids else ids[0]}}}
