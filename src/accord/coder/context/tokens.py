@@ -73,24 +73,23 @@ class Meter:
         self.ratio = 1.0
         """What the provider counted for one estimated token, the last time."""
         self._known: tuple[Message, ...] = ()
-        self._tokens = 0
         self._guess = 0
+        self._tokens: int | None = None
 
     def told(self, request: ModelRequest, tokens: int) -> None:
         """The provider counted so many input tokens in this request, those from its cache included."""
         history = self._estimate(request.messages)
         ratio = tokens / max(history + overhead(request), 1)
-        if ratio < _LEAST_RATIO:
-            return  # some servers do not count, or leave out what was cached: better too many than too few
-        self._known, self._tokens, self._guess = tuple(request.messages), tokens, history
-        self.ratio = min(ratio, _MOST_RATIO)
+        self._known, self._guess, self._tokens = tuple(request.messages), history, None
+        if ratio >= _LEAST_RATIO:  # some servers do not count, or leave out what was cached
+            self._tokens = tokens
+            self.ratio = min(ratio, _MOST_RATIO)
 
     def tokens(self, request: ModelRequest) -> int:
         """About how many input tokens this request has."""
-        known = len(self._known)
-        if known and _begins_with(request.messages, self._known):
-            return self._tokens + round(self.ratio * estimate(request.messages[known:]))
-        return round(self.ratio * estimate(request))
+        if self._tokens is not None and _begins_with(request.messages, self._known):
+            return self._tokens + round(self.ratio * estimate(request.messages[len(self._known) :]))
+        return round(self.ratio * (overhead(request) + self._estimate(request.messages)))
 
     def _estimate(self, messages: Sequence[Message]) -> int:
         """Of a history that mostly goes on where the last one ended."""
