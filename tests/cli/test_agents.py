@@ -243,7 +243,9 @@ def test_the_projects_file_is_written_for_the_project_and_counts_for_who_wrote_i
     desk.agents("remove", "ours", "--project")
     assert desk.agents("trust").endswith("as it is\n")
     assert desk.agents("trust", "--forget") == f"{file} does not count any more\n"
-    assert "you have not agreed to this file" in desk.agents("trust", code=2)
+    assert (
+        desk.agents("trust", code=2) == f"{file}: you have not agreed to it, and only a terminal can ask you"
+    )
     desk.agents("add", "more", "--project", "--", "z")
     assert row(desk.agents("list"), "more")[1:4] == ["project", "not", "trusted"], (
         "a change is no agreement to the rest"
@@ -321,6 +323,17 @@ def test_wrong_words_are_one_line(desk: Desk, words: list[str], said: str) -> No
 def test_what_could_not_be_read_again_is_not_written(desk: Desk, words: list[str], said: str) -> None:
     assert desk.agents(*words, code=2).startswith(f"{desk.file}: {said}")
     assert not desk.file.exists()
+
+
+def test_who_has_read_enough_may_go(desk: Desk) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        ran = subprocess.run(
+            [sys.executable, "-m", "accord.cli", "agents", "list"],
+            env=desk.env, stdout=gone, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_taken_name_is_kept(desk: Desk) -> None:

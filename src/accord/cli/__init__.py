@@ -1,5 +1,6 @@
 """The command line: finds the subcommand, builds only its parser, and turns errors into one line and an exit code."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -38,9 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"accord {__version__}")
         return DONE
     try:
-        return _run(name, words[1:])
+        code = _run(name, words[1:])
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # Who read our output has enough, as `head` does. What is still buffered must not fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return DONE
     except AccordError as error:
         print(f"accord {name}: {error}", file=sys.stderr)
         return exit_code(error)

@@ -172,6 +172,8 @@ def _trust(arguments: Sequence[str]) -> int:
     if servers.project is not None:
         print(f"{file.path} counts: you agreed to it as it is")
         return 0
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{file.path}: you have not agreed to it, and only a terminal can ask you")
     return 0 if ask(file) else 1
 
 
