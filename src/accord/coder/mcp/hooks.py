@@ -80,8 +80,8 @@ class McpLimits:
     description_chars: int = 8_000
     schema_bytes: int = 100_000
     """Of one tool; one with a larger schema is left out."""
-    stderr_lines: int = 500
-    """Logged of one start."""
+    log_lines: int = 500
+    """Of its stderr, and of what it sends for the log, that one connection may fill."""
 
 
 @dataclass(frozen=True, slots=True)

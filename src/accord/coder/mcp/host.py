@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.mcp.cleaning import Secrets, clean_line, secrets_of_url
 from accord.coder.mcp.hooks import AcpRequest, McpHooks, McpLimits, ServerState
 from accord.coder.mcp.loading import preload_in_background
@@ -68,13 +68,19 @@ class McpHost:
         for server in self._servers.values():
             server.start()
 
+    def restart(self, name: str) -> bool:
+        """Start a server again that failed, in the background; whether there is one of that name."""
+        server = self._servers.get(name)
+        if server is not None:
+            server.restart()
+        return server is not None
+
     async def settled(self, seconds: float) -> None:
         """Return when every server is ready or has failed, at the latest after so many seconds."""
-        waiting = asyncio.gather(*(server.settled() for server in self._servers.values()))
-        try:
-            await within(self._clock, seconds, waiting)
-        finally:
-            waiting.cancel()
+        deadline = self._clock.now() + seconds
+        for server in self._servers.values():
+            if not await server.settled(deadline - self._clock.now()):
+                return
 
     @property
     def tools(self) -> Mapping[str, Tool]:

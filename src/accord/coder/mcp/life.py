@@ -37,9 +37,11 @@ class Life:
         self._on_end = on_end
         self._lost: str | None = None
         self._stale = False
-        self._closing = False
+        self.closing = False
+        """Whether we end it ourselves."""
         self._stir = asyncio.Event()
-        self._settled = asyncio.get_running_loop().create_future()
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once it stands, or has failed."""
         self.link: Link | None = None
         """The connection, while it stands."""
         self.why = ""
@@ -51,18 +53,14 @@ class Life:
     @property
     def over(self) -> bool:
         """Whether nothing can be asked over it any more."""
-        return self._lost is not None or self._closing or self.task.done()
+        return self._lost is not None or self.closing or self.task.done()
 
     async def ready(self) -> "Link":
         """The connection, once its server has said what it offers. Raises McpFailure."""
-        await asyncio.shield(self._settled)
+        await asyncio.shield(self.settled)
         if self.link is None or self.over:
             raise McpFailure(self.why or self._lost or "it is closed")
         return self.link
-
-    async def settled(self) -> None:
-        """Return once it stands, or has failed."""
-        await asyncio.shield(self._settled)
 
     def lost(self, why: str) -> None:
         """The connection is over; the first word counts, it knows most."""
@@ -77,9 +75,9 @@ class Life:
 
     def close(self) -> None:
         """End it, in order."""
-        self._closing = True
+        self.closing = True
         self._stir.set()
-        if not self._settled.done():
+        if not self.settled.done():
             self.task.cancel()
 
     # -- its course ---------------------------------------------------------------------------------------------
@@ -102,9 +100,9 @@ class Life:
             self.link = None
             if self._lost is None:
                 self._lost = self.why
+            if not self.settled.done():
+                self.settled.set_result(None)
             self._on_end(self)
-            if not self._settled.done():
-                self._settled.set_result(None)
 
     async def _connected(self) -> None:
         link_type = await live_link()
@@ -118,21 +116,21 @@ class Life:
                     await self._stand(link)
                 return
             except McpFailure as failure:
-                if self._settled.done() or mode == "legacy" or self._lost is None or self._closing:
+                if self.settled.done() or mode == "legacy" or self._lost is None or self.closing:
                     raise McpFailure(self._lost or str(failure)) from None
 
     async def _stand(self, link: "Link") -> None:
         offers = await self._listed(link)
         self.link = link
-        self._settled.set_result(None)
+        self.settled.set_result(None)
         self._on_offers(self, offers)
         listening = asyncio.create_task(link.listen())
         looked = self._clock.now()
         try:
-            while self._lost is None and not self._closing:
+            while self._lost is None and not self.closing:
                 await self._stir.wait()
                 self._stir.clear()
-                if self._stale and self._lost is None and not self._closing:
+                if self._stale and self._lost is None and not self.closing:
                     await self._clock.sleep(max(looked + self._limits.refresh_seconds - self._clock.now(), 0))
                     self._stale = False
                     looked = self._clock.now()
@@ -157,7 +155,7 @@ class Life:
         raise McpFailure(f"it did not say within {self._limits.list_seconds:g} s what it offers")
 
     def _too_slow(self) -> None:
-        if not self._settled.done():
+        if not self.settled.done():
             self.lost(f"it was not ready within {self._limits.connect_seconds:g} s")
             self.task.cancel()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar, cast
 
 from msgspec import Meta
 
@@ -14,7 +14,7 @@ from accord.coder.output import capped
 from accord.coder.tools.arguments import Arguments
 from accord.coder.tools.builtin import BuiltIn
 from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line, said
+from accord.coder.tools.tool import Call, Report, Subject, Tool, ToolFailure, ToolOutcome, one_line, said
 
 if TYPE_CHECKING:
     from accord.coder.mcp.live.link import Link
@@ -45,9 +45,14 @@ class Resources:
 
     def __init__(self, servers: Callable[[], Mapping[str, Server]]) -> None:
         self._servers = servers
-        self.tools: tuple[ResourceTool[ListArguments], ResourceTool[ReadArguments]] = (
-            ResourceTool("list_mcp_resources", "search", "external", ListArguments, self._prepare_list),
-            ResourceTool("read_mcp_resource", "read", "external", ReadArguments, self._prepare_read),
+        self.tools: tuple[Tool, ...] = (
+            cast(
+                Tool,
+                ResourceTool("list_mcp_resources", "search", "external", ListArguments, self._prepare_list),
+            ),
+            cast(
+                Tool, ResourceTool("read_mcp_resource", "read", "external", ReadArguments, self._prepare_read)
+            ),
         )
 
     async def _prepare_list(self, arguments: ListArguments, context: ToolContext) -> Call:

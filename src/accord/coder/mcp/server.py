@@ -1,9 +1,10 @@
 """One server of a session through all its connections: connected when needed, used within limits, given up in the end."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from accord.clock import within
 from accord.coder.mcp.hooks import LinkLost, McpFailure, ServerState, SessionExpired, Status
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from accord.coder.mcp.live.link import Link, Mode
 
 T = TypeVar("T")
+_LOG: Final = logging.getLogger("accord.coder.mcp")
 Ask: TypeAlias = "Callable[[Link, Callable[[], None]], Awaitable[T]]"
 """Asks something over a connection, and calls what it is given at every sign of life."""
 
@@ -54,24 +56,33 @@ class Server:
     def _status(self) -> Status:
         if self._closed:
             return "closed"
-        if self._life is None or self._life.link is not None:
-            return "connecting" if self._life is None else "ready"
-        return "failed" if self._life.over else "connecting"
+        if self._life is not None and self._life.why:
+            return "failed"
+        return "ready" if self._life is not None and not self._life.over and self._life.link else "connecting"
 
     # -- its connections ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to connect."""
-        self._begin()
+        """Begin to connect, if nobody has."""
+        if self._life is None and not self._closed:
+            self._begin()
+
+    def restart(self) -> None:
+        """Connect anew, also if it was given up; nothing if it stands."""
+        if not self._closed and (self._life is None or self._life.task.done()):
+            self._losses = 0
+            self._begin()
+            self._tell(self._terms.hooks.changed)
 
     def _begin(self) -> Life:
         self._life = Life(self._server, self._terms_of, self._mode, self._offered, self._ended)
         return self._life
 
-    async def settled(self) -> None:
-        """Return once it is ready or has failed."""
-        if self._life is not None:
-            await self._life.settled()
+    async def settled(self, seconds: float) -> bool:
+        """Whether it is ready or has failed, at the latest after so many seconds."""
+        if self._life is None or self._life.settled.done():
+            return self._life is not None
+        return seconds > 0 and await within(self._terms.clock, seconds, self._life.settled)
 
     async def aclose(self) -> None:
         """End it; bounded."""
@@ -91,17 +102,23 @@ class Server:
 
     def _offered(self, life: Life, offers: Offers) -> None:
         self.offers = offers
-        self._terms.hooks.changed()
+        self._tell(self._terms.hooks.changed)
 
     def _ended(self, life: Life) -> None:
-        if self._closed or life is not self._life:
+        if self._closed or life.closing or life is not self._life:
             return
         self._losses += 1
         self._why = life.why
         if self._given_up:
             self.offers = Offers()
-        self._terms.hooks.failed(self.name, life.why)
-        self._terms.hooks.changed()
+        self._tell(self._terms.hooks.failed, self.name, life.why)
+        self._tell(self._terms.hooks.changed)
+
+    def _tell(self, hook: Callable[..., None], *args: str) -> None:
+        try:
+            hook(*args)
+        except Exception as error:  # noqa: BLE001  (the session's side must not break the connection)
+            _LOG.error("telling the session about %s failed", self.name, exc_info=error)
 
     @property
     def _given_up(self) -> bool:
@@ -121,7 +138,7 @@ class Server:
                 life = self._life  # somebody else did, meanwhile
             else:
                 life = self._begin()
-                self._terms.hooks.changed()
+                self._tell(self._terms.hooks.changed)
         try:
             link = await life.ready()
         except McpFailure as failure:
@@ -149,6 +166,8 @@ class Server:
         except LinkLost as failure:
             life.lost(str(failure))
             await within(self._terms.clock, 2 * self._limits.leave_seconds, life.task)
+            if self._closed:
+                raise McpFailure(f"{self.name} was closed before it answered") from None
             again = "not be used again" if self._given_up else "be started again for the next call"
             raise McpFailure(
                 f"{self.name} ended before it answered, so that this may or may not have had effects: "

@@ -14,8 +14,7 @@ from accord.coder.mcp.terms import Terms
 from accord.errors import NeverStarted
 
 _LONGEST: Final = 300
-_EXPIRED: Final = "Session terminated"  # the package's own word for a 404 within a session
-_REFUSED: Final = "Server returned an error response"  # and for any other status that is an error
+_REFUSED: Final = "Server returned an error response"  # the package's own word for most statuses
 
 
 def explained(error: BaseException, terms: Terms, clients: HttpClients | None) -> McpFailure:
@@ -26,7 +25,7 @@ def explained(error: BaseException, terms: Terms, clients: HttpClients | None) -
     why = clean_line(terms.secrets.masked(_said(leaf, clients)), _LONGEST)
     if isinstance(leaf, MCPError) and leaf.code == types.CONNECTION_CLOSED:
         return LinkLost(why)
-    if isinstance(leaf, MCPError) and leaf.message == _EXPIRED:
+    if isinstance(leaf, MCPError) and clients is not None and clients.forgotten:
         return SessionExpired(why)
     return McpFailure(why)
 

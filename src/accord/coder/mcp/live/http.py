@@ -1,6 +1,7 @@
 """Servers on the network, by streamable HTTP or by server-sent events: bounded answers, no secrets in what goes wrong."""
 
 import ipaddress
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -15,6 +16,23 @@ from accord.coder.mcp.terms import Terms
 from accord.schema.mcp import McpServerHttp, McpServerSse
 
 _ORDINARY_SECONDS: Final = 30.0
+
+
+class _WithoutQueries(logging.Filter):
+    """Takes what may be a credential out of the addresses that the HTTP library logs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                arg.copy_with(query=None, userinfo=b"") if isinstance(arg, httpx2.URL) else arg
+                for arg in record.args
+            )
+        return True
+
+
+logging.getLogger("httpx2").addFilter(_WithoutQueries())
+# It would write down whole messages and addresses.
+logging.getLogger("mcp.client.streamable_http").setLevel(logging.INFO)
 
 
 class TooLarge(httpx2.StreamError):
@@ -44,6 +62,8 @@ class HttpClients:
 
     def __init__(self, server: McpServerHttp | McpServerSse, terms: Terms) -> None:
         self.refused: int | None = None
+        self.forgotten = False
+        """Whether the server no longer knows the session that it gave us."""
         self._url = server.url
         self._headers = {header.name: header.value for header in server.headers}
         self._most = terms.limits.message_bytes
@@ -61,6 +81,8 @@ class HttpClients:
     async def _bound(self, response: httpx2.Response) -> None:
         if response.status_code >= 400:
             self.refused = response.status_code
+        if response.status_code == 404 and response.request.method == "POST":
+            self.forgotten = "mcp-session-id" in response.request.headers
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/event-stream" and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Bounded(response.stream, self._most)

@@ -11,6 +11,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from accord import __version__
 from accord.coder.mcp.cleaning import clean_line
 from accord.coder.mcp.hooks import McpFailure
 from accord.coder.mcp.live.acp import acp_streams
@@ -64,7 +65,7 @@ class Link:
             _watched(_streams(server, clients, terms), terms),
             mode=mode,
             cache=None,
-            client_info=types.Implementation(name="accord", version="1"),
+            client_info=types.Implementation(name="accord", version=__version__),
             elicitation_callback=asking.elicit,
             list_roots_callback=asking.roots,
             logging_callback=_Log(terms),
@@ -144,7 +145,8 @@ class Link:
 
     async def _pages_first(self, error: MCPError) -> str:
         """A call that wants the user to do something on a page before: ask them."""
-        data = cast(dict[str, Any], error.data) if isinstance(error.data, dict) else {}
+        told: Any = error.data
+        data = cast(dict[str, Any], told) if isinstance(told, dict) else {}
         actions: list[str] = []
         for wanted in list(data.get("elicitations") or ())[:_MOST_PAGES_TO_OPEN]:
             try:
@@ -184,14 +186,16 @@ async def _watched(
 
 
 class _Log:
-    """Takes what a server logs into our log."""
+    """Takes what a server logs into our log, as much as there is room for."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
+        self._left = terms.limits.log_lines
 
     async def __call__(self, params: types.LoggingMessageNotificationParams) -> None:
         level = logging.DEBUG if params.level == "debug" else logging.INFO
-        if _LOG.isEnabledFor(level):
+        if self._left > 0 and _LOG.isEnabledFor(level):
+            self._left -= 1
             said = clean_line(self._terms.secrets.masked(str(params.data)[:_LONGEST_LOGGED]), _LONGEST_LOGGED)
             _LOG.log(level, "%s, %s: %s", self._terms.name, params.level, said)
 

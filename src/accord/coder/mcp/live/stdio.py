@@ -59,7 +59,7 @@ class _Errors:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._left = terms.limits.stderr_lines
+        self._left = terms.limits.log_lines
 
     def __call__(self, line: str) -> None:
         if self._left > 0:

@@ -1,0 +1,247 @@
+"""Servers on the network, on the loopback, both by streamable HTTP and by server-sent events."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.server.sse import SseServerTransport
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from tests.coder.mcp.everything import Everything, tool
+from tests.coder.mcp.scene import Session, old_fashioned, served
+
+from accord.coder.mcp import McpLimits
+from accord.schema.mcp import HttpHeader, McpServerAcp, McpServerHttp, McpServerSse
+from accord.testing import FakeClock
+
+
+def http(url: str, *headers: HttpHeader, name: str = "web") -> McpServerHttp:
+    return McpServerHttp(name, f"{url}/mcp", list(headers))
+
+
+def sse_app(everything: Everything) -> Starlette:
+    messages = SseServerTransport("/messages/")
+
+    async def connect(request: Request) -> Response:
+        async with messages.connect_sse(request.scope, request.receive, request._send) as (reading, writing):
+            server = everything.server
+            await server.run(reading, writing, server.create_initialization_options())
+        return Response()
+
+    return Starlette(routes=[Route("/sse", connect), Mount("/messages/", messages.handle_post_message)])
+
+
+async def use_all_of_it(session: Session, everything: Everything) -> None:
+    await session.ready()
+    assert session.status == {"web": "ready"}
+    assert await session.done("web__echo", text="hi") == "hi"
+    assert await session.refused("web__fail") == "no such table"
+    assert "text of note://1" in await session.done("read_mcp_resource", server="web", uri="note://1")
+    waiting = asyncio.create_task(session.use("web__wait"))
+    await everything.called.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await everything.cancelled.wait()
+    assert await session.done("web__echo", text="still") == "still"
+
+
+async def test_streamable_http(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(everything.server.streamable_http_app()) as url,
+        Session([http(url)], tmp_path) as session,
+    ):
+        await use_all_of_it(session, everything)
+        assert await session.done("web__ask", field="colour") == "accept {'colour': 'red'}"
+        assert [state.transport for state in session.host.states] == ["http"]
+
+
+async def test_streamable_http_of_an_older_server_with_its_sessions(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(old_fashioned(everything.server.streamable_http_app())) as url,
+        Session([http(url)], tmp_path) as session,
+    ):
+        await use_all_of_it(session, everything)
+
+
+async def test_server_sent_events(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(sse_app(everything)) as url,
+        Session([McpServerSse("web", f"{url}/sse", [])], tmp_path) as session,
+    ):
+        await use_all_of_it(session, everything)
+        assert [state.transport for state in session.host.states] == ["sse"]
+
+
+async def test_a_server_of_today_tells_what_changes_if_it_is_listened_to(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(everything.server.streamable_http_app()) as url,
+        Session([http(url)], tmp_path, limits=McpLimits(refresh_seconds=0)) as session,
+    ):
+        await session.ready()
+        await everything.listened.wait()
+        everything.more.append(tool("grow"))
+        await everything.tell_of_tools()
+        await session.until(lambda: "web__grow" in session.host.tools)
+        assert await session.done("web__grow") == "grown"
+
+
+async def test_a_server_that_forgot_us_is_greeted_again_and_the_call_goes_on(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(old_fashioned(everything.server.streamable_http_app())) as url,
+        Session([http(url)], tmp_path) as session,
+    ):
+        await session.ready()
+        assert await session.done("web__echo", text="1") == "1"
+        everything.server.session_manager._server_instances.clear()
+        assert await session.done("web__echo", text="2") == "2"
+        assert session.status == {"web": "ready"}
+        assert session.failures == []
+
+
+async def test_a_server_that_went_away_fails_the_call_in_one_line(tmp_path: Path) -> None:
+    async with served(old_fashioned(Everything().server.streamable_http_app())) as url:
+        session = Session([http(url)], tmp_path)
+        session.host.start()
+        await session.ready()
+        assert session.status == {"web": "ready"}
+    async with session:
+        told = await session.refused("web__echo", text="1")
+        assert told.startswith("web ended before it answered, so that this may or may not have had effects: ")
+        assert "\n" not in told
+        told = await session.refused("web__echo", text="1")
+        assert (
+            told
+            == "web is not available: nothing answers at its address; check that it runs, and the address"
+        )
+
+
+async def test_headers_are_sent_and_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    seen: list[str | None] = []
+
+    async def refuse(request: Request) -> Response:
+        seen.append(request.headers.get("authorization"))
+        return PlainTextResponse("no", 401)
+
+    app = Starlette(routes=[Route("/mcp", refuse, methods=["GET", "POST"]), Route("/sse", refuse)])
+    key = HttpHeader("Authorization", "Bearer s3cr3t-t0k3n")
+    broken = HttpHeader("X-Key", "s3cr3t-ünfit")
+    async with served(app) as url:
+        servers = [
+            http(url, key, name="a"),
+            McpServerSse("b", f"{url}/sse?key=s3cr3t-in-url", [key]),
+            http(url, broken, name="c"),
+            http("ftp://x", name="d"),
+            http(f"{url}/nowhere", name="e"),
+        ]
+        async with Session(servers, tmp_path) as session:
+            await session.ready()
+    assert "Bearer s3cr3t-t0k3n" in seen
+    why = dict(session.failures)
+    assert (
+        why["a"]
+        == why["b"]
+        == "it refused us with HTTP 401; check the headers (a token?) that are sent to it"
+    )
+    assert why["d"] == "its address is no http or https address; correct it"
+    assert "s3cr3t" not in repr(session.failures)
+    ours = [record for record in caplog.records if not record.name.startswith(("uvicorn", "httpcore2"))]
+    assert not [record.getMessage() for record in ours if "s3cr3t" in record.getMessage()]
+    assert set(why) >= {"a", "b", "d", "e"}
+
+
+async def test_an_answer_without_end_is_not_taken_in(tmp_path: Path) -> None:
+    async def endless(request: Request) -> Response:
+        async def body() -> AsyncGenerator[bytes, None]:
+            while not await request.is_disconnected():
+                yield b" " * 65536
+
+        return StreamingResponse(body(), media_type="application/json")
+
+    async with (
+        served(Starlette(routes=[Route("/mcp", endless, methods=["POST"])])) as url,
+        Session([http(url)], tmp_path, limits=McpLimits(message_bytes=1_000_000)) as session,
+    ):
+        await session.ready()
+        assert session.status == {"web": "failed"}
+
+
+async def test_one_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+
+    async def silent(request: Request) -> Response:
+        reached.set()
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        return Response()
+
+    clock = FakeClock()
+    app = Starlette(routes=[Route("/mcp", silent, methods=["POST"]), Route("/sse", silent)])
+    async with served(app) as url:
+        for server in (http(url), McpServerSse("web", f"{url}/sse", [])):
+            reached.clear()
+            async with Session([server], tmp_path, clock=clock) as session:
+                await reached.wait()
+                await clock.advance(60)
+                await session.until(lambda: session.failures)
+                assert session.failures == [("web", "it was not ready within 60 s")]
+
+
+async def test_a_session_that_ends_ends_its_calls(tmp_path: Path) -> None:
+    everything = Everything()
+    async with (
+        served(everything.server.streamable_http_app()) as url,
+        Session([http(url)], tmp_path) as session,
+    ):
+        await session.ready()
+        waiting = asyncio.create_task(session.use("web__wait"))
+        await everything.called.wait()
+        await session.host.aclose()
+        outcome = await waiting
+        assert outcome.failed
+        assert outcome.text == "web was closed before it answered"
+        assert session.failures == []
+        assert await session.refused("web__echo", text="x") == "web is closed"
+
+
+async def test_a_server_of_the_client(tmp_path: Path) -> None:
+    """Unstable: each request goes through the connection to the client."""
+    heard: list[tuple[str, str]] = []
+
+    async def request(server_id: str, method: str, params: Any = None, *, on_notification: Any = None) -> Any:
+        heard.append((server_id, method))
+        everything = Everything()
+        if method == "server/discover":
+            return {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "resultType": "complete",
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }
+        if method == "tools/list":
+            listed = await everything.list_tools(None, None)
+        else:
+            listed = await everything.call_tool(None, types.CallToolRequestParams.model_validate(params))
+        return listed.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async with Session([McpServerAcp("mine", "id-1")], tmp_path, acp=request) as session:
+        await session.ready()
+        assert await session.done("mine__echo", text="hi") == "hi"
+        assert ("id-1", "tools/call") in heard
+    async with Session([McpServerAcp("mine", "id-1")], tmp_path) as session:
+        await session.ready()
+        assert session.failures == [("mine", "servers that the client offers over ACP cannot be used here")]
