@@ -5,6 +5,7 @@ import threading
 from importlib import import_module
 from typing import Final
 
+from accord.coder.heavy import IMPORTING
 from accord.coder.models.config import Kind
 from accord.errors import MissingExtra
 
@@ -42,8 +43,9 @@ class _Load:
 
     def _run(self) -> None:
         try:
-            preload(self._kind)
-            import_module(_WARMING).warm(self._kind)
+            with IMPORTING:
+                preload(self._kind)
+                import_module(_WARMING).warm(self._kind)
         except Exception as error:  # noqa: BLE001  (the top of a thread: told to whoever waits)
             self._failure = error
         with self._lock:
