@@ -114,7 +114,7 @@ class Run:
                     elif isinstance(event, Usage):
                         await self.spent(event, request)
                     elif isinstance(event, Retrying):
-                        await self.voice.notice(*_retrying(event), severity="warning")
+                        await self.voice.notice(*retrying(event), severity="warning")
                     elif isinstance(event, Stopped):
                         self.history.add(event.message)
                         return event
@@ -130,5 +130,6 @@ class Run:
         raise ModelError("other", f"{self.model.provider}:{self.model.name}: the stream ended without an end")
 
 
-def _retrying(event: Retrying) -> tuple[str, str]:
+def retrying(event: Retrying) -> tuple[str, str]:
+    """What the user is told of a request that goes out again: in short, and why."""
     return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.why

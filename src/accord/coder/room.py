@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from accord.coder.context.compaction import Compacted, Material, compact
 from accord.coder.context.tokens import Meter, overhead
-from accord.coder.context.window import Breaker, Window
+from accord.coder.context.window import ASSUMED_SIZE, Breaker, Window
 from accord.coder.history import History
-from accord.coder.models.model import Model, ModelRequest, Usage
+from accord.coder.loop import retrying
+from accord.coder.models.model import Model, ModelError, ModelEvent, ModelRequest, Retrying, Usage
 from accord.coder.spending import Spending
 from accord.coder.voice import Voice
 
@@ -43,7 +44,15 @@ class Room:
             window = Window(model.context_size, self._meter.tokens(request))
             if not (window.full or overflowed) or not self._breaker.may_compact:
                 return False
-            done = await self._compact(request, model, spent, voice, thorough=overflowed)
+            # What did not fit shows how much does at most, whatever the model is said to take.
+            size = min(model.context_size or ASSUMED_SIZE, window.used) if overflowed else model.context_size
+            done = await self._compact(request, model, spent, voice, size=size, thorough=overflowed)
+            if overflowed and not done.fits:
+                raise ModelError(
+                    "context_full",
+                    f"{model.provider}:{model.name}: the prompt is too large by itself: send less of it, or choose a model "
+                    "with a larger context",
+                )
             return done.how != "nothing"
 
         return make_room
@@ -52,7 +61,8 @@ class Room:
         self, turn: "Turn", model: Model, spent: Spending, request: ModelRequest, focus: str = ""
     ) -> Compacted:
         """On the user's wish."""
-        return await self._compact(request, model, spent, turn, thorough=True, focus=focus)
+        size = model.context_size
+        return await self._compact(request, model, spent, turn, size=size, thorough=True, focus=focus)
 
     async def _compact(
         self,
@@ -61,6 +71,7 @@ class Room:
         spent: Spending,
         voice: Voice,
         *,
+        size: int | None,
         thorough: bool,
         focus: str = "",
     ) -> Compacted:
@@ -68,7 +79,7 @@ class Room:
         own = self._history is conversation.history
         material = Material(
             messages=self._history.messages,
-            size=model.context_size,
+            size=size,
             overhead=round(overhead(request) * self._meter.ratio),
             scale=self._meter.ratio,
             plan=conversation.plan if own else (),
@@ -77,11 +88,17 @@ class Room:
             thorough=thorough,
         )
         summing_up = model if self._breaker.may_ask else None
+
+        def watch(event: ModelEvent) -> None:
+            if isinstance(event, Retrying):
+                title, why = retrying(event)
+                conversation.soon(voice.notice(title, why, severity="warning"))
+
         if not own:
-            done = await compact(material, summing_up)
+            done = await compact(material, summing_up, watch=watch)
         else:
             async with conversation.session.compaction() as shown:
-                done = await compact(material, summing_up)
+                done = await compact(material, summing_up, watch=watch)
                 if done.summary:
                     await shown.summary(done.summary)
         if done.usage is not None:
@@ -90,10 +107,10 @@ class Room:
         self._breaker.compacted(fits=done.fits, asked_in_vain=bool(done.why))
         if done.how != "nothing":
             self._history.replace(done.messages, "compacted")
-        if own:
-            self._bench.seen.forget()
-            if not conversation.session.client.shows_compaction:
-                await voice.notice("Context compacted", told(done))
+        if own and done.how in ("summary", "mechanical"):
+            self._bench.context_lost()
+        if own and done.how != "nothing" and not conversation.session.client.shows_compaction:
+            await voice.notice("Context compacted", told(done))
         return done
 
 

@@ -8,7 +8,7 @@ from accord.agent.turn import Turn
 from accord.coder.conversation import Conversation
 from accord.coder.models.model import ModelError
 from accord.coder.spending import Spending
-from accord.errors import AuthRequired, InternalError, RpcError
+from accord.errors import AuthRequired, InternalError, InvalidRequest, RpcError, StoreError, UsageError
 from accord.schema.prompts import PromptResponse, StopReason
 from accord.session.events import TurnCancelling, TurnStarted, turn_ended, turn_failed
 
@@ -53,6 +53,12 @@ def _told(error: Exception) -> RpcError:
         if error.kind == "auth":
             return AuthRequired(str(error))
         return InternalError(str(error), {"reason": "model_error", "kind": error.kind})
+    if isinstance(error, UsageError):
+        return InvalidRequest(
+            str(error)
+        )  # a setting that cannot be used: what to do about it is in its words
+    if isinstance(error, StoreError):
+        return InternalError(str(error))
     _LOG.error("a turn failed", exc_info=error)
     return InternalError(
         "The turn failed by a defect of the agent; the session is intact", {"error": type(error).__name__}

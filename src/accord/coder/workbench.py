@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from accord.agent.session import Command
 from accord.agent.turn import Turn
@@ -19,6 +19,7 @@ from accord.coder.asking import asker
 from accord.coder.commands import Ask, Commands
 from accord.coder.context.fence import fenced
 from accord.coder.context.instructions import InstructionsSeen, find_instructions
+from accord.coder.context.instructions import told as told_of
 from accord.coder.context.prompts import parts_of
 from accord.coder.context.refusal import without_refused
 from accord.coder.context.system import Surroundings, mode_note, system_prompt
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from accord.coder.conversation import Conversation
 
 
+_STARTS_PROGRAMS: Final = ("bash", "job")
+
+
 class Workbench:
     """The workplace of one session."""
 
@@ -80,8 +84,11 @@ class Workbench:
         self.seen = InstructionsSeen(session.cwd, session.additional_directories)
         self.project: ProjectFiles | None = None
         """The project's files that steer the agent, once they have been looked at."""
+        self.spent = Spending()
+        """What the running turn has used so far."""
         self._system: str | None = None
         self._told_mode: Mode = conversation.mode
+        self._mode_in_system: Mode = conversation.mode
         self._heard: set[str] = set()
         self._offered: list[Command] | None = None
 
@@ -94,6 +101,7 @@ class Workbench:
 
     async def work(self, turn: Turn, spent: Spending) -> StopReason:
         """Answer a prompt; what it used is added to `spent`. Raises ModelError."""
+        self.spent = spent
         self.gate.turn_started()
         self.confinement.turn_started()
         self.room.prompted()
@@ -181,7 +189,7 @@ class Workbench:
         """The tools, working in this context."""
 
         async def equipped(tool: Tool) -> ToolContext:
-            return await self.confinement.equip(context) if tool.kind == "execute" else context
+            return await self.confinement.equip(context) if tool.name in _STARTS_PROGRAMS else context
 
         return Toolbox(lambda: self.tools(without), equipped, self.gate)
 
@@ -209,7 +217,7 @@ class Workbench:
             terminal=turn.terminal if client.can_run_terminals else None,
             may_show=self.gate.may_show,
             web=WebAccess(allowed=config.web.allowed),
-            ask_user=asker(turn, seconds=config.turn.question_seconds),
+            ask_user=asker(turn, seconds=config.turn.question_seconds, clock=conversation.clock),
             set_plan=self._plan_setter(turn),
             leave_plan_mode=self._leave_plan_mode,
         )
@@ -240,7 +248,7 @@ class Workbench:
             await self.confinement.ready()
             found = await find_instructions(session.cwd, session.additional_directories)
             self.seen = InstructionsSeen(session.cwd, session.additional_directories, found)
-            self._told_mode = conversation.mode
+            self._told_mode = self._mode_in_system = conversation.mode
             self._system = system_prompt(
                 Surroundings(
                     cwd=session.cwd,
@@ -257,6 +265,12 @@ class Workbench:
             )
         return self._system
 
+    def context_lost(self) -> None:
+        """The model has forgotten what it was told on the way: it is told again when it matters."""
+        self.seen.forget()
+        self._heard.clear()
+        self._told_mode = self._mode_in_system
+
     def forget_system(self) -> None:
         """Make the system prompt anew for the next turn: the files with instructions have changed."""
         self._system = None
@@ -270,7 +284,9 @@ class Workbench:
             told.append(note(mode_note(mode)))
         touched, toolbox.touched = dict.fromkeys(toolbox.touched), []
         for path in touched:
-            told += [note(str(found)) for found in await self.seen.nested(path)]
+            found = await self.seen.nested(path)
+            if found:
+                told.append(note(told_of(found)))
         if (servers := self.conversation.mcp) is not None:
             for name, words in servers.instructions.items():
                 if name not in self._heard:

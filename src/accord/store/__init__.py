@@ -3,14 +3,16 @@
 `open_store()` gives the user's. Names are imported on first use: a program that has no session yet does not pay for them.
 """
 
+import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import UsageError
 from accord.paths import data_dir, private_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from accord.store.contract import Lease, Page, Store
     from accord.store.gate import CommitFirst
     from accord.store.heads import Head, Parent, iso_time
@@ -55,11 +57,11 @@ _HOMES: Final = {
 }
 
 
-def store_path(name: str = "sessions") -> Path:
+def store_path(name: str = "sessions") -> "Path":
     """Where the store of this name lies in the user's data folder. Each program that logs has one of its own: an agent and
     a client that drives it know a session by the same id.
     """
-    if Path(name).name != name:
+    if os.path.basename(name) != name or name in ("", ".", ".."):
         raise UsageError(f"{name!r} is a path, not the name of a store")
     return data_dir() / (name + SUFFIX)
 
@@ -69,6 +71,8 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
 
     Raises StoreError, in one line that names the file, if it cannot be used.
     """
+    from pathlib import Path
+
     from accord.store.sqlite import SqliteStore
 
     if path is None:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Final
 
 from accord.agent.turn import Turn
 from accord.coder.commands.command import BuiltIn, Reply
-from accord.coder.spending import Spending
 
 if TYPE_CHECKING:
     from accord.coder.workbench import Workbench
@@ -19,7 +18,7 @@ async def run(text: str, turn: Turn, bench: "Workbench") -> Reply:
         return Reply("There is nothing to compact: the conversation has not begun.")
     model = await bench.model()
     await bench.system()
-    spent = Spending()
+    spent = bench.spent
     request = bench.run(turn, model, history, bench.context(turn, model), requests=1, spent=spent).request()
     done = await bench.room.compact_now(turn, model, spent, request, text)
     if done.how == "nothing":

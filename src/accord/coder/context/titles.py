@@ -37,7 +37,7 @@ def title_of(blocks: Sequence[ContentBlock], *, commands: Collection[str] = ()) 
         :_LOOKED_AT
     ]
     words = text.lstrip()
-    name, _, rest = words.partition(" ")
+    name, rest = (*words.split(None, 1), "", "")[:2]
     if words.startswith("/") and name.strip()[1:] in commands:
         words = rest
         if not words.strip():

@@ -131,10 +131,13 @@ def _names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is no file")
-        content = file.read(_LARGEST + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(_LARGEST + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > _LARGEST:
         raise OSError(0, f"it is larger than {_LARGEST:,} bytes, more than anybody reads before trusting it")
     return content
