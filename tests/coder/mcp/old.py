@@ -96,6 +96,14 @@ class Old:
             {"name": name, "description": HIDDEN + "z" * 50_000, "inputSchema": schema} for name in ODD_TOOLS
         ]
         odd.append({"name": "vast", "inputSchema": {"type": "object", "enum": ["v" * 200_000]}})
+        odd += [
+            5,
+            {"name": 7},
+            {"name": "bare"},
+            {"name": "half", "inputSchema": [], "annotations": 3, "title": 5},
+        ]
+        promised = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        odd.append({"name": "liar", "inputSchema": {}, "outputSchema": promised})
         if self.grown:
             odd.append({"name": "grown", "inputSchema": {"type": "object"}})
         return {"tools": odd}

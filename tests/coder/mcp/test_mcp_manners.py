@@ -54,6 +54,14 @@ async def test_names_fit_every_provider_and_descriptions_hide_nothing(tmp_path: 
         assert list(session.host.tools) == list(tools)
 
 
+async def test_one_bad_entry_costs_no_other_and_a_broken_promise_no_result(tmp_path: Path) -> None:
+    async with Session([old(tmp_path)], tmp_path) as session:
+        await session.ready()
+        for name in ("bare", "half", "liar"):
+            assert session.host.tools[f"old__{name}"].schema == {"type": "object", "properties": {}}
+            assert await session.done(f"old__{name}") == name
+
+
 async def test_its_questions_reach_the_user_and_those_for_secrets_do_not(tmp_path: Path) -> None:
     def form(**fields: Any) -> dict[str, Any]:
         return {"schema": {"type": "object", "properties": fields}}

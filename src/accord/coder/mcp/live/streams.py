@@ -11,6 +11,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from accord.coder.mcp.live.repairing import repaired
 from accord.wire.process import ProcessTransport
 from accord.wire.transport import End, Frame, Oversized
 
@@ -156,7 +157,7 @@ class ProcessStreams(Outbox):
 
 
 class Watched:
-    """A stream of messages that tells when it is over."""
+    """A stream of messages, repaired where that is needed, that tells when it is over."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
         self._inner = inner
@@ -169,7 +170,7 @@ class Watched:
 
     async def receive(self) -> Incoming:
         try:
-            return await self._inner.receive()
+            return repaired(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._on_end()
             raise
