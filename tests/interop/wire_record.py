@@ -14,6 +14,8 @@ from tests.requirements import need_official_schemas
 from accord.testing.wire import violations_in
 
 Side = Literal["agent", "client"]
+Edition = Literal["schema", "schema.unstable"]
+"""The stable schema, or the one with everything that may still change."""
 Message = dict[str, Any]
 
 
@@ -70,13 +72,13 @@ class WireRecord:
             for fault in violations_in(message, side, asked)
         ]
 
-    def unofficial(self, side: Side) -> list[str]:
+    def unofficial(self, side: Side, *, edition: Edition = "schema") -> list[str]:
         """What the official JSON Schema finds wrong in what a side sent."""
         asked = self.asked_of(side)
         return [
             f"{json.dumps(message)[:300]}: {fault[:300]}"
             for message in self.sent_by(side)
-            for fault in official_faults(message, side, asked)
+            for fault in official_faults(message, side, asked, edition)
         ]
 
     def answer_counts(self, side: Side) -> Counter[Any]:
@@ -89,9 +91,11 @@ def other(side: Side) -> Side:
     return "client" if side == "agent" else "agent"
 
 
-def official_faults(message: Message, sender: Side, asked: dict[Any, str]) -> Iterator[str]:
+def official_faults(
+    message: Message, sender: Side, asked: dict[Any, str], edition: Edition = "schema"
+) -> Iterator[str]:
     """What is wrong with one message; methods and answers of extensions have no official type."""
-    names = official_names()
+    names = official_names(edition)
     if "method" in message:
         method = message["method"]
         kind = "Request" if "id" in message else "Notification"
@@ -103,21 +107,21 @@ def official_faults(message: Message, sender: Side, asked: dict[Any, str]) -> It
     else:
         name, value = names.get((asked[message["id"]], sender, "Response")), message["result"]
     if name is not None:
-        for fault in official_type(name).iter_errors(value):
+        for fault in official_type(name, edition).iter_errors(value):
             yield f"{name}: {fault.message}"
 
 
 @cache
-def official_schema() -> dict[str, Any]:
-    """The stable one: nothing unstable is used in these conversations."""
-    return json.loads((need_official_schemas() / "schema.json").read_text("utf-8"))
+def official_schema(edition: Edition) -> dict[str, Any]:
+    """Every type there is."""
+    return json.loads((need_official_schemas() / f"{edition}.json").read_text("utf-8"))
 
 
 @cache
-def official_names() -> dict[tuple[str, str, str], str]:
+def official_names(edition: Edition) -> dict[tuple[str, str, str], str]:
     """The names of the official types by method, by the side that serves it, and by their part in it."""
     names: dict[tuple[str, str, str], str] = {}
-    for name, definition in official_schema()["$defs"].items():
+    for name, definition in official_schema(edition)["$defs"].items():
         if "x-method" not in definition:
             continue
         kind = next(kind for kind in ("Request", "Response", "Notification") if name.endswith(kind))
@@ -127,6 +131,6 @@ def official_names() -> dict[tuple[str, str, str], str]:
 
 
 @cache
-def official_type(name: str) -> Draft202012Validator:
+def official_type(name: str, edition: Edition) -> Draft202012Validator:
     """A judge for values of one official type."""
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": official_schema()["$defs"]})
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": official_schema(edition)["$defs"]})

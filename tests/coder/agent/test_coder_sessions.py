@@ -4,7 +4,6 @@ from tests.coder.agent.desk import Desk, ScriptedModel, use
 from accord.coder.messages import AssistantMessage, ToolResult, UserMessage, text_of
 
 
-@pytest.mark.rule(89)
 async def test_a_loaded_session_is_told_whole_before_the_answer_and_the_model_has_its_history_back(
     desk: Desk,
 ):

@@ -1,0 +1,98 @@
+"""The editor's terminals: real processes, as `terminal/*` asks for them."""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from typing import Any
+
+from tests.coder.process.editor import Editor, Message
+
+METHODS = ("create", "output", "wait_for_exit", "kill", "release")
+
+
+class Terminal:
+    """One command."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.printed = b""
+        self.over = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        while data := await self.process.stdout.read(65536):
+            self.printed += data
+        code = await self.process.wait()
+        return {"exitCode": code} if code >= 0 else {"signal": signal.Signals(-code).name}
+
+    def kill(self) -> None:
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class Terminals:
+    """All commands of an editor, and what was asked about them, in order."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.asked: list[tuple[str, str]] = []
+        """Method and terminal; a terminal that is created is named by its number."""
+        self.opened: list[Any] = []
+        self._editor = editor
+        self._terminals: dict[str, Terminal] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        for name in METHODS:
+            editor.answers[f"terminal/{name}"] = lambda params: None
+        beyond = editor.wire.on_request
+
+        def on_request(message: Message) -> None:
+            beyond(message)
+            if message["method"].startswith("terminal/"):
+                serving = asyncio.ensure_future(self._serve(message))
+                self._serving.add(serving)
+                serving.add_done_callback(self._serving.discard)
+
+        editor.wire.on_request = on_request
+
+    async def _serve(self, message: Message) -> None:
+        method, params = message["method"].removeprefix("terminal/"), message["params"]
+        self._editor.reply(message, await getattr(self, f"_{method}")(params))
+        self.asked.append((method, params.get("terminalId", f"t{len(self._terminals)}")))
+
+    async def _create(self, params: Any) -> Any:
+        self.opened.append(params)
+        process = await asyncio.create_subprocess_exec(
+            params["command"],
+            *params.get("args", []),
+            cwd=params.get("cwd"),
+            env={**os.environ, **{entry["name"]: entry["value"] for entry in params.get("env", [])}},
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            start_new_session=True,
+        )
+        name = f"t{len(self._terminals) + 1}"
+        self._terminals[name] = Terminal(process)
+        return {"terminalId": name}
+
+    async def _output(self, params: Any) -> Any:
+        terminal = self._terminals[params["terminalId"]]
+        status = {"exitStatus": terminal.over.result()} if terminal.over.done() else {}
+        return {"output": terminal.printed.decode(), "truncated": False, **status}
+
+    async def _wait_for_exit(self, params: Any) -> Any:
+        return await asyncio.shield(self._terminals[params["terminalId"]].over)
+
+    async def _kill(self, params: Any) -> Any:
+        self._terminals[params["terminalId"]].kill()
+        return {}
+
+    async def _release(self, params: Any) -> Any:
+        self._terminals[params["terminalId"]].kill()
+        return {}
+
+    async def aclose(self) -> None:
+        """End what is left."""
+        for terminal in self._terminals.values():
+            terminal.kill()
+        await asyncio.gather(*(terminal.over for terminal in self._terminals.values()), *self._serving)

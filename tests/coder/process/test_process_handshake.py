@@ -1,0 +1,97 @@
+"""What `accord agent` says of itself, and what it takes, before any model is asked."""
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import pytest
+from tests.agent.scene import EVERYTHING
+from tests.cli.terminal import in_terminal
+from tests.coder.process.editor import AGENT, environment, started
+
+from accord import __version__
+
+KEY = "sk-typed-0123456789"
+
+
+def full(home: Path) -> dict[str, str]:
+    """The whole environment of a program that is started without the editor."""
+    return {name: value for name, value in {**os.environ, **environment(home)}.items() if value is not None}
+
+
+@pytest.mark.rule(62, 67, 74, 76)
+async def test_exactly_what_it_does_is_advertised(home: Path, project: Path) -> None:
+    async with started(home, project) as editor:
+        told = editor.agent
+    meta = told["agentCapabilities"].pop("_meta")
+    assert told["agentCapabilities"] == {
+        "loadSession": True,
+        "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
+        "mcpCapabilities": {"http": True, "sse": True},
+        "sessionCapabilities": {
+            "list": {},
+            "delete": {},
+            "resume": {},
+            "close": {},
+            "fork": {},
+            "additionalDirectories": {},
+            "systemPrompt": {"mode": {"override": {}}},
+        },
+        "auth": {"logout": {}},
+    }
+    assert [entry["method"] for entry in meta["_agentao.cn/extensions"]] == [
+        "_agentao.cn/set_model",
+        "_agentao.cn/ask_user",
+    ]
+    assert told["protocolVersion"] == 1
+    assert told["agentInfo"] == {"name": "accord", "title": "Accord", "version": __version__}
+    assert [method["id"] for method in told["authMethods"]] == ["accord-login"]
+
+
+async def test_pictures_are_taken_where_the_model_can_see(home: Path, project: Path) -> None:
+    words = ("--model", "anthropic:claude-sonnet-5-5")
+    async with started(home, project, *words, variables={"ANTHROPIC_API_KEY": KEY}) as editor:
+        assert editor.agent["agentCapabilities"]["promptCapabilities"]["image"] is True
+
+
+@pytest.mark.rule(89)
+async def test_the_way_to_sign_in_by_terminal_leads_to_a_program_that_takes_the_key_and_leaves(
+    home: Path, project: Path
+) -> None:
+    async with started(home, project, capabilities=EVERYTHING) as editor:
+        agent_login, terminal_login = editor.agent["authMethods"]
+    assert agent_login.get("type", "agent") == "agent"
+    assert terminal_login["type"] == "terminal"
+    with in_terminal("agent", *terminal_login["args"], env=full(home)) as terminal:
+        terminal.expect("Number or name: ")
+        terminal.type("anthropic\n")
+        terminal.expect("Key for anthropic")
+        terminal.type(f"{KEY}\n")
+        assert terminal.end() == 0
+    assert KEY not in terminal.shown
+    assert KEY in (home / "config" / "credentials.json").read_text()
+
+
+async def test_it_can_be_used_at_once_without_any_set_up(home: Path, project: Path) -> None:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        assert chat.opened["modes"]["currentModeId"] == "ask"
+        options = {option["id"]: option for option in chat.opened["configOptions"]}
+        assert options["model"]["currentValue"] == "rehearsal"
+        assert options["mode"]["currentValue"] == "ask"
+        commands = await chat.update("available_commands_update")
+        names = {command["name"] for command in commands["availableCommands"]}
+        assert names >= {"help", "model", "mode", "plan", "compact", "usage", "init", "tools", "mcp"}
+        told = await chat.turn("What is this?")
+    assert "no AI" in told.text
+    assert "a.py" in told.text
+    assert (told.stop, told.call["kind"]) == ("end_turn", "read")
+
+
+async def test_with_another_end_of_stdin_nothing_is_served_and_nothing_said(home: Path) -> None:
+    agent = await asyncio.create_subprocess_exec(
+        *AGENT, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=full(home)
+    )
+    assert await agent.communicate() == (b"", b"")
+    assert agent.returncode == 0
