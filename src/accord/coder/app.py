@@ -41,7 +41,9 @@ META: Final = {
 def serve(start: Start) -> None:
     """Speak ACP on stdin and stdout until the client goes away."""
     from accord.agent.stdio import run
+    from accord.coder.logs import log_to_stderr
 
+    log_to_stderr()
     coder = Coder(start)
     agent = coding_agent(coder)
     run(_serve(agent, coder), uvloop=False)

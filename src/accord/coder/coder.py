@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accord.coder.permissions.settings import PermissionSettings
     from accord.store.contract import Store
 
+_SOON: Final = 0.5
 _FILES: Final = ("config.toml", "config.json", "credentials.json")
 _LOG = logging.getLogger("accord.coder")
 
@@ -30,6 +31,8 @@ class Coder:
         self.resume = start.resume
         """What the next `session/new` is to continue; None once one has."""
         self.sign_in = SignIn(lambda: self.models, start.model)
+        self.opened = threading.Event()
+        """Set once a session is open."""
         self._store: Store | None = None
 
     @cached_property
@@ -98,12 +101,13 @@ class Coder:
             self._store.commit()
 
     def preload(self) -> None:
-        """Import, in a thread, what the first session and its first turn need: the client has its answer."""
+        """Import, in a thread, what the first session and then its first turn need: the client has its answer."""
         threading.Thread(target=self._preload, name="accord-preload", daemon=True).start()
 
     def _preload(self) -> None:
         try:
             import_module("accord.coder.sessions")
+            self.opened.wait(_SOON)  # most clients open a session at once: nothing competes with it
             import_module("accord.coder.workbench")
             from accord.coder.options import preload
             from accord.coder.tools import built_in_tools

@@ -6,6 +6,7 @@ What only a turn needs (tools, permissions, the sandbox) is on its `Workbench`, 
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, convert, to_builtins
@@ -161,6 +162,7 @@ class Conversation:
         """What turns work with, made on first use."""
         async with self._making:
             if self._bench is None:
+                await asyncio.to_thread(import_module, "accord.coder.workbench")  # others are served meanwhile
                 from accord.coder.workbench import Workbench
 
                 self._bench = await Workbench.make(self)

@@ -240,6 +240,7 @@ class Sessions:
                 session.config_options,
             )
         )
+        session.after_open(self._coder.opened.set)
         session.after_open(lambda: session.spawn(conversation.begin()))
 
     def _note_servers(self, conversation: Conversation) -> None:

@@ -6,6 +6,7 @@ encoded data; for those the estimate is good to about a tenth. For other scripts
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -61,8 +62,9 @@ def estimate(what: "str | Message | Sequence[Message] | ModelRequest") -> int:
 
 def overhead(request: ModelRequest) -> int:
     """About how many tokens a request has beside its history: the system prompt and the tools."""
-    return _of_text(request.system) + sum(
-        _CALL_TOKENS + _of_text(tool.description) + _of_json(tool.schema) for tool in request.tools
+    return _of_same(request.system) + sum(
+        _CALL_TOKENS + _of_same(tool.description) + _of_same(msgspec.json.encode(tool.schema).decode())
+        for tool in request.tools
     )
 
 
@@ -118,6 +120,12 @@ def _of_message(message: Message) -> int:
 
 def _of_json(value: object) -> int:
     return _of_text(msgspec.json.encode(value).decode())
+
+
+@lru_cache(1024)
+def _of_same(text: str) -> int:
+    """Of a text that comes with every request."""
+    return _of_text(text)
 
 
 def _of_text(text: str) -> int:

@@ -14,6 +14,7 @@ from pydantic_ai.models import Model as TheirModel
 
 from accord import __version__
 from accord.coder.models.endpoints import Endpoint
+from accord.coder.models.live.plain import spare
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -84,6 +85,8 @@ def _openai(endpoint: Endpoint, model: str, key: str, http: httpx2.AsyncClient) 
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     client = AsyncOpenAI(api_key=key, base_url=endpoint.base_url or _OPENAI, max_retries=0, http_client=http)
+    spare(client.chat.completions)
+    spare(client.responses)
     if endpoint.family != "openai":
         _forget_environment(client)
     if endpoint.kind == "openai-responses":
@@ -110,6 +113,7 @@ def _chat_profile(endpoint: Endpoint) -> "OpenAIModelProfile":
     profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=endpoint.finish_reason)
     if endpoint.base_url is not None:
         profile["openai_supports_strict_tool_definition"] = False  # not every server takes the word
+        profile["json_schema_transformer"] = None  # our schemas are plain already
     return profile
 
 
@@ -125,6 +129,7 @@ def _anthropic(endpoint: Endpoint, model: str, key: str, http: httpx2.AsyncClien
 
     address = endpoint.base_url or "https://api.anthropic.com"
     client = AsyncAnthropic(api_key=key, base_url=address, max_retries=0, http_client=http)
+    spare(client.beta.messages)
     return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client))
 
 
