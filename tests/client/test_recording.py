@@ -1,0 +1,116 @@
+"""What a client remembers of the sessions it drove."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord.client.recording import Records
+from accord.client.session import ClientSession
+from accord.session import SessionState
+from accord.testing import AgentScript, say
+from accord.testing.agents import ScriptedAgent
+
+
+@pytest.fixture
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records]:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
+    records = Records.open()
+    yield records
+    records.close()
+
+
+async def talk(records: Records, session: ClientSession, agent: str, text: str) -> list[str]:
+    failures: list[str] = []
+    recording = records.record(session, agent=agent, failed=failures.append)
+    async for event in session.prompt(text):
+        recording.take(event)
+    recording.close()
+    return failures
+
+
+def texts(records: Records, agent: str, session_id: str) -> list[str]:
+    recorded = records.find(session_id, agent=agent)
+    assert recorded is not None
+    state = SessionState()
+    for event in records.events(recorded):
+        state.apply(event)
+    return [message.text for message in state.messages]
+
+
+async def test_what_was_said_can_be_read_back_turn_after_turn(
+    records: Records, accord_agent: AgentScript, tmp_path: Path
+) -> None:
+    agent = accord_agent.turns([say("Hello", " you")], [say("Again")])
+    async with accord.connect_transport(agent.transport()) as remote:
+        session = await remote.new_session(tmp_path)
+        assert await talk(records, session, "mine", "hi") == []
+        assert await talk(records, session, "mine", "once more") == []
+    assert texts(records, "mine", session.id) == ["hi", "Hello you", "once more", "Again"]
+    newest = records.newest(str(tmp_path), agent="mine")
+    assert newest is not None
+    assert (newest.agent, newest.session_id) == ("mine", session.id)
+
+
+async def test_two_agents_with_the_same_session_id_are_kept_apart(records: Records, tmp_path: Path) -> None:
+    for name in ("one", "an/other"):
+        async with accord.connect_transport(_same_id().transport()) as remote:
+            session = await remote.new_session(tmp_path)
+            assert session.id == "session-1"
+            await talk(records, session, name, f"I am {name}")
+    assert texts(records, "one", "session-1") == ["I am one", "I am one"]
+    assert texts(records, "an/other", "session-1") == ["I am an/other", "I am an/other"]
+    assert [recorded.agent for recorded in records.list(str(tmp_path))] == ["an/other", "one"]
+    assert records.newest(str(tmp_path / "elsewhere"), agent="one") is None
+
+
+async def test_a_session_that_somebody_else_records_is_told_and_runs_all_the_same(
+    records: Records, accord_agent: AgentScript, tmp_path: Path
+) -> None:
+    other = Records.open()
+    async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
+        session = await remote.new_session(tmp_path)
+        held = records.record(session, agent="mine", failed=pytest.fail)
+        (failure,) = await talk(other, session, "mine", "hi")
+        assert failure.startswith("this session is not recorded: ")
+        held.close()
+    other.close()
+
+
+async def test_a_recorded_session_can_be_forgotten(
+    records: Records, accord_agent: AgentScript, tmp_path: Path
+) -> None:
+    async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
+        session = await remote.new_session(tmp_path)
+        await talk(records, session, "mine", "hi")
+    recorded = records.find(session.id, agent="mine")
+    assert recorded is not None
+    assert records.delete(recorded)
+    assert records.find(session.id, agent="mine") is None
+
+
+async def test_the_history_that_an_agent_replays_is_recorded_where_there_was_none(
+    records: Records, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "accord.cli", "agent", "--model", "rehearsal"]
+    async with accord.connect(*command) as remote:
+        session = await remote.new_session(tmp_path)
+        await session.ask("think: a")
+    async with accord.connect(*command) as remote:
+        again = await remote.load_session(session.id, tmp_path)
+        await talk(records, again, "accord", "think: b")
+    said = texts(records, "accord", session.id)
+    assert said[0] == "think: a"
+    assert "think: b" in said
+
+
+def _same_id() -> ScriptedAgent:
+    app = accord.Agent("same", version="1")
+
+    @app.new_session
+    async def begin(session: accord.AgentSession) -> None:
+        session.id = "session-1"
+
+    return ScriptedAgent(agent=app)
