@@ -205,7 +205,7 @@ def test_an_oversized_frame_is_its_size_and_its_beginning(tmp_path: Path):
     assert (entry.kind, entry.size, entry.data) == (
         "cut",
         99_000_000,
-        b'{"jsonrpc":"2.0","apiKey":[redacted],"text":"',
+        b'{"jsonrpc":"2.0","apiKey":"[redacted]","text":""}',
     )
 
 

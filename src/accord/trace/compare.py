@@ -9,10 +9,13 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, field
 
-from accord.trace.redact import REDACTED
+from accord.trace.credentials import REDACTED
+from accord.trace.names import words
 
 MADE_UP: Final = frozenset(
-    "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor nextCursor updatedAt cwd".split()  # noqa: SIM905
+    words(
+        "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor nextCursor updatedAt cwd"
+    )
 )
 _ABSENT: Final = object()
 

@@ -163,6 +163,8 @@ class FileSink:
                 if over:
                     break
                 self._over.wait(_REST)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs the recording, not the connection
+            self._give_up(type(error).__name__)
         finally:
             os.close(self._fd)
 
@@ -214,12 +216,15 @@ class FileSink:
             while rest and not self._failed:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError as error:
-            with self._lock:
-                self._failed = True
-                self._queue.clear()
-            self._warn(
-                f"the trace {self.path} could not be written ({error.strerror}): recording stops, the connection goes on"
-            )
+            self._give_up(error.strerror or str(error))
+
+    def _give_up(self, reason: str) -> None:
+        with self._lock:
+            self._failed = True
+            self._queue.clear()
+        self._warn(
+            f"the trace {self.path} could not be written ({reason}): recording stops, the connection goes on"
+        )
 
 
 class _Rejoining(LineFramer):

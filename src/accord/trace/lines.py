@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.jsontext import NotJson, parse_json
-from accord.trace.redact import redact_command, redact_frame, redact_text
+from accord.trace.credentials import redact_text
+from accord.trace.redact import redact_command, redact_frame
 from accord.wire.transport import Frame
 
 VERSION: Final = 1

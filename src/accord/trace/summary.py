@@ -89,7 +89,9 @@ def _brief(value: Any, but: str = "sessionId") -> str:
 def _word(value: Any) -> str:
     if isinstance(value, str):
         return (
-            value if value and len(value) < 60 and " " not in value else json.dumps(value, ensure_ascii=False)
+            value
+            if value and len(value) < 60 and not any(map(str.isspace, value))
+            else json.dumps(value, ensure_ascii=False)
         )
     return json.dumps(value, ensure_ascii=False)
 

@@ -130,7 +130,7 @@ def step_lines(step: Step, look: Look) -> list[str]:
     head = f"{entry.at:>10.3f}  {arrow}  {cut(_name(step), 34):<34} {took:>9} {shown:>8}  "
     # Most of a long message is never shown: only what can be is cleaned.
     said = summary(step)[: look.width or 2000]
-    line = _fit(head + session + clean(said), look)
+    line = _fit(head + session + clean(said), look).rstrip()
     colour = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
     if look.colours and len(line) > len(head):
         line = look.paint(line[: len(head)], colour) + line[len(head) :]

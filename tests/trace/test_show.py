@@ -1,0 +1,421 @@
+"""`accord trace show` and `stats` as a user meets them, and the reading of recordings that were damaged."""
+
+import json
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trace.scenes import Scene
+
+from accord.trace.lines import Damaged, Entry, read_line
+from accord.trace.reading import lines_in, runs_in
+
+TRACE = [sys.executable, "-m", "accord.cli", "trace"]
+
+
+def trace(*words: str | Path, **more: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*TRACE, *map(str, words)], capture_output=True, text=True, check=False, **more)
+
+
+def turn() -> Scene:
+    scene = Scene().opened("session-1", client={"fs": {"readTextFile": True}})
+    prompt = scene.prompt("session-1", "Tidy up, please")
+    scene.update(
+        "session-1", 0.5, sessionUpdate="tool_call", toolCallId="t1", title="Read notes", kind="read"
+    )
+    read = scene.call(
+        "agent", "fs/read_text_file", {"sessionId": "session-1", "path": "/project/notes"}, id="r1"
+    )
+    scene.answer("client", read, {"content": "b\na\n"}, after=0.25)
+    scene.say("session-1", "All ", 0.5).say("session-1", "done.", 0.5)
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    return scene.note("closed", "client").note("closed", "agent").note("exit", code=0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return turn().write(tmp_path / "trace.jsonl")
+
+
+def test_the_timeline(file: Path):
+    run = trace("show", file)
+    assert (run.returncode, run.stderr) == (0, "")
+    lines = [re.sub(r" {2,}", "  ", line.strip()) for line in run.stdout.splitlines()]
+    assert lines[0].endswith("· agent --acp")
+    assert lines[1:] == [
+        f"1.000  →  initialize #1  {size_of(file, 0)}  version 1",
+        f"2.000  ←  initialize = #1  1.00 s  {size_of(file, 1)}  version 1",
+        f"3.000  →  session/new #2  {size_of(file, 2)}  in /project",
+        f"4.000  ←  session/new = #2  1.00 s  {size_of(file, 3)}  [sion-1] session-1",
+        f'5.000  →  session/prompt #3  {size_of(file, 4)}  [sion-1] "Tidy up, please"',
+        f"5.500  ←  session/update  {size_of(file, 5)}  [sion-1] tool_call t1 · Read notes · read",
+        f"6.500  ←  fs/read_text_file #r1  {size_of(file, 6)}  [sion-1] /project/notes",
+        f'6.750  →  fs/read_text_file = #r1  250 ms  {size_of(file, 7)}  [sion-1] content "b\\na\\n"',
+        f'7.250  ←  session/update  {size_of(file, 8)}  [sion-1] agent_message_chunk "All "',
+        f"7.750  ←  session/update  {size_of(file, 9)}  [sion-1] agent_message_chunk done.",
+        f"8.750  ←  session/prompt = #3  3.75 s  {size_of(file, 10)}  [sion-1] end_turn",
+        "9.750  ×  closed  the client closed its output",
+        "10.750  ×  closed  the agent closed its output",
+        "11.750  ×  exit  the agent exited with code 0",
+    ]
+
+
+def size_of(file: Path, place: int) -> str:
+    return f"{runs_in(str(file))[0].entries[place].size} B"
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (["--method", "session/*"], [3, 4, 5, 6, 9, 10, 11]),
+        (["--method", "initialize", "--method", "fs/*"], [1, 2, 7, 8]),
+        (["--session", "session-1", "--from", "client"], [5, 8]),
+        (["--session", "sess"], [4, 5, 6, 7, 8, 9, 10, 11]),
+        (["--session", "other"], []),
+        (["--since", "7.75", "--until", "9"], [10, 11]),
+        (["--since", "10s"], [13, 14]),
+        (["--until", "1500ms"], [1]),
+        (["--since", "2026-11-16T10:00:10Z"], [13, 14]),
+        (["--since", "2026-11-17"], []),
+        (["--from", "agent", "--until", "5m"], [2, 4, 6, 7, 9, 10, 11, 13]),
+        (["--faults"], []),
+        (["--run", "1", "--method", "initialize"], [1, 2]),
+    ],
+)
+def test_filters(words: list[str], steps: list[int], file: Path):
+    run = trace("show", file, "--json", *words)
+    assert run.returncode == 0
+    assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == steps
+
+
+def test_a_time_of_day_is_the_readers_own(file: Path):
+    run = trace("show", file, "--json", "--since", "12:00:10", env={**os.environ, "TZ": "ABC-2"})
+    assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == [13, 14]
+    run = trace("show", file, "--json", "--since", "10:00:10", env={**os.environ, "TZ": "UTC"})
+    assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == [13, 14]
+
+
+def test_json_for_programs(file: Path):
+    steps = [json.loads(line) for line in trace("show", file, "--json").stdout.splitlines()]
+    assert steps[7] == {
+        "run": 1,
+        "step": 8,
+        "t": 6.75,
+        "from": "client",
+        "kind": "answer",
+        "method": "fs/read_text_file",
+        "id": "r1",
+        "session": "session-1",
+        "size": steps[7]["size"],
+        "ms": 250.0,
+        "message": {"jsonrpc": "2.0", "id": "r1", "result": {"content": "b\na\n"}},
+    }
+
+
+def test_nothing_in_a_recording_reaches_the_terminal_as_an_order(tmp_path: Path):
+    scene = Scene(command=("agent", "\x1b[2J")).opened("s\x1b]0;evil\x07")
+    scene.say("s\x1b]0;evil\x07", "\x1b[31mred\x07\u202egnp.exe\x9b2J\nnext line")
+    scene.frame("agent", b"\x1b[2Jnoise\x1b]52;c;aGk=\x07")
+    scene.note("stderr", "stderr", data=b"\x1b[31mwarning\x1b[0m\r", size=9)
+    scene.call("client", "_x/\x1b[1m", {"a\x1b": "b"}, id="\x1b[5m")
+    file = scene.write(tmp_path / "t")
+    for words in (["show"], ["show", "--full"], ["stats"], ["show", "--width", "0"], ["show", "--html", "-"]):
+        out = trace(words[0], file, *words[1:]).stdout
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out)
+    assert "\\u001b[31mred\\u0007\\u202egnp.exe\\u009b2J" in trace("show", file, "--width", "0").stdout
+
+
+def test_colours_only_on_a_terminal(file: Path):
+    assert "\x1b" not in trace("show", file).stdout
+    leader, follower = pty.openpty()
+    with subprocess.Popen([*TRACE, "show", str(file)], stdout=follower, env={**os.environ, "TERM": "xterm"}):
+        os.close(follower)
+        shown = read_all(leader)
+    assert "\x1b[36m" in shown
+    leader, follower = pty.openpty()
+    with subprocess.Popen([*TRACE, "show", str(file)], stdout=follower, env={**os.environ, "NO_COLOR": "1"}):
+        os.close(follower)
+        assert "\x1b" not in read_all(leader)
+
+
+def read_all(leader: int) -> str:
+    data = b""
+    try:
+        while piece := os.read(leader, 65536):
+            data += piece
+    except OSError:
+        pass  # how a terminal ends
+    finally:
+        os.close(leader)
+    return data.decode()
+
+
+def test_a_terminal_that_knows_only_ascii(file: Path):
+    run = trace("show", file, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert run.returncode == 0
+    assert run.stdout.isascii()
+    assert "->  initialize #1" in run.stdout
+
+
+def test_lines_are_cut_to_a_width(tmp_path: Path):
+    scene = Scene().opened("s")
+    scene.say("s", "word " * 100)
+    file = scene.write(tmp_path / "t")
+    assert max(map(len, trace("show", file, "--width", "100").stdout.splitlines())) == 100
+    assert "word " * 100 in trace("show", file, "--full", "--width", "0").stdout
+
+
+def test_what_breaks_a_rule_is_marked(tmp_path: Path):
+    scene = Scene()
+    scene.call("client", "session/new", {"cwd": "/p", "mcpServers": []})
+    scene.opened("s1")
+    scene.frame("agent", b"Welcome to the agent!")
+    scene.frame("agent", b'[{"jsonrpc":"2.0"}]')
+    scene.frame("agent", {"id": 99, "result": {}})
+    scene.call("agent", "fs/read_text_file", {"sessionId": "s1", "path": "/p/a"}, id="f")
+    scene.notify("agent", "custom/thing", {})
+    scene.update("s1", sessionUpdate="tool_call_update", toolCallId="never", status="completed")
+    prompt = scene.prompt("s1", "hi")
+    scene.prompt("s1", "again")
+    scene.notify("client", "session/cancel", {"sessionId": "s1"})
+    ask = scene.call(
+        "agent",
+        "session/request_permission",
+        {
+            "sessionId": "s1",
+            "toolCall": {"toolCallId": "never"},
+            "options": [{"optionId": "a", "name": "A", "kind": "allow_once"}],
+        },
+        id="p",
+    )
+    scene.answer("client", ask, {"outcome": {"outcome": "selected", "optionId": "zzz"}})
+    scene.answer("agent", prompt, {"stopReason": "end_turn", "extra": 1})
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    file = scene.write(tmp_path / "t")
+    shown = trace("show", file, "--width", "0").stdout
+    faults = [line.strip() for line in shown.splitlines() if re.match(r"\s+(\d+\.\d+\s+)?!", line)]
+    assert [re.sub(r"^(\d+\.\d+\s+)?!\s+", "", fault) for fault in faults] == [
+        "session/new before initialize (rule 58)",
+        "a line that is no message (rule 1)",
+        "an array; messages are sent one by one (rule 29)",
+        "an answer to 99, which nobody asked (rule 9)",
+        "the client does not offer clientCapabilities.fs.readTextFile (rule 68)",
+        "custom/thing is no method that a client serves (rule 44)",
+        "tool call never was never announced (rule 181)",
+        "a prompt while the last one runs (rule 171)",
+        "'zzz' was not offered (rule 197)",
+        "$.extra: unknown member (rule 42)",
+        "a cancelled turn ends with 'end_turn' (rule 161)",
+        "a second answer to 4 (rule 11)",
+        "session/new was never answered (rule 11)",
+        "fs/read_text_file was never answered (rule 12)",
+        "session/prompt was never answered (rule 11)",
+    ]
+    only = [json.loads(line) for line in trace("show", file, "--json", "--faults").stdout.splitlines()]
+    assert len(only) == 11
+    assert only[1]["faults"] == [{"rule": 1, "text": "a line that is no message"}]
+
+
+def test_a_cancelled_turn_that_ends_otherwise_is_marked(tmp_path: Path):
+    scene = Scene().opened("s1")
+    prompt = scene.prompt("s1", "hi")
+    scene.notify("client", "session/cancel", {"sessionId": "s1"})
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    assert "! a cancelled turn ends with 'end_turn' (rule 161)" in re.sub(
+        " +", " ", trace("show", scene.write(tmp_path / "t")).stdout
+    )
+
+
+def test_the_page_needs_nothing_else_and_obeys_nobody(tmp_path: Path):
+    scene = Scene().opened("s1")
+    scene.say("s1", "</script><script>alert(1)</script><img src=x onerror=alert(1)>")
+    scene.call("client", '_x"><b>', {"sessionId": '"><i>'}, id="<u>")
+    file = scene.write(tmp_path / "t")
+    target = tmp_path / "page.html"
+    assert trace("show", file, "--html", target).returncode == 0
+    page = target.read_text()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert page.count("<script>") == 1
+    assert not re.search(r"<(img|b|i|u)[ >]", page)
+    assert not re.search(r"""(src|href)=["']?http""", page)
+    assert "agent_message_chunk" in page
+    assert page.count('<div class="step') == 6
+    assert trace("show", file, "--html", target).returncode == 0  # a page may be made again
+    refused = trace("show", file, "--html", file)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "is no page" in refused.stderr
+
+
+def test_follow_shows_what_is_written_later(file: Path):
+    with subprocess.Popen(
+        [*TRACE, "show", "--follow", "--json", str(file)], stdout=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        first = [json.loads(following.stdout.readline())["step"] for _ in range(14)]
+        with file.open("ab") as more:
+            half = b'{"run":"bbbbbb","t":1.0,"from":"agent","size":2,"fra'
+            more.write(b'{"accordTrace":1,"run":"bbbbbb","started":"x"}\n' + half)
+            more.flush()
+            more.write(b'me":{}}\n')
+        second = json.loads(following.stdout.readline())
+        following.send_signal(signal.SIGINT)
+    assert first == list(range(1, 15))
+    assert (second["run"], second["message"]) == (2, {})
+    assert following.returncode == 130
+
+
+def test_stats(file: Path):
+    run = trace("stats", file, "--json")
+    figures = json.loads(run.stdout)
+    assert (figures["runs"], figures["sessions"], figures["seconds"]) == (1, 1, 11.75)
+    assert figures["updates"] == {"tool_call": 1, "agent_message_chunk": 2}
+    (turned,) = figures["turns"]
+    assert turned == {
+        "run": 1,
+        "session": "session-1",
+        "began": 5.0,
+        "seconds": 3.75,
+        "first_update": 0.5,
+        "longest_gap": 1.75,
+        "updates": 3,
+        "chunks": 2,
+        "characters": 9,
+        "chunks_per_second": 2.0,
+        "ended": "end_turn",
+    }
+    by_method = {one["method"]: one for one in figures["methods"]}
+    assert by_method["session/prompt"]["messages"] == 2
+    assert by_method["session/prompt"]["answers"] == {"p50": 3.75, "p95": 3.75, "max": 3.75}
+    assert by_method["fs/read_text_file"]["from"] == "agent"
+    sizes = [entry.size for entry in runs_in(str(file))[0].entries if entry.kind == "frame"]
+    assert sum(one["bytes"] for one in figures["methods"]) == sum(sizes)
+    text = trace("stats", file).stdout
+    assert "1 run, 1 session, 11.75 s" in text
+    assert re.search(r"1  ession-1 +3\.75 s +500 ms +1\.75 s +3 +2 +2\.0  end_turn", text)
+
+
+def test_stats_of_what_never_ended(tmp_path: Path):
+    scene = Scene().opened("s1")
+    scene.prompt("s1", "hi")
+    scene.error("agent", 2, -1, "late")
+    file = scene.write(tmp_path / "t")
+    figures = json.loads(trace("stats", file, "--json").stdout)
+    assert figures["turns"][0]["ended"] is None
+    assert {one["method"]: one["unanswered"] for one in figures["methods"]}["session/prompt"] == 1
+    assert "not ended" in trace("stats", file).stdout
+
+
+def test_a_recording_cut_off_anywhere_is_read_up_to_there(file: Path, tmp_path: Path):
+    whole = file.read_bytes()
+    everything = [found for line in whole.splitlines() if (found := read_line(line)) is not None]
+    cut = tmp_path / "cut"
+    for length in range(len(whole.splitlines()[0]) + 1, len(whole), 37):
+        cut.write_bytes(whole[:length])
+        found = list(lines_in(str(cut)))
+        read = [one for one in found if not isinstance(one, Damaged)]
+        assert read == everything[: len(read)]
+        assert len(read) >= whole[:length].count(b"\n")
+        assert all(not one.whole for one in found if isinstance(one, Damaged))
+    run = trace("show", cut)
+    assert run.returncode == 0
+    assert run.stderr == "accord trace: the recording was cut off in the middle of its last line\n"
+
+
+def test_a_damaged_line_in_the_middle_is_told_and_passed(file: Path):
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[3] = b"\x00\x00 torn \xff\n"
+    file.write_bytes(b"".join(lines))
+    run = trace("show", file)
+    assert run.returncode == 0
+    assert "1 line of the file could not be read" in run.stderr
+    assert "session/prompt" in run.stdout
+
+
+def test_members_and_kinds_of_later_versions_are_passed_over(file: Path):
+    with file.open("ab") as more:
+        more.write(b'{"run":"aaaaaa","t":99,"weather":"fine"}\n')
+        more.write(b'{"run":"aaaaaa","t":99,"from":"client","size":2,"frame":{},"weather":"fine"}\n')
+    found = list(lines_in(str(file)))
+    assert not any(isinstance(one, Damaged) for one in found)
+    assert isinstance(found[-1], Entry)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["show", "{tmp}/missing"], "missing cannot be read (No such file or directory)"),
+        (["show", "{tmp}"], "cannot be read (Is a directory)"),
+        (["show", "{tmp}/empty"], "empty is empty: nothing was recorded"),
+        (["show", "{tmp}/other"], "other is no trace"),
+        (["show", "{tmp}/newer"], "format 7 is newer than what this program reads (1); update accord"),
+        (["show", "{tmp}/t", "--since", "tomorrow"], "'tomorrow' is no time"),
+        (
+            ["show", "{tmp}/t", "--html", "{tmp}/no/where.html"],
+            "cannot be written (No such file or directory)",
+        ),
+        (["show", "{tmp}/t", "--html", "x", "--json"], "--html stands alone"),
+        (["show", "{tmp}/t", "--from", "nobody"], "invalid choice"),
+        (["show"], "there is no recording in"),
+        (["stats", "{tmp}/missing"], "cannot be read"),
+        (["dance"], "there is no 'dance'; there are: record, show, replay, stats"),
+        (["replay", "{tmp}/t", "--run", "9"], "has no run 9; it has 1"),
+        (["replay", "{tmp}/t", "--as-client"], "--as-client needs the agent's command"),
+        (["replay", "{tmp}/t", "--", "agent"], "a command is only started by --as-client"),
+        (["replay", "{tmp}/t", "--as-client", "--cwd", "{tmp}/no", "--", "agent"], "is no folder"),
+        (["replay", "{tmp}/t", "--speed", "-1"], "numbers above 0"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words: list[str], sentence: str, tmp_path: Path):
+    turn().write(tmp_path / "t")
+    (tmp_path / "empty").touch()
+    (tmp_path / "other").write_text("# Notes\n")
+    (tmp_path / "newer").write_text('{"accordTrace":7,"run":"x","started":"y"}\n')
+    env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
+    run = trace(*(word.format(tmp=tmp_path) for word in words), env=env, stdin=subprocess.DEVNULL)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert sentence in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert run.stderr.startswith("accord trace: ")
+
+
+def test_help():
+    assert trace().returncode == 2
+    for words in (
+        ["--help"],
+        ["record", "--help"],
+        ["show", "--help"],
+        ["replay", "--help"],
+        ["stats", "--help"],
+    ):
+        run = trace(*words)
+        assert run.returncode == 0
+        assert "usage: accord trace" in run.stdout
+
+
+def test_several_runs_in_one_file(tmp_path: Path):
+    file = turn().write(tmp_path / "t")
+    Scene("bbbbbb", command=("second",)).opened("s9").write(file)
+    shown = trace("show", file).stdout
+    assert re.findall(r"^run (\d) .* · (.*)$", shown, re.MULTILINE) == [("1", "agent --acp"), ("2", "second")]
+    only = [json.loads(line) for line in trace("show", file, "--run", "2", "--json").stdout.splitlines()]
+    assert {step["run"] for step in only} == {2}
+    assert json.loads(trace("stats", file, "--json").stdout)["runs"] == 2
+    assert "there is no run 5" in trace("show", file, "--run", "5").stderr
+
+
+def test_a_reader_that_has_seen_enough(file: Path):
+    with subprocess.Popen(
+        [*TRACE, "show", str(file), "--full"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as showing:
+        assert showing.stdout is not None
+        assert showing.stderr is not None
+        showing.stdout.close()
+        assert showing.stderr.read() == b""
+    assert showing.returncode == 0
