@@ -69,8 +69,13 @@ class Coder:
     @cached_property
     def sees_images(self) -> bool:
         """Whether the model that sessions begin with can look at pictures. Costs nothing where plainly no model is set up."""
-        if self.start.resolver is None and not something_is_set_up(self.start):
-            return False
+        if self.start.resolver is None:
+            if not something_is_set_up(self.start):
+                return False
+            if (name := _plainly_named(self.start)) is not None:
+                from accord.coder.models.seeing import sees_by_name
+
+                return sees_by_name(name)
         from accord.coder.models.choice import UnknownModel
 
         try:
@@ -127,6 +132,15 @@ class Coder:
                 self._store.close()
             except StoreError as error:
                 _LOG.error("%s", error)
+
+
+def _plainly_named(start: Start) -> str | None:
+    """The name of a model, where the command line or the environment gives it whole and no config says more about it."""
+    environment = os.environ if start.environment is None else start.environment
+    text = (start.model or environment.get("ACCORD_MODEL") or "").strip()
+    if any(os.path.exists(os.path.join(config_folder(), name)) for name in _FILES[:2]):
+        return None
+    return text.replace("/", ":", 1).partition(":")[2] or None
 
 
 def something_is_set_up(start: Start) -> bool:

@@ -16,7 +16,8 @@ from accord.coder.models.model import Model, ModelError
 from accord.coder.models.names import REHEARSAL, ModelName
 from accord.coder.models.offers import Offer, Offers
 from accord.coder.models.rehearsal.model import CONTEXT_SIZE, Rehearsal
-from accord.coder.models.remote import Connections, RemoteModel, sees_by_name
+from accord.coder.models.remote import Connections, RemoteModel
+from accord.coder.models.seeing import sees_by_name
 
 _log = logging.getLogger(__name__)
 

@@ -1,10 +1,9 @@
 """A model of a real provider, as light as its name until it is asked: the libraries are loaded for the first request."""
 
 import random
-import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.models.config import ModelFacts, RequestConfig
@@ -13,15 +12,13 @@ from accord.coder.models.line import Line, run_apart
 from accord.coder.models.loading import loaded
 from accord.coder.models.model import EFFORTS, Effort, ModelError, ModelEvent, ModelRequest
 from accord.coder.models.retry import Patience, patiently
+from accord.coder.models.seeing import sees_by_name
 from accord.errors import MissingExtra
 
 if TYPE_CHECKING:
     import httpx2
 
     from accord.coder.models.live.asking import Ask
-
-_SEEING: Final = re.compile(r"(?:gpt-(?:4o|4\.1|[5-9])|chatgpt|o[134](?:-|$)|claude|gemini)", re.IGNORECASE)
-"""The families of models of which it is known that they see. Of others the config may say so."""
 
 
 class Connections:
@@ -125,8 +122,3 @@ class RemoteModel:
         return ModelError(
             "network", f"{self.provider}:{self.name}: nothing came for {seconds} seconds; try again"
         )
-
-
-def sees_by_name(name: str) -> bool:
-    """Whether models of this family look at pictures."""
-    return _SEEING.match(name.rpartition("/")[2]) is not None
