@@ -1,0 +1,518 @@
+"""`accord trace replay`: the recorded agent for a client that really speaks, the recorded client for an agent that runs."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trace.recorded import AGENT, CLIENT, RECORD, python
+from tests.trace.scenes import Scene
+
+from accord.errors import Crashed, RequestTimeout
+from accord.testing import FakeClock
+from accord.testing.wire import RawPeer
+from accord.trace.drive import Driver, Outcome
+from accord.trace.replay import ReplayedAgent, Report
+from accord.trace.script import read_script
+from accord.wire.memory import memory_pair
+
+REPLAY = [sys.executable, "-m", "accord.cli", "trace", "replay"]
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
+
+
+class Playing:
+    """A replayed agent and the client's end of the wire."""
+
+    def __init__(self, scene: Scene, **more: Any) -> None:
+        theirs, ours = memory_pair()
+        self.client = RawPeer(ours)
+        self.agent = ReplayedAgent(read_script(scene.entries), theirs, **more)
+        self.task = asyncio.create_task(self.agent.play())
+
+    async def left(self) -> Report:
+        """The client hangs up; what is to be said about it."""
+        await self.client.aclose()
+        return await self.task
+
+
+@asynccontextmanager
+async def playing(scene: Scene, **more: Any) -> AsyncGenerator[Playing]:
+    play = Playing(scene, **more)
+    try:
+        yield play
+    finally:
+        await play.client.aclose()
+        await play.task
+
+
+INITIALIZE = {"protocolVersion": 1, "clientCapabilities": {}}
+
+
+def turn(*, permission: Any = None) -> Scene:
+    scene = Scene().opened("s1")
+    prompt = scene.prompt("s1", "go")
+    scene.say("s1", "thinking")
+    ask = scene.call(
+        "agent",
+        "session/request_permission",
+        {"sessionId": "s1", "toolCall": {"toolCallId": "t"}, "options": OPTIONS},
+        id="ask-1",
+    )
+    scene.answer("client", ask, {"outcome": permission or {"outcome": "selected", "optionId": "yes"}})
+    scene.say("s1", "done")
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    return scene
+
+
+async def opened(client: RawPeer, cwd: str = "/project") -> str:
+    await client.call("initialize", INITIALIZE)
+    made = await client.call("session/new", {"cwd": cwd, "mcpServers": []})
+    return made["sessionId"]
+
+
+def prompt_of(session: str, text: str = "go") -> dict[str, Any]:
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+async def test_a_client_that_does_the_same_sees_the_same():
+    async with playing(turn()) as play:
+        client = play.client
+        assert await opened(client) == "s1"
+        id = client.ask("session/prompt", prompt_of("s1"))
+        assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "thinking"
+        asked = await client.next("session/request_permission")
+        assert asked["id"] == "ask-1"
+        client.reply(asked, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "done"
+        answer = await client.next()
+        assert (answer["id"], answer["result"]) == (id, {"stopReason": "end_turn"})
+        report = await play.left()
+        assert (report.deviations, report.played, report.of) == ([], 6, 6)
+
+
+async def test_what_the_client_does_otherwise_is_told():
+    async with playing(turn()) as play:
+        client = play.client
+        await opened(client)
+        client.ask("session/list", {})
+        refused = await client.next()
+        assert refused["error"]["code"] == -32601
+        id = client.ask("session/prompt", prompt_of("s1", "something else"))
+        asked = await client.until_method("session/request_permission")
+        client.reply(asked, {"outcome": {"outcome": "cancelled"}})
+        await client.answer_to(id)
+        client.notify("session/cancel", {"sessionId": "s1"})
+        client.send("no message")
+        assert (await client.until(lambda message: "error" in message))["error"]["code"] == -32700
+        report = await play.left()
+        assert report.deviations == [
+            "the client sent session/list, which is not in the recording (again)",
+            'the client sent session/prompt with something else at prompt[0].text: was "go", is "something else"',
+            'the client answered session/request_permission with something else at outcome.outcome: was "selected", is "cancelled"',
+            'the client answered session/request_permission with something else at outcome.optionId: is missing, was "yes"',
+            "the client sent session/cancel, which is not in the recording (again)",
+            "the client sent a line that is no message",
+        ]
+
+
+async def test_what_the_client_never_did_is_told():
+    async with playing(turn()) as play:
+        await play.client.call("initialize", INITIALIZE)
+        report = await play.left()
+        assert report.deviations == [
+            "the client never sent session/new",
+            "the client never sent session/prompt",
+        ]
+        assert (report.played, report.of) == (1, 6)
+
+
+async def test_calls_made_at_once_are_answered_for_a_client_that_waits_for_each():
+    scene = Scene()
+    first = scene.call("client", "initialize", INITIALIZE)
+    second = scene.call("client", "session/list", {})
+    scene.answer("agent", second, {"sessions": []})
+    scene.answer("agent", first, {"protocolVersion": 1})
+    async with playing(scene) as play:
+        assert await play.client.call("initialize", INITIALIZE) == {"protocolVersion": 1}
+        assert await play.client.call("session/list", {}) == {"sessions": []}
+        assert (await play.left()).deviations == []
+
+
+async def test_the_same_question_again_gets_the_same_answer():
+    scene = Scene().opened("s1")
+    id = scene.call("client", "session/list", {"cwd": "/project"})
+    scene.answer("agent", id, {"sessions": [{"sessionId": "s1", "cwd": "/project"}]})
+    async with playing(scene) as play:
+        await opened(play.client)
+        one = await play.client.call("session/list", {"cwd": "/project"})
+        two = await play.client.call("session/list", {"cwd": "/project"})
+        assert one == two
+        again = play.client.ask("session/new", {"cwd": "/project", "mcpServers": []})
+        assert "no further answer" in (await play.client.answer_to(again))["error"]["message"]
+
+
+async def test_sessions_are_played_each_for_itself():
+    scene = Scene().opened("s1")
+    scene.new("s2")
+    one, two = scene.prompt("s1", "one"), scene.prompt("s2", "two")
+    scene.say("s1", "1").say("s2", "2")
+    scene.answer("agent", one, {"stopReason": "end_turn"})
+    scene.answer("agent", two, {"stopReason": "refusal"})
+    async with playing(scene) as play:
+        client = play.client
+        await opened(client)
+        assert (await client.call("session/new", {"cwd": "/project", "mcpServers": []}))["sessionId"] == "s2"
+        assert await client.call("session/prompt", prompt_of("s2", "two")) == {"stopReason": "refusal"}
+        assert await client.call("session/prompt", prompt_of("s1", "one")) == {"stopReason": "end_turn"}
+        assert (await play.left()).deviations == []
+
+
+async def test_a_cancelled_turn_waits_for_the_cancel():
+    scene = Scene().opened("s1")
+    prompt = scene.prompt("s1", "go")
+    scene.say("s1", "working")
+    scene.notify("client", "session/cancel", {"sessionId": "s1"})
+    scene.answer("agent", prompt, {"stopReason": "cancelled"})
+    clock = FakeClock()
+    for cancels in (True, False):
+        async with playing(scene, clock=clock) as play:
+            client = play.client
+            await opened(client)
+            id = client.ask("session/prompt", prompt_of("s1"))
+            await client.next("session/update")
+            if cancels:
+                client.notify("session/cancel", {"sessionId": "s1"})
+            else:
+                await clock.advance(11)  # a client that waits is not left hanging
+            assert (await client.answer_to(id))["result"] == {"stopReason": "cancelled"}
+            report = await play.left()
+            assert report.deviations == ([] if cancels else ["the client never sent session/cancel"])
+
+
+async def test_names_and_folders_of_now_stand_in_for_the_recorded_ones():
+    scene = Scene().opened("s1")
+    load = scene.call("client", "session/load", {"sessionId": "old", "cwd": "/project", "mcpServers": []})
+    scene.say("old", "history")
+    scene.answer("agent", load, {})
+    prompt = scene.prompt("old", "go")
+    made = scene.call(
+        "agent", "terminal/create", {"sessionId": "old", "command": "ls", "cwd": "/project/src"}, id=1
+    )
+    scene.answer("client", made, {"terminalId": "term-7"})
+    wait = scene.call("agent", "terminal/wait_for_exit", {"sessionId": "old", "terminalId": "term-7"}, id=2)
+    scene.answer("client", wait, {"exitCode": 0})
+    scene.update(
+        "old", sessionUpdate="tool_call", toolCallId="t", title="x", locations=[{"path": "/project/a"}]
+    )
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    async with playing(scene) as play:
+        client = play.client
+        await opened(client, "/elsewhere")
+        load_id = client.ask("session/load", {"sessionId": "mine", "cwd": "/elsewhere", "mcpServers": []})
+        assert (await client.next("session/update"))["params"]["sessionId"] == "mine"
+        await client.answer_to(load_id)
+        client.ask("session/prompt", prompt_of("mine"))
+        create = await client.next("terminal/create")
+        assert (create["params"]["sessionId"], create["params"]["cwd"]) == ("mine", "/elsewhere/src")
+        client.reply(create, {"terminalId": "other"})
+        waiting = await client.next("terminal/wait_for_exit")
+        assert waiting["params"]["terminalId"] == "other"
+        client.reply(waiting, {"exitCode": 0})
+        assert (await client.next("session/update"))["params"]["update"]["locations"] == [
+            {"path": "/elsewhere/a"}
+        ]
+        await client.next()
+        assert (await play.left()).deviations == []
+
+
+async def test_the_pauses_of_the_recording_can_be_kept():
+    scene = Scene().opened("s1")
+    prompt = scene.prompt("s1", "go")
+    scene.say("s1", "soon", 2.0).say("s1", "later", 4.0)
+    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    clock = FakeClock()
+    async with playing(scene, speed=2.0, clock=clock) as play:
+        client = play.client
+        for method, params in (
+            ("initialize", INITIALIZE),
+            ("session/new", {"cwd": "/project", "mcpServers": []}),
+        ):
+            id = client.ask(method, params)
+            await clock.advance(1)
+            await client.answer_to(id)
+        client.ask("session/prompt", prompt_of("s1"))
+        await clock.advance(0.9)
+        heard = len(client.heard)
+        await clock.advance(0.2)
+        assert len(client.heard) == heard + 1
+        await clock.advance(1.5)
+        assert len(client.heard) == heard + 1
+        await clock.advance(0.5)
+        assert len(client.heard) == heard + 2
+        await clock.advance(0.5)
+        assert client.heard[-1]["result"] == {"stopReason": "end_turn"}
+
+
+async def test_noise_is_played_too_and_secrets_fit_anything():
+    scene = Scene()
+    first = scene.call("client", "initialize", {"protocolVersion": 1, "apiKey": "hunter22"})
+    scene.frame("agent", b"Welcome!")
+    scene.answer("agent", first, {"protocolVersion": 1})
+    theirs, ours = memory_pair()
+    heard: list[bytes] = []
+
+    class Ears:
+        def frames(self, frames: list[Any]) -> None:
+            heard.extend(frames)
+            if len(heard) == 2:
+                over.set()
+
+        def ended(self, end: Any) -> None:
+            pass
+
+    over = asyncio.Event()
+    agent = ReplayedAgent(read_script(scene.entries), theirs)
+    task = asyncio.create_task(agent.play())
+    ours.start(Ears())
+    ours.send(
+        b'{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":1,"apiKey":"other"}}'
+    )
+    await over.wait()
+    await ours.aclose()
+    assert (await task).deviations == []
+    assert heard[0] == b"Welcome!"
+    assert json.loads(heard[1]) == {"jsonrpc": "2.0", "id": "x", "result": {"protocolVersion": 1}}
+
+
+async def test_an_agent_that_left_by_itself_leaves_again():
+    scene = turn()
+    scene.note("closed", "agent").note("exit", code=3)
+    async with playing(scene) as play:
+        client = play.client
+        await opened(client)
+        client.ask("session/prompt", prompt_of("s1"))
+        client.reply(
+            await client.until_method("session/request_permission"),
+            {"outcome": {"outcome": "selected", "optionId": "yes"}},
+        )
+        await client.wait_end()
+        assert (await play.task).deviations == []
+
+
+# The recorded client, and an agent that runs.
+
+
+class Driving:
+    """A driver, and the agent's end of the wire."""
+
+    def __init__(self, scene: Scene, **more: Any) -> None:
+        theirs, ours = memory_pair()
+        self.agent = RawPeer(ours)
+        self.told: list[Outcome] = []
+        driver = Driver(read_script(scene.entries), theirs, **more)
+        self.task = asyncio.create_task(driver.drive(self.told.append))
+
+    async def opened(self, session: str = "other") -> None:
+        self.agent.reply(await self.agent.next("initialize"), {"protocolVersion": 1, "agentCapabilities": {}})
+        self.agent.reply(await self.agent.next("session/new"), {"sessionId": session})
+
+    def say(self, text: str, session: str = "other") -> None:
+        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+        self.agent.notify("session/update", {"sessionId": session, "update": update})
+
+
+async def test_an_agent_that_does_the_same_in_other_pieces_is_the_same():
+    driving = Driving(turn())
+    await driving.opened()
+    prompt = await driving.agent.next("session/prompt")
+    assert prompt["params"]["sessionId"] == "other"
+    driving.say("think")
+    driving.say("ing")
+    ask = driving.agent.ask(
+        "session/request_permission",
+        {"sessionId": "other", "toolCall": {"toolCallId": "z"}, "options": OPTIONS},
+    )
+    answer = await driving.agent.answer_to(ask)
+    assert answer["result"] == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+    driving.say("done")
+    driving.agent.reply(prompt, {"stopReason": "end_turn"})
+    outcomes = await driving.task
+    assert [(one.method, one.differences) for one in outcomes] == [
+        ("initialize", []),
+        ("session/new", []),
+        ("session/prompt", []),
+    ]
+
+
+async def test_where_an_agent_differs_is_shown():
+    driving = Driving(turn())
+    driving.agent.reply(
+        await driving.agent.next("initialize"),
+        {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}},
+    )
+    driving.agent.refuse(await driving.agent.next("session/new"), -32000, "sign in")
+    prompt = await driving.agent.next("session/prompt")
+    driving.say("something else", "s1")
+    driving.agent.send("Debug: hello")
+    driving.agent.reply({"id": 77}, {})
+    driving.agent.reply(prompt, {"stopReason": "refusal"})
+    outcomes = await driving.task
+    assert [(one.method, one.differences) for one in outcomes] == [
+        ("initialize", ["result.agentCapabilities.loadSession: is new, true"]),
+        ("session/new", ['error: {"code":-32000,"message":"sign in"}, was a result']),
+        (
+            "session/prompt",
+            [
+                'result.stopReason: was "end_turn", is "refusal"',
+                'updates[0].text: was "thinkingdone", is "something else"',
+                'requests[0]: is missing, was "session/request_permission"',
+            ],
+        ),
+        ("", ["a line that is no message: Debug: hello", "an answer to 77, which nobody waits for"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [
+        ([{"optionId": "b", "name": "B", "kind": "allow_once"}], {"outcome": "selected", "optionId": "b"}),
+        ([{"optionId": "yes", "name": "Yes", "kind": "allow_always"}], {"outcome": "cancelled"}),
+        ([{"optionId": "no", "name": "No", "kind": "reject_once"}], {"outcome": "cancelled"}),
+        ([], {"outcome": "cancelled"}),
+    ],
+)
+async def test_a_permission_is_given_only_for_the_same_kind(options: Any, outcome: Any):
+    driving = Driving(turn())
+    await driving.opened()
+    prompt = await driving.agent.next("session/prompt")
+    params = {"sessionId": "other", "toolCall": {"toolCallId": "z"}, "options": options}
+    for expected in (outcome, {"outcome": "cancelled"}):  # the second was never recorded
+        answer = await driving.agent.answer_to(driving.agent.ask("session/request_permission", params))
+        assert answer["result"]["outcome"] == expected
+    unknown = await driving.agent.answer_to(
+        driving.agent.ask("fs/read_text_file", {"sessionId": "other", "path": "/etc/passwd"})
+    )
+    assert unknown["error"]["message"] == "The recording holds no answer to fs/read_text_file"
+    driving.agent.reply(prompt, {"stopReason": "end_turn"})
+    assert (await driving.task)[-1].differences
+
+
+async def test_a_cancel_comes_when_as_much_was_seen():
+    scene = Scene().opened("s1")
+    prompt = scene.prompt("s1", "go")
+    scene.say("s1", "a").say("s1", "b")
+    scene.notify("client", "session/cancel", {"sessionId": "s1"})
+    scene.answer("agent", prompt, {"stopReason": "cancelled"})
+    driving = Driving(scene)
+    await driving.opened("s1")
+    asked = await driving.agent.next("session/prompt")
+    driving.say("a", "s1")
+    driving.say("b", "s1")
+    await driving.agent.next("session/cancel")
+    driving.agent.reply(asked, {"stopReason": "cancelled"})
+    assert not any(one.differences for one in await driving.task)
+
+
+async def test_a_dead_and_a_silent_agent_are_given_up():
+    driving = Driving(turn())
+    await driving.opened()
+    await driving.agent.aclose()
+    with pytest.raises(Crashed, match="the agent ended before session/prompt was through"):
+        await driving.task
+    clock = FakeClock()
+    driving = Driving(turn(), clock=clock)
+    await driving.opened()
+    await driving.agent.next("session/prompt")
+    await clock.advance(61)
+    with pytest.raises(RequestTimeout, match="said nothing for 60 seconds"):
+        await driving.task
+
+
+# With real programs.
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("recorded") / "trace.jsonl"
+    subprocess.run([*CLIENT, *RECORD, "-o", str(file), "--", *AGENT], check=True, capture_output=True)
+    return file
+
+
+def test_the_example_client_does_not_notice_that_its_agent_is_a_recording(example: Path, tmp_path: Path):
+    report = tmp_path / "report.json"
+    live = subprocess.run(CLIENT, check=True, capture_output=True, text=True)
+    replayed = subprocess.run(
+        [*CLIENT, *REPLAY, str(example), "--report", str(report)], check=True, capture_output=True, text=True
+    )
+    assert (replayed.stdout, replayed.stderr) == (live.stdout, live.stderr)
+    assert json.loads(report.read_text())["deviations"] == []
+
+
+def test_a_client_that_hangs_up_early_is_told_so(example: Path):
+    done = subprocess.run(
+        [*REPLAY, str(example)],
+        input='{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n',
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["id"] == 0
+    assert "accord trace: the client never sent session/prompt\n" in done.stderr
+
+
+def test_the_example_agent_still_does_what_was_recorded(example: Path, tmp_path: Path):
+    done = subprocess.run(
+        [*REPLAY, str(example), "--as-client", "--cwd", str(tmp_path), "--", *AGENT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "= initialize\n= session/new\n= session/prompt\n3 calls, 3 answered as recorded\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []  # nothing is written: the recording answers
+
+
+def test_another_agent_differs(example: Path, tmp_path: Path):
+    script = tmp_path / "script.json"
+    script.write_text('[[{"say": "Hello"}]]')
+    command = [sys.executable, "-m", "accord.testing", str(script)]
+    done = subprocess.run(
+        [*REPLAY, str(example), "--as-client", "--cwd", str(tmp_path), "--", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (
+        '~ session/prompt\n    updates[0].sessionUpdate: was "agent_thought_chunk", is "agent_message_chunk"'
+        in done.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "sentence"),
+    [
+        (["no-such-agent"], 3, "no-such-agent was not started"),
+        (python("raise SystemExit(5)"), 3, "exited with code 5"),
+        (python("import signal; signal.pause()"), 4, "said nothing for 0.2 seconds"),
+    ],
+)
+def test_agents_that_do_not_work(command: list[str], code: int, sentence: str, example: Path):
+    done = subprocess.run(
+        [*REPLAY, str(example), "--as-client", "--timeout", "0.2", "--", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
