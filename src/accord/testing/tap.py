@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 from accord.schema.jsontext import NotJson, parse_json
 from accord.testing.wire import Message, Side, WireFault, violations_in
-from accord.wire.transport import End, Frame, Receiver, Transport
+from accord.trace.tap import Tapped
+from accord.wire.transport import End, Frame, Transport
 
 Direction = Literal["sent", "received"]
 
@@ -80,53 +81,27 @@ class WireLog:
                     raise WireFault(f"the {side}'s request {id!r} has {answers[repr(id)]} answers")
 
 
-class Tap:
+class _Into:
+    """A sink that writes everything down in a log."""
+
+    def __init__(self, log: WireLog) -> None:
+        self._log = log
+
+    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            self._log.note(sender, frame)
+
+    def ended(self, end: End, sender: Side) -> None:
+        """Nothing: a log holds messages."""
+
+    async def aclose(self) -> None:
+        """Nothing: the log is looked at afterwards."""
+
+
+class Tap(Tapped):
     """A transport that passes everything on and writes it down."""
 
     def __init__(self, transport: Transport, *, ours: Side, log: WireLog | None = None) -> None:
         """`ours` is the side that uses this transport."""
         self.log = WireLog() if log is None else log
-        self._transport = transport
-        self._ours: Side = ours
-        self._theirs: Side = "client" if ours == "agent" else "agent"
-
-    def start(self, receiver: Receiver) -> None:
-        """Begin to deliver."""
-        self._receiver = receiver
-        self._transport.start(self)
-
-    def frames(self, frames: list[Frame]) -> None:
-        """Something arrived."""
-        for frame in frames:
-            self.log.note(self._theirs, frame)
-        self._receiver.frames(frames)
-
-    def ended(self, end: End) -> None:
-        """The other side is gone."""
-        self._receiver.ended(end)
-
-    def send(self, frame: bytes) -> None:
-        """Pass it on."""
-        self.log.note(self._ours, frame)
-        self._transport.send(frame)
-
-    @property
-    def unsent(self) -> int:
-        """As the transport says."""
-        return self._transport.unsent
-
-    async def drain(self) -> None:
-        """As the transport does."""
-        await self._transport.drain()
-
-    def pause(self) -> None:
-        """As the transport does."""
-        self._transport.pause()
-
-    def resume(self) -> None:
-        """As the transport does."""
-        self._transport.resume()
-
-    async def aclose(self) -> None:
-        """As the transport does."""
-        await self._transport.aclose()
+        super().__init__(transport, _Into(self.log), ours=ours)

@@ -5,6 +5,7 @@ never seen before its question.
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -172,4 +173,5 @@ def tapped(
     """
     from accord.trace.files import FileSink
 
+    by = by or os.path.basename(sys.argv[0])
     return Tapped(transport, FileSink(path, by=by, command=command, redact=redact), ours=ours)
