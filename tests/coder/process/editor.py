@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.interop.wire_record import WireRecord
+from tests.interop.wire_record import Edition, WireRecord
 
 from accord.wire.children import Patience
 from accord.wire.process import ProcessTransport, spawn
@@ -23,7 +23,7 @@ Message = dict[str, Any]
 Wanted = Callable[[Message], bool]
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
-PATIENT = Patience(leave=40.0, terminate=5.0)
+PATIENT = Patience(leave=40.0, terminate=5.0, settle=40.0)
 """On a busy machine leaving takes its time; an agent that does not leave at all fails the test by its exit."""
 BOUNDARY = "accord agent: sandbox: "
 """Begins the line that says, with the first command, what confines commands on this machine."""
@@ -353,8 +353,12 @@ async def started(
     stderr: str | None = "",
     variables: dict[str, str] | None = None,
     initialize: bool = True,
+    edition: Edition = "schema",
 ) -> AsyncGenerator[Editor]:
-    """`accord agent WORDS` and an editor that has shaken hands with it. `stderr` None: the test looks at it by itself."""
+    """`accord agent WORDS` and an editor that has shaken hands with it.
+
+    `stderr` None: the test looks at it, and at the exit, by itself. `edition` is the official schema that is to be kept.
+    """
     transport = await spawn(
         [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), patience=PATIENT
     )
@@ -367,18 +371,19 @@ async def started(
         yield editor
     finally:
         await transport.aclose()
-    judge(editor.wire)
+    judge(editor.wire, edition)
     end = editor.wire.end
     assert end is not None
     if stderr is not None:
         said = [line for line in end.stderr.splitlines() if not line.startswith(BOUNDARY)]
-        assert (end.exit_code, said) == (0, stderr.splitlines())
+        assert (end.exit_code, said) == (0, stderr.splitlines()), said
 
 
-def judge(wire: Wire) -> None:
-    """Everything the agent said is valid, by our own reading and by the official schemas, and nothing was answered twice."""
+def judge(wire: Wire, edition: Edition = "schema") -> None:
+    """Everything the agent said is valid, by our own reading and by the official schema, and nothing was answered twice."""
     record = WireRecord(wire.sent, wire.lines)
     assert record.breaches("agent") == []
-    assert record.unofficial("agent") == []
-    assert record.unofficial("agent", edition="schema.unstable") == []
-    assert set(record.answer_counts("agent").values()) <= {1}
+    assert record.unofficial("agent", edition=edition) == []
+    answers = record.answer_counts("agent")
+    del answers[None]  # what could not be read has no id to answer to
+    assert set(answers.values()) <= {1}

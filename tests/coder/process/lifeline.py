@@ -33,7 +33,7 @@ class Lifeline:
 async def lifeline(folder: Path) -> AsyncGenerator[Lifeline]:
     """The pipe in this folder."""
     os.mkfifo(folder / Lifeline.NAME)
-    pipe = open(os.open(folder / Lifeline.NAME, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)  # noqa: SIM115
+    pipe = os.fdopen(os.open(folder / Lifeline.NAME, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), pipe

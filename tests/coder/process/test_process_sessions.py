@@ -1,0 +1,163 @@
+"""The life of sessions over several runs of the real process: loaded, resumed, forked, listed, closed, deleted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.coder.process.editor import started, updates_in
+
+
+def texts(updates: list[Any], kind: str) -> str:
+    return "".join(update["content"]["text"] for update in updates if update["sessionUpdate"] == kind)
+
+
+@pytest.mark.rule(105)
+async def test_everything_that_was_told_is_told_again_before_load_is_answered(
+    home: Path, project: Path
+) -> None:
+    prompt = "think: let me see then write notes.txt: hello then plan: one; two then run cat notes.txt"
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        before = await chat.turn(prompt)
+        await chat.do("session/set_mode", modeId="workspace-write")
+    async with started(home, project) as editor:
+        chat, told = await editor.open("session/load", chat.id)
+        assert texts(told, "user_message_chunk") == prompt
+        assert texts(told, "agent_thought_chunk") == before.thoughts
+        assert texts(told, "agent_message_chunk") == before.text
+        calls = [update for update in told if update["sessionUpdate"] == "tool_call"]
+        assert [(call["title"], call["status"], call["content"]) for call in calls] == [
+            (call["title"], call["status"], call["content"]) for call in before.calls
+        ]
+        assert [call["rawOutput"] for call in calls] == [call["rawOutput"] for call in before.calls]
+        assert [update for update in told if update["sessionUpdate"] == "plan"] == before.of("plan")
+        assert told[-1] == before.of("usage_update")[-1]
+        assert chat.opened["modes"]["currentModeId"] == "workspace-write"
+        again = await chat.turn("write more.txt: unasked")
+        assert (again.stop, editor.questions) == ("end_turn", [])
+        assert again.of("usage_update")[-1]["used"] > before.of("usage_update")[-1]["used"], (
+            "the model remembers"
+        )
+
+
+async def test_a_resumed_session_is_not_told_again(home: Path, project: Path) -> None:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        used = (await chat.turn("read a.py")).of("usage_update")[-1]["used"]
+    async with started(home, project) as editor:
+        chat, told = await editor.open("session/resume", chat.id)
+        assert told == []
+        assert (await chat.turn("list")).of("usage_update")[0]["used"] > used
+
+
+async def test_a_fork_goes_its_own_way(home: Path, project: Path) -> None:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        await chat.turn("read a.py")
+        fork = await editor.call("session/fork", sessionId=chat.id, cwd=str(project), mcpServers=[])
+        assert fork["sessionId"] != chat.id
+        assert sorted(await editor.sessions()) == sorted([chat.id, fork["sessionId"]])
+        await chat.turn("list src")
+    async with started(home, project) as editor:
+        _, told = await editor.open("session/load", fork["sessionId"])
+        assert texts(told, "user_message_chunk") == "read a.py"
+        _, told = await editor.open("session/load", chat.id)
+        assert texts(told, "user_message_chunk") == "read a.pylist src"
+
+
+async def test_sessions_are_listed_newest_first_closed_ones_too_and_deleted_ones_not(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with started(home, project) as editor:
+        first, second, third = [await editor.new() for _ in range(3)]
+        far = await editor.new(elsewhere)
+        for chat in (first, second, third, far):
+            await chat.turn(f"think: {chat.id}")
+        await first.do("session/close")
+        await second.do("session/delete")
+        assert await editor.sessions() == [third.id, first.id]
+        assert await editor.sessions(elsewhere) == [far.id]
+        assert (await editor.answer(first.prompt("list")))["error"]["code"] == -32002
+    async with started(home, project) as editor:
+        listed = (await editor.call("session/list", cwd=str(project)))["sessions"]
+        assert [(one["sessionId"], one["cwd"]) for one in listed] == [
+            (third.id, str(project)),
+            (first.id, str(project)),
+        ]
+        assert listed[0]["title"].startswith("think: ")
+        for method in ("session/load", "session/resume"):
+            gone = {"sessionId": second.id, "cwd": str(project), "mcpServers": []}
+            assert (await editor.error(method, **gone))["code"] == -32002
+
+
+async def test_a_session_is_open_in_one_agent_at_a_time(home: Path, project: Path) -> None:
+    async with started(home, project) as one, started(home, project) as other:
+        chat = await one.new()
+        await chat.turn("list")
+        taken = {"sessionId": chat.id, "cwd": str(project), "mcpServers": []}
+        assert (await other.error("session/load", **taken))["code"] == -32600
+        assert await other.sessions() == [chat.id]
+        await chat.do("session/close")
+        loaded, told = await other.open("session/load", chat.id)
+        assert texts(told, "user_message_chunk") == "list"
+        assert (await loaded.turn("list src")).stop == "end_turn"
+
+
+async def test_the_first_session_continues_another_and_tells_it_after_the_answer(
+    home: Path, project: Path
+) -> None:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        await chat.turn("read a.py")
+        newest = await editor.new()
+        await newest.turn("list src")
+    for words, expected, said in (
+        (("--resume",), newest, "list src"),
+        (("--resume", chat.id), chat, "read a.py"),
+    ):
+        async with started(home, project, *words) as editor:
+            opened = await editor.new()
+            assert opened.id == expected.id
+            answer = next(i for i, message in enumerate(editor.wire.heard) if message.get("id") == 2)
+            await opened.update("usage_update")
+            assert updates_in(editor.wire.heard[:answer], opened.id) == []
+            assert texts(updates_in(editor.wire.heard, opened.id), "user_message_chunk") == said
+            assert (await editor.new()).id not in (chat.id, newest.id)
+            assert (await opened.turn("think: on")).stop == "end_turn"
+
+
+@pytest.mark.parametrize("words", [("--resume",), ("--resume", "no-such-session")])
+async def test_a_session_to_continue_that_is_not_there_is_begun(
+    home: Path, project: Path, words: tuple[str, ...]
+) -> None:
+    async with started(home, project, *words, stderr=None) as editor:
+        chat = await editor.new()
+        assert (await chat.turn("list")).stop == "end_turn"
+    assert editor.wire.end is not None
+    assert "a new session begins" in editor.wire.end.stderr
+
+
+async def test_modes_and_stores_can_be_given_on_the_command_line(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    words = ("--mode", "workspace-write", "--store", str(tmp_path / "other" / "log.db"))
+    async with started(home, project, *words) as editor:
+        chat = await editor.new()
+        assert chat.opened["modes"]["currentModeId"] == "workspace-write"
+        await chat.turn("write x.txt: 1")
+        assert editor.questions == []
+    async with started(home, project) as editor:
+        assert await editor.sessions() == []
+    async with started(home, project, *words) as editor:
+        assert await editor.sessions() == [chat.id]
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
+async def test_a_session_of_another_folder_is_not_opened_here(home: Path, project: Path, method: str) -> None:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        error = await editor.error(method, sessionId=chat.id, cwd=str(project / "src"), mcpServers=[])
+        assert error["code"] == -32602
+        assert str(project) in error["message"]

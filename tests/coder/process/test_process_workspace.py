@@ -1,0 +1,122 @@
+"""Files and commands that go through the client, where it offers that."""
+
+from pathlib import Path
+
+import pytest
+from tests.agent.scene import EVERYTHING
+from tests.coder.process.editor import started
+from tests.coder.process.lifeline import Lifeline, lifeline
+from tests.coder.process.terminals import Terminals
+
+FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+@pytest.mark.rule(205, 214)
+async def test_what_is_open_in_the_editor_counts_not_what_is_on_disk(home: Path, project: Path) -> None:
+    path = str(project / "a.py")
+    async with started(home, project, capabilities=FILES) as editor:
+        editor.offer_files()
+        editor.buffers[path] = "alpha = 100  # unsaved\n"
+        chat = await editor.new()
+        told = await chat.turn("read a.py then replace 100 with 200 in a.py then read a.py")
+        assert told.calls[0]["rawOutput"]["text"] == "alpha = 100  # unsaved"
+        assert told.calls[-1]["rawOutput"]["text"] == "alpha = 200  # unsaved"
+        assert editor.buffers[path] == "alpha = 200  # unsaved\n"
+        [write] = editor.asked_for("fs/write_text_file")
+        assert (write["path"], write["sessionId"]) == (path, chat.id)
+
+
+async def test_files_are_read_from_disk_where_the_client_offers_nothing(home: Path, project: Path) -> None:
+    async with started(home, project, capabilities={"fs": {"writeTextFile": True}}) as editor:
+        editor.offer_files()
+        editor.buffers[str(project / "a.py")] = "unsaved\n"
+        chat = await editor.new()
+        told = await chat.turn("read a.py then write new.txt: hello")
+        assert told.calls[0]["rawOutput"]["text"] == "alpha = 1  # TODO"
+        assert editor.asked_for("fs/read_text_file") == []
+        assert (project / "new.txt").exists()
+
+
+async def test_a_client_that_fails_to_write_is_no_end_of_the_turn(home: Path, project: Path) -> None:
+    async with started(home, project, capabilities=FILES) as editor:
+        editor.offer_files()
+        editor.answers["fs/write_text_file"] = lambda params: {"code": -32603, "message": "disk full"}
+        chat = await editor.new()
+        told = await chat.turn("write new.txt: hello")
+        assert (told.stop, told.calls[-1]["status"]) == ("end_turn", "failed")
+        assert "disk full" in str(told.calls[-1]["content"])
+
+
+@pytest.mark.rule(227, 232)
+async def test_commands_run_in_the_clients_terminal_which_is_embedded_in_the_call(
+    home: Path, project: Path
+) -> None:
+    async with started(home, project, capabilities={"terminal": True}) as editor:
+        terminals = Terminals(editor)
+        chat = await editor.new()
+        told = await chat.turn("run touch made.txt; echo done; exit 3")
+        shown = [
+            item["terminalId"]
+            for update in told.updates
+            for item in update.get("content", [])
+            if isinstance(item, dict) and item.get("type") == "terminal"
+        ]
+        assert shown
+        [terminal] = set(shown)
+        assert told.call["rawOutput"]["exit_code"] == 3
+        assert told.call["rawOutput"]["output"].strip() == "done"
+        assert (project / "made.txt").exists()
+        await terminals.aclose()
+        assert terminals.asked[-1] == ("release", terminal)
+    async with started(home, project) as editor:
+        _, again = await editor.open("session/load", chat.id)
+        [call] = [update for update in again if update["sessionUpdate"] == "tool_call"]
+        assert "done" in call["content"][0]["content"]["text"], "another client has no such terminal"
+
+
+async def test_a_cancel_ends_the_clients_terminal(home: Path, project: Path) -> None:
+    async with lifeline(project) as line, started(home, project, capabilities={"terminal": True}) as editor:
+        terminals = Terminals(editor)
+        chat = await editor.new()
+        turn = chat.prompt(Lifeline.COMMAND)
+        await line.up()
+        chat.cancel()
+        assert (await chat.told(turn)).stop == "cancelled"
+        await editor.wire.first(lambda message: message.get("method") == "terminal/release")
+        await line.gone()
+        await terminals.aclose()
+        assert (await chat.turn("list")).stop == "end_turn"
+
+
+async def test_the_user_is_asked_by_a_form_or_by_the_extension(home: Path, project: Path) -> None:
+    async with started(home, project, capabilities={"elicitation": {"form": {}}}) as editor:
+        editor.answers["elicitation/create"] = lambda params: {
+            "action": "accept",
+            "content": {"answer": "blue"},
+        }
+        told = await (await editor.new()).turn("ask: which colour?")
+        assert told.call["rawOutput"] == {"answer": "blue"}
+        [form] = editor.asked_for("elicitation/create")
+        assert form["message"] == "which colour?"
+    for answer in ({"answer": "green"}, {"outcome": "answered", "text": "green"}):
+        async with started(home, project) as editor:
+            editor.answers["_agentao.cn/ask_user"] = lambda params, answer=answer: answer
+            told = await (await editor.new()).turn("ask: which colour?")
+            assert told.call["rawOutput"] == {"answer": "green"}
+
+
+async def test_a_client_that_can_do_everything_gets_everything_valid(home: Path, project: Path) -> None:
+    """All gates open: what is sent only then is judged, too."""
+    async with started(home, project, capabilities=EVERYTHING, edition="schema.unstable") as editor:
+        editor.offer_files()
+        editor.answers["elicitation/create"] = lambda params: {"action": "decline"}
+        terminals = Terminals(editor)
+        chat = await editor.new()
+        for prompt in (
+            "write x.txt: 1 then replace 1 with 2 in x.txt then run cat x.txt",
+            "plan: one; two then ask: which? then delegate: read a.py",
+            "/compact",
+            "/tools",
+        ):
+            assert (await chat.turn(prompt)).stop == "end_turn"
+        await terminals.aclose()
