@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/node
 
-.PHONY: run test check bench docs node clean
+.PHONY: run test check bench bench-coder docs node clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -39,6 +39,12 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks
+
+# The coding agent beside another one, which gets an environment of its own.
+bench-coder: $(VENV)/dev.stamp
+	@test -x .venv-contenders/agentao/bin/python || $(PYTHON) -m venv .venv-contenders/agentao
+	@.venv-contenders/agentao/bin/python -m pip install --quiet --disable-pip-version-check agentao==0.5.17
+	$(BIN)/python -m benchmarks.coder
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md

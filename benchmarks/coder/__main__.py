@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 from accord.testing.models import ModelServer
-from benchmarks.coder.agents import ACCORD, AGENTS, ROOT, CodingAgent
-from benchmarks.coder.works import WORKS, Desk, Figures, answered
+
+from .agents import ACCORD, AGENTS, ROOT, CodingAgent
+from .works import WORKS, Desk, Figures, answered
 
 PAGE = ROOT / "docs/benchmarks.md"
 BEGIN, END = "<!-- coder: begin -->", "<!-- coder: end -->"
@@ -44,7 +45,9 @@ async def main() -> None:
                     if number:  # the first round only warms the caches up
                         figures.setdefault(name, {}).setdefault(agent.name, []).append(value)
     notes.append(f"Load of the machine (1 minute): {before:.1f} before, {os.getloadavg()[0]:.1f} after.")
-    text = "\n".join([f"Medians of {options.rounds} rounds, in brackets the smallest and the largest.", *notes])
+    text = "\n".join(
+        [f"Medians of {options.rounds} rounds, in brackets the smallest and the largest.", *notes]
+    )
     text += "\n\n" + table(present, figures)
     print(text)
     if options.write_docs:

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from accord.testing.models import ModelServer
-from benchmarks.coder.agents import CodingAgent
-from benchmarks.processes import Reading, read
+
+from ..processes import Reading, read
+from .agents import CodingAgent
 
 LIMIT = 64 * 1024 * 1024
 PATIENCE = 60.0

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.testing.models import Answer, Call, ModelServer, SeenRequest
-from benchmarks.coder.agents import ACCORD, CodingAgent
-from benchmarks.coder.talk import Talk, asks
+
+from .agents import ACCORD, CodingAgent
+from .talk import Talk, asks
 
 MIB = 1024 * 1024
 Figures = dict[str, float]
@@ -85,8 +86,8 @@ async def cancel(desk: Desk) -> Figures:
             session = await talk.new_session(desk.project)
             turn = talk.prompt(session, "run-and-wait")
             talk.answer(await talk.until(asks))
-            while not (desk.project / "started").exists():
-                await asyncio.sleep(0.005)
+            while not (desk.project / "started").exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)  # a file tells nobody that it is there
             (desk.project / "started").unlink()
             before = time.perf_counter()
             talk.notify("session/cancel", {"sessionId": session})
@@ -127,7 +128,9 @@ async def load(desk: Desk) -> Figures:
     _fill(desk.home / "accord" / "data" / "sessions.db", session, events)
     async with desk.talk() as talk:
         await talk.initialize()
-        await talk.new_session(desk.project)  # what loads in the background is there now
+        await talk.result(
+            talk.prompt(await talk.new_session(desk.project))
+        )  # nothing loads behind it any more
         asked = {"sessionId": session, "cwd": str(desk.project), "mcpServers": []}
         before = time.perf_counter()
         await talk.call("session/load", asked)
@@ -146,7 +149,9 @@ def _fill(path: Path, session: str, events: int) -> None:
         for number in range(events // 20):
             journal.append(TurnStarted([TextContent(f"prompt {number}")]))
             for piece in range(18):
-                chunk = AgentMessageChunk(TextContent(f"piece {piece} of forty characters or so. "), f"m{number}")
+                chunk = AgentMessageChunk(
+                    TextContent(f"piece {piece} of forty characters or so. "), f"m{number}"
+                )
                 journal.append(chunk)
             journal.append(turn_ended("end_turn"))
             journal.commit()
