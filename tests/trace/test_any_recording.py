@@ -1,0 +1,177 @@
+"""Whatever was recorded can be shown, counted and played: no message makes the reader fail."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.testing import FakeClock
+from accord.trace.drive import folded
+from accord.trace.exchange import Step
+from accord.trace.lines import Entry, entry_line, entry_of, new_start, read_line
+from accord.trace.page import page
+from accord.trace.replay import ReplayedAgent
+from accord.trace.script import read_script
+from accord.trace.stats import Stats
+from accord.trace.timeline import Look, Timeline, as_object, step_lines
+from accord.wire.memory import memory_pair
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.text(max_size=5)
+    | st.sampled_from(["s1", "t1", "text", "selected"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "sessionId",
+                    "update",
+                    "sessionUpdate",
+                    "toolCallId",
+                    "content",
+                    "type",
+                    "text",
+                    "options",
+                    "optionId",
+                    "outcome",
+                    "entries",
+                    "status",
+                    "prompt",
+                    "cwd",
+                    "availableCommands",
+                    "clientCapabilities",
+                    "agentCapabilities",
+                    "protocolVersion",
+                    "stopReason",
+                    "requestId",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+METHODS = st.sampled_from(
+    [
+        "initialize",
+        "session/new",
+        "session/load",
+        "session/prompt",
+        "session/update",
+        "session/cancel",
+        "session/request_permission",
+        "fs/read_text_file",
+        "terminal/create",
+        "$/cancel_request",
+        "_x/y",
+        "nope",
+    ]
+)
+IDS = st.sampled_from([0, 1, 2, "1", None, [1], {"a": 1}, 1.5, True])
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | VALUES,
+        "id": IDS,
+        "method": METHODS | VALUES,
+        "params": VALUES,
+        "result": VALUES,
+        "error": VALUES,
+    },
+)
+FRAMES = (
+    MESSAGES.map(msgspec.json.encode)
+    | VALUES.map(msgspec.json.encode)
+    | st.binary(min_size=1, max_size=30).filter(lambda data: b"\n" not in data)
+)
+ENTRIES = st.builds(
+    lambda at, sender, frame: entry_of(at, sender, frame, run="r"),
+    st.floats(0, 100, allow_nan=False),
+    st.sampled_from(["client", "agent"]),
+    FRAMES,
+) | st.builds(
+    Entry,
+    run=st.just("r"),
+    at=st.floats(0, 100, allow_nan=False),
+    kind=st.sampled_from(["closed", "exit", "lost"]),
+    sender=st.sampled_from(["client", "agent"]),
+)
+RUNS = st.lists(ENTRIES, max_size=15)
+
+
+@given(ENTRIES)
+def test_what_is_written_is_read_back(entry: Entry):
+    again = read_line(entry_line(entry)[:-1])
+    assert isinstance(again, Entry)
+    assert (again.kind, again.data, again.size) == (entry.kind, entry.data, entry.size)
+
+
+@given(RUNS)
+def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
+    start = new_start("r", "2026-11-16T10:00:00Z", by="x")
+    timeline, figures = Timeline(), Stats()
+    steps = list(timeline.steps([start, *entries]))
+    for number, step in steps:
+        figures.take(number, step)
+        if isinstance(step, Step):
+            for look in (Look(), Look(width=80, colours=True), Look(full=True, plain=True)):
+                assert all("\n" not in line for line in step_lines(step, look))
+            msgspec.json.encode(as_object(number, step))
+    timeline.owed()
+    figures.finish()
+    figures.lines()
+    msgspec.json.encode(figures.as_object())
+    assert "".join(page("t", steps)).endswith("</html>\n")
+
+
+@settings(max_examples=50)
+@given(RUNS, st.lists(FRAMES, max_size=8))
+def test_any_recording_can_be_played_to_any_client(entries: list[Entry], said: list[bytes]):
+    async def play() -> None:
+        theirs, ours = memory_pair()
+        clock = FakeClock()
+        agent = ReplayedAgent(read_script(entries), theirs, clock=clock)
+        task = asyncio.create_task(agent.play())
+
+        class Ears:
+            def frames(self, frames: list[Any]) -> None:
+                pass
+
+            def ended(self, end: Any) -> None:
+                pass
+
+        ours.start(Ears())
+        for frame in said:
+            ours.send(frame)
+        await clock.advance(60)
+        await ours.aclose()
+        report = await task
+        assert report.played <= report.of
+
+    asyncio.run(play())
+
+
+@given(st.lists(VALUES, max_size=10))
+def test_any_updates_can_be_folded(updates: list[Any]):
+    folded(updates)
+
+
+def test_what_crossed_is_kept_byte_for_byte(tmp_path: Path):
+    for frame in (
+        b'{ "a" : 1.50e2,\t"b":"\\u00e9" }',
+        '{"é":"👋"}'.encode(),
+        b'{"a":1,"a":2}',
+        b'{"a":"\\ud83d"}',
+        b"\xff",
+        b"12345678901234567890123",
+    ):
+        again = read_line(entry_line(entry_of(0.0, "agent", frame))[:-1])
+        assert isinstance(again, Entry)
+        assert again.data == frame
