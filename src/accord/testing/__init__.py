@@ -1,4 +1,4 @@
-"""For everyone who tests an agent or a client: scripted peers, the wire by hand, wire assertions, a fake clock."""
+"""For everyone who tests an agent or a client: scripted and hostile peers, the wire by hand, wire assertions, a fake clock."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from accord.testing.agents import AgentScript, ScriptedAgent, ScriptedTurn
     from accord.testing.clients import ScriptedClient, SeenTurn, scripted_client
     from accord.testing.clock import FakeClock, settle
+    from accord.testing.hostile import hostile_command
     from accord.testing.models import ModelServer
     from accord.testing.steps import (
         Step,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "clock": ("FakeClock", "settle"),
     "agents": ("AgentScript", "ScriptedAgent", "ScriptedTurn"),
+    "hostile": ("hostile_command",),
     "clients": ("ScriptedClient", "SeenTurn", "scripted_client"),
     "steps": (
         *("Step", "ask", "die", "fail", "plan", "read_file", "say", "send", "step_of", "stop"),
@@ -59,6 +61,7 @@ __all__ = [
     "ask",
     "die",
     "fail",
+    "hostile_command",
     "plan",
     "raw_pair",
     "read_file",

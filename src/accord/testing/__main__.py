@@ -1,26 +1,34 @@
-"""`python -m accord.testing SCRIPT`: the scripted agent on stdio, for clients that start a process."""
+"""`python -m accord.testing SCRIPT`: the scripted agent on stdio, for clients that start a process.
+
+`python -m accord.testing hostile NAME` is an agent with bad manners instead; without a name it lists them.
+"""
 
 import asyncio
 import sys
 from pathlib import Path
 
 from accord.errors import UsageError
-from accord.testing.agents import ScriptedAgent, read_script
-from accord.wire.stdio import StdioTransport
 
 
 async def serve(script: Path) -> None:
     """Play the script to whoever started this process."""
+    from accord.testing.agents import ScriptedAgent, read_script
+    from accord.wire.stdio import StdioTransport
+
     await ScriptedAgent(read_script(script)).connect(StdioTransport())
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Run; the result is the exit code."""
-    if len(sys.argv) != 2:
-        sys.stderr.write("usage: python -m accord.testing SCRIPT.json\n")
-        return 2
     try:
-        asyncio.run(serve(Path(sys.argv[1])))
+        if words[:1] == ["hostile"]:
+            from accord.testing.hostile import main as hostile
+
+            return hostile(words[1:])
+        if len(words) != 1:
+            sys.stderr.write("usage: python -m accord.testing SCRIPT.json | hostile [NAME]\n")
+            return 2
+        asyncio.run(serve(Path(words[0])))
     except UsageError as error:
         sys.stderr.write(f"accord.testing: {error}\n")
         return 2
@@ -29,4 +37,4 @@ def main() -> int:
     return 0
 
 
-sys.exit(main())
+sys.exit(main(sys.argv[1:]))

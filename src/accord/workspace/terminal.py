@@ -70,6 +70,11 @@ class Terminal:
         status = self._status if self._ended.done() else None
         return TerminalOutput(self._buffer.text, self._buffer.truncated, status)
 
+    @property
+    def running(self) -> bool:
+        """Whether the command has not ended yet."""
+        return not self._ended.done()
+
     async def wait(self) -> ExitStatus | None:
         """How the command ended, once it has; None if it was given up before anybody knew."""
         await asyncio.shield(self._ended)

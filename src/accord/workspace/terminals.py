@@ -24,6 +24,8 @@ from accord.workspace.terminal import ExitStatus, Terminal, TerminalOutput
 DEFAULT_PTY: Final = Size() if hasattr(os, "openpty") else None
 DEFAULT_OUTPUT_BYTES: Final = 1024 * 1024
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+MAX_RUNNING: Final = 100
+"""Commands that may run at once in one session: more than any agent needs, and fewer than a machine can take."""
 
 
 def _nobody(_id: str, _text: str) -> None:
@@ -53,7 +55,8 @@ class Terminals:
         self._closed = False
 
     async def create(self, command: Command) -> str:
-        """Start a command and return the id of its terminal at once; raises InvalidParams if it cannot be started.
+        """Start a command and return the id of its terminal at once; raises InvalidParams if it cannot be started, and
+        InternalError while MAX_RUNNING others run.
 
         Without a limit of its own a terminal keeps DEFAULT_OUTPUT_BYTES of output, with one at most MAX_OUTPUT_BYTES.
         """
@@ -62,6 +65,10 @@ class Terminals:
         launch = await asyncio.to_thread(prepare, command, self.roots, fitting_env(base, self._pty))
         if self._closed:
             raise RequestCancelled(f"{shown(command.command)} was not started: the session is closed")
+        if sum(terminal.running for terminal in self._terminals.values()) >= MAX_RUNNING:
+            raise InternalError(
+                f"{shown(command.command)} was not started: {MAX_RUNNING} commands run in this session; end one first"
+            )
         limit = DEFAULT_OUTPUT_BYTES if command.output_byte_limit is None else command.output_byte_limit
         id = f"term_{os.urandom(8).hex()}"
         self._terminals[id] = self._start(id, launch, OutputBuffer(min(limit, MAX_OUTPUT_BYTES)))
