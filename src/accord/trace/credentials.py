@@ -67,11 +67,11 @@ _SHAPES: Final = re.compile(
 
 def redact_text(text: str) -> str:
     """Free text without what has the shape of a secret, or stands behind the name of one."""
-    if not any(map(text.__contains__, _HINTS)):
-        return text
     if len(text) <= _SHORT:
         shown = _redact_short(text)
         return text if shown == text else shown
+    if not any(map(text.__contains__, _HINTS)):
+        return text
     if _PRIVATE_KEY in text:
         text = _without_private_keys(text)
     if len(text) <= _PIECE:

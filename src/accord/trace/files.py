@@ -8,18 +8,26 @@ import asyncio
 import atexit
 import contextlib
 import os
-import secrets
 import stat
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
-from accord.trace.lines import Entry, Sender, Side, entry_line, entry_of, new_start, start_line, stderr_entry
+from accord.trace.lines import (
+    Entry,
+    Sender,
+    Side,
+    entry_line,
+    frame_line,
+    new_start,
+    start_line,
+    stderr_entry,
+)
 from accord.wire.framing import LineFramer
 from accord.wire.transport import End, Frame
 
@@ -59,7 +67,7 @@ class FileSink:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = os.fspath(path)
-        self.run = secrets.token_hex(3)
+        self.run = os.urandom(3).hex()
         self._redact = redact
         self._most = most_pending
         self._warn = _to_stderr if warn is None else warn
@@ -172,9 +180,9 @@ class FileSink:
         lines: list[bytes] = []
         ready = size = 0
         for piece in batch:
-            for entry in self._entries(piece):
-                lines.append(entry_line(entry))
-                ready += len(lines[-1])
+            for line in self._lines(piece):
+                lines.append(line)
+                ready += len(line)
                 if ready >= _BATCH:
                     self._write(b"".join(lines))
                     lines, ready = [], 0
@@ -185,30 +193,25 @@ class FileSink:
         with self._lock:
             self._pending -= size
 
-    def _entries(self, piece: _Piece | Entry) -> list[Entry]:
+    def _lines(self, piece: _Piece | Entry) -> Iterator[bytes]:
+        run, redact = self.run, self._redact
         if isinstance(piece, Entry):
             if piece.kind == "lost" and piece.sender is not None:
                 self._framers[piece.sender] = _Rejoining()
-            return [piece]
+            yield entry_line(piece)
+            return
         frames = piece.frames
         if not frames:
             framer = self._framers.get(piece.sender)
             if framer is None:
                 framer = self._framers[piece.sender] = LineFramer()
             frames = framer.finish() if piece.data is None else framer.feed(piece.data)
-        if piece.sender == "stderr":
-            return [
-                stderr_entry(
-                    piece.at,
-                    frame if isinstance(frame, bytes) else frame.head,
-                    run=self.run,
-                    redact=self._redact,
-                )
-                for frame in frames
-            ]
-        return [
-            entry_of(piece.at, piece.sender, frame, run=self.run, redact=self._redact) for frame in frames
-        ]
+        for frame in frames:
+            if piece.sender != "stderr":
+                yield frame_line(piece.at, piece.sender, frame, run=run, redact=redact)
+            else:
+                text = frame if isinstance(frame, bytes) else frame.head
+                yield entry_line(stderr_entry(piece.at, text, run=run, redact=redact))
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)

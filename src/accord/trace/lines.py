@@ -14,10 +14,13 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.jsontext import NotJson, parse_json
 from accord.trace.credentials import redact_text
-from accord.trace.redact import redact_command, redact_frame
+from accord.trace.redact import redact_command, redact_frame, redact_value
 from accord.wire.transport import Frame
 
 VERSION: Final = 1
+
+_FRAME: Final = b'{"run":"%b","t":%.6f,"from":"%b","size":%d,"frame":%b}\n'
+_decode = msgspec.json.Decoder().decode
 
 Side = Literal["client", "agent"]
 Sender = Literal["client", "agent", "stderr"]
@@ -110,6 +113,18 @@ def entry_of(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bo
     return Entry(
         run=run, at=at, kind="frame", sender=sender, data=shown, size=len(frame), redacted=shown is not frame
     )
+
+
+def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool = True) -> bytes:
+    """One frame as a line of the file: `entry_line(entry_of(...))`, but most frames are JSON without secrets."""
+    if redact and isinstance(frame, bytes):
+        try:
+            value = _decode(frame)
+            if redact_value(value) is value and b"\n" not in frame:
+                return _FRAME % (run.encode(), at, sender.encode(), len(frame), frame)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+    return entry_line(entry_of(at, sender, frame, run=run, redact=redact))
 
 
 def stderr_entry(at: float, line: bytes, *, run: str = "", redact: bool = True) -> Entry:

@@ -6,6 +6,7 @@ that looks like any other word, is not recognised: a recording is still to be tr
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
@@ -49,18 +50,16 @@ def redact_command(words: Sequence[str]) -> list[str]:
 
 def _object(members: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] | None = None
-    name = members.get("name", members.get("configId", members.get("key")))
     for key, value in members.items():
-        if is_secret(key) and not _is_count_or_form(key, value):
-            shown = _hidden(value)
-        elif key in ("env", "environment"):
-            shown = _pairs(value, is_secret_variable)
-        elif key == "headers":
-            shown = _pairs(value, is_secret_header)
-        elif key == "value" and isinstance(name, str) and is_secret(name):
-            shown = _hidden(value)
-        elif isinstance(value, (str, dict, list)):
-            shown = redact_value(value)
+        place = _place(key)
+        if place:
+            shown = _in_place(place, key, value, members)
+        elif isinstance(value, str):
+            shown = redact_text(value)
+        elif isinstance(value, dict):
+            shown = _object(cast(dict[str, Any], value))
+        elif isinstance(value, list):
+            shown = _array(cast(list[Any], value))
         else:
             continue
         if shown is not value and shown != value:
@@ -68,6 +67,27 @@ def _object(members: dict[str, Any]) -> dict[str, Any]:
                 changed = dict(members)
             changed[key] = shown
     return members if changed is None else changed
+
+
+@lru_cache(4096)
+def _place(key: str) -> str:
+    """What a member of this name holds: nothing special, a secret, pairs of names and values, or the value of one."""
+    if is_secret(key):
+        return "secret"
+    return {"env": "env", "environment": "env", "headers": "headers", "value": "value"}.get(key, "")
+
+
+def _in_place(place: str, key: str, value: Any, members: dict[str, Any]) -> Any:
+    if place == "env":
+        return _pairs(value, is_secret_variable)
+    if place == "headers":
+        return _pairs(value, is_secret_header)
+    if place == "value":
+        name = members.get("name", members.get("configId", members.get("key")))
+        hidden = isinstance(name, str) and is_secret(name)
+    else:
+        hidden = not _is_count_or_form(key, value)
+    return _hidden(value) if hidden else redact_value(value)
 
 
 def _is_count_or_form(key: str, value: Any) -> bool:
