@@ -1,10 +1,13 @@
 """`accord trace record`: nobody on either side can tell that it is there, and everything is kept."""
 
+import fcntl
 import hashlib
 import os
+import pty
 import random
 import signal
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -92,6 +95,51 @@ def test_signals_reach_the_agent(name: str, file: Path):
         running.send_signal(signal.Signals[name])
         assert running.stdout.read() == name.encode() + b"\n"
     assert running.returncode == 9
+
+
+def test_what_a_terminal_sends_reaches_the_agents_whole_group(file: Path):
+    """Ctrl-C at a terminal is for everybody in the foreground."""
+    code = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+child = os.fork()
+os.write(1, b"+")
+signal.sigwait([signal.SIGINT])
+os.write(1, b"!")
+if child: os.waitpid(child, 0)
+"""
+    leader, follower = pty.openpty()
+    with recorder(
+        file,
+        python(code),
+        stdin=follower,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as running:
+        os.close(follower)
+        assert running.stdout is not None
+        assert running.stdout.read(1) + running.stdout.read(1) == b"++"
+        os.write(leader, b"\x03")
+        assert running.stdout.read() == b"!!"
+    os.close(leader)
+    assert running.returncode == 0
+
+
+def test_a_stopped_recorder_stops_the_agent_and_goes_on_with_it(file: Path):
+    code = "import os\nos.write(1, b'%d\\n' % os.getpid())\nos.write(1, os.read(0, 10))"
+    with recorder(file, python(code)) as running:
+        assert running.stdout is not None
+        assert running.stdin is not None
+        agent = int(running.stdout.readline())
+        running.send_signal(signal.SIGTSTP)
+        _, status = os.waitpid(running.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        while Path(f"/proc/{agent}/stat").read_text().rpartition(") ")[2][0] != "T":
+            os.sched_yield()
+        running.send_signal(signal.SIGCONT)
+        running.stdin.write(b"go on")
+        assert running.stdout.read() == b"go on"
+    assert running.returncode == 0
 
 
 def test_ignored_signals_stay_ignored(file: Path):
