@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from accord import __version__
-from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached, UsageError
+from accord.errors import AccordError, AuthRequired, BadAnswer, ConnectionClosed, LimitReached, UsageError
 
 DONE, FAILED, USAGE, AGENT_BROKE, TIMEOUT, NO_PERMISSION, AUTH, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
@@ -21,9 +21,11 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
+    "run": Command("one turn of any agent, for the shell, scripts and CI", "accord.cli.run"),
     "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
     "trace": Command("record the wire, look at it, play it again", "accord.cli.trace"),
     "agents": Command("the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents"),
+    "sessions": Command("the sessions there were: list, show, export, fork, delete", "accord.cli.sessions"),
     "doctor": Command("what works here, what is missing", "accord.cli.doctor"),
 }
 
@@ -59,7 +61,7 @@ def exit_code(error: AccordError) -> int:
     match error:
         case UsageError():
             return USAGE
-        case ConnectionClosed():
+        case ConnectionClosed() | BadAnswer():
             return AGENT_BROKE
         case LimitReached():
             return TIMEOUT

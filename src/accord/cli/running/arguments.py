@@ -1,0 +1,191 @@
+"""The arguments of `accord run`, read and checked as far as that is possible before an agent runs."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from accord.cli.parser import Parser
+from accord.errors import UsageError
+from accord.policy.rules import WORDS, Word
+
+FORMATS: Final = ("text", "json", "quiet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What was asked for."""
+
+    words: tuple[str, ...]
+    """The prompt as typed; `-` stands for stdin."""
+    file: str | None
+    attach: tuple[str, ...]
+    """Absolute paths of files that exist."""
+    agent: str | None
+    command: tuple[str, ...]
+    """Behind `--`; empty where an agent is named or the default one runs."""
+    cwd: str
+    add_dir: tuple[str, ...]
+    permissions: Word | None
+    format: str
+    model: str | None
+    mode: str | None
+    settings: tuple[tuple[str, str], ...]
+    session: str | None
+    newest: bool
+    """`--continue`."""
+    timeout: float | None
+    deadline: float | None
+    retry: bool
+    trust: bool
+    strict: bool
+
+
+def read_arguments(words: Sequence[str]) -> Arguments:
+    """Raises UsageError for what cannot be meant."""
+    ours, command = _split(words)
+    given = _parser().parse_intermixed_args(ours)
+    if command is not None and not command:
+        raise UsageError("behind -- belongs the command of an agent")
+    if command and given.agent is not None:
+        raise UsageError(f"-a {given.agent} and -- {command[0]} both name an agent: choose one")
+    if given.newest and given.session is not None:
+        raise UsageError("--continue and --session both name a session: choose one")
+    for name in ("agent", "file", "model", "mode", "session"):
+        value = getattr(given, name)
+        if value is not None and not value.strip():
+            raise UsageError(f"--{name} was given an empty value: leave it out, or name one")
+    return Arguments(
+        words=tuple(given.prompt),
+        file=given.file,
+        attach=tuple(_file("--attach", path) for path in given.attach),
+        agent=given.agent,
+        command=tuple(command or ()),
+        cwd=_folder("--cwd", given.cwd),
+        add_dir=tuple(_folder("--add-dir", path) for path in given.add_dir),
+        permissions=cast("Word | None", given.permissions),
+        format=given.format,
+        model=given.model,
+        mode=given.mode,
+        settings=tuple(map(_setting, given.set)),
+        session=given.session,
+        newest=given.newest,
+        timeout=_seconds("--timeout", given.timeout),
+        deadline=_seconds("--deadline", given.deadline),
+        retry=given.retry,
+        trust=given.trust,
+        strict=given.strict,
+    )
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """What is for us, and what stands behind the first `--`."""
+    found = list(words)
+    if "--" not in found:
+        return found, None
+    place = found.index("--")
+    return found[:place], found[place + 1 :]
+
+
+def _parser() -> Parser:
+    parser = Parser("accord run", "Let an agent do one turn: prompt it, show what it does, wait for its end.")
+    parser.usage = "accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]"
+    parser.epilog = (
+        "Exit codes: 0 done; 1 the turn failed, was refused or reached a limit of the agent; 2 wrong usage or configuration; "
+        "3 the agent could not be started, died or broke the protocol; 4 timeout; 5 a permission was needed and not given; "
+        "6 sign in first; 130 interrupted."
+    )
+    option = parser.add_argument
+    option(
+        "prompt",
+        nargs="*",
+        metavar="PROMPT",
+        help="what to do; - is stdin, which is also read where nothing is given",
+    )
+    option("--file", metavar="F", help="the prompt, or more of it, from a file; - is stdin")
+    option(
+        "--attach",
+        metavar="F",
+        action="append",
+        default=[],
+        help="an image or another file that goes with the prompt",
+    )
+    option(
+        "-a",
+        "--agent",
+        metavar="NAME",
+        help="an agent of `accord agents list`; by default the one of this package",
+    )
+    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
+    option(
+        "--add-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a further folder that the agent may use",
+    )
+    option(
+        "--permissions",
+        choices=WORDS,
+        help="what is allowed: ask (default on a terminal), reads (default without one), all, none",
+    )
+    option(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="text for people, json (an event a line), quiet (the answer alone)",
+    )
+    option("--model", metavar="M", help="a model that the agent lists")
+    option("--mode", metavar="M", help="a mode that the agent lists")
+    option("--set", metavar="K=V", action="append", default=[], help="any other option that the agent lists")
+    option(
+        "--continue",
+        dest="newest",
+        action="store_true",
+        help="go on with the newest session of this folder and agent",
+    )
+    option("--session", metavar="ID", help="go on with this session")
+    option(
+        "--timeout", metavar="S", help="seconds without a sign of life after which the turn is given up (600)"
+    )
+    option("--deadline", metavar="S", help="seconds for the whole turn (no limit)")
+    option(
+        "--retry", action="store_true", help="if the agent dies before it did anything, send the prompt again"
+    )
+    option("--trust", action="store_true", help="let the project's acp.json count, in this run only")
+    option("--strict", action="store_true", help="judge messages as they are sent; repair no dialects")
+    return parser
+
+
+def _folder(option: str, text: str) -> str:
+    path = os.path.abspath(os.path.expanduser(text)) if text else ""
+    if not os.path.isdir(path):
+        raise UsageError(f"{option} {text!r} is no folder")
+    return path
+
+
+def _file(option: str, text: str) -> str:
+    path = os.path.abspath(os.path.expanduser(text)) if text else ""
+    if not os.path.exists(path):
+        raise UsageError(f"{option} {text!r}: there is no such file")
+    return path
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not mark or not key.strip():
+        raise UsageError(f"--set {text!r}: write it as KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (0 < seconds < math.inf):
+        raise UsageError(f"{option} {text!r} is no number of seconds above 0")
+    return seconds

@@ -1,0 +1,178 @@
+"""Consent: whether what the agent wants is allowed, by the rules, by the person at the terminal, or not at all.
+
+What decides by itself only ever picks `allow_once`, and only where the agent offers it; a refusal picks an option that
+refuses. A person sees every option by its name, with none of them preselected. An "always" lasts as long as the session.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from accord.cli.running.describing import describe
+from accord.cli.running.person import Person, Question
+from accord.cli.running.requests import bounds_of, request_of, verdict
+from accord.client import ClientSession, PermissionRequest
+from accord.client.permissions import READING
+from accord.client.permissions import Decision as Chosen
+from accord.policy.asking import Answer, options_for, read_answer, remember
+from accord.policy.grants import Grants
+from accord.policy.policy import Policy
+from accord.policy.request import Decision, Request
+from accord.schema import PermissionOption
+
+
+class Consent:
+    """The consent of one run. `person` is None where nobody can be asked."""
+
+    def __init__(self, policy: Policy, person: Person | None, note: Callable[[str], None]) -> None:
+        self.refused: list[str] = []
+        """What was not allowed, in words."""
+        self.done = 0
+        """How often something was asked for at all."""
+        self.caught_up: Callable[[ClientSession], Awaitable[None]] | None = None
+        """Waits until what the agent said before its question has been shown."""
+        self._policy = policy
+        self._person = person
+        self._note = note
+        self._grants: dict[str, Grants] = {}
+        self._given: list[_Given] = []
+
+    # -- permission requests ------------------------------------------------------------------------------------
+
+    async def __call__(self, asked: PermissionRequest) -> Chosen:
+        """Answer a permission request of the agent."""
+        self.done += 1
+        request = request_of(asked, self._grants_of(asked.session))
+        decision = verdict(self._policy, request, asked)
+        if decision.effect == "allow" and (option := asked.option("allow_once")) is not None:
+            self._give(asked, request, Answer("allow_once"))
+            return option
+        if decision.effect == "deny":
+            return self._refuse(asked, decision.reason)
+        if self._person is None:
+            return self._refuse(asked, self._why_not(decision))
+        if self.caught_up is not None:
+            await self.caught_up(asked.session)
+        async with self._person.asked() as question:
+            again = verdict(
+                self._policy, request, asked
+            )  # the answer to another question may have settled this one
+            if again.effect != "ask" and not (again.allowed and asked.option("allow_once") is None):
+                if again.allowed:
+                    self._give(asked, request, Answer("allow_once"))
+                    return asked.option("allow_once")
+                return self._refuse(asked, again.reason)
+            describe(question, asked, decision)
+            option = await choose(question, asked.options)
+        if option is None:
+            return self._refuse(asked, "you did not choose")
+        answer = read_answer(asked.options, option)
+        remember(request, decision, answer)
+        if answer.allowed:
+            self._give(asked, request, answer)
+        else:
+            self.refused.append(asked.call.label)
+        return option
+
+    def _refuse(self, asked: PermissionRequest, reason: str) -> Chosen:
+        self.refused.append(asked.call.label)
+        self._note(f"refused: {asked.call.label}: {reason}")
+        return asked.option("reject_once") or asked.option("reject_always")
+
+    def _why_not(self, decision: Decision) -> str:
+        if decision.allowed:
+            return "the agent does not offer to allow it just once"
+        return f"{decision.reason}, and there is no terminal to ask on (see --permissions)"
+
+    # -- what the agent does through us -------------------------------------------------------------------------
+
+    async def may(self, session: ClientSession, request: Request, what: str) -> bool:
+        """Whether the agent may read, write or run something through this client: what was agreed to is not asked twice."""
+        self.done += 1
+        decision = self._policy.decide(request)
+        if decision.allowed or (decision.effect == "ask" and self._covered(session, request, decision)):
+            return True
+        if decision.effect == "ask" and self._person is not None:
+            return await self._ask(session, request, decision, what)
+        reason = decision.reason if decision.effect == "deny" else self._why_not(decision)
+        self.refused.append(what)
+        self._note(f"refused: {what}: {reason}")
+        return False
+
+    def request(self, session: ClientSession, kind: str, **what: object) -> Request:
+        """What the agent wants to do through us, for `may`."""
+        category = {"read": "read-only", "edit": "write", "execute": "execute"}[kind]
+        bounds, grants = bounds_of(session), self._grants_of(session)
+        return Request(bounds=bounds, grants=grants, kind=kind, category=category, **what)  # type: ignore[arg-type]
+
+    async def _ask(self, session: ClientSession, request: Request, decision: Decision, what: str) -> bool:
+        assert self._person is not None
+        options = options_for(request, decision)
+        if self.caught_up is not None:
+            await self.caught_up(session)
+        async with self._person.asked() as question:
+            if self._policy.decide(request).allowed:
+                return True
+            question.say(f"\n{session.life.name} asks: {what}")
+            question.say(decision.reason, "  ")
+            option = await choose(question, options)
+        answer = read_answer(options, option)
+        remember(request, decision, answer)
+        if not answer.allowed:
+            self.refused.append(what)
+        return answer.allowed
+
+    def _covered(self, session: ClientSession, request: Request, decision: Decision) -> bool:
+        """Whether a question about this would be one too many."""
+        if request.kind == "read" and decision.rule.startswith("default"):
+            return True  # that it may read in its folders is what it was offered
+        return any(given.covers(session, request) for given in self._given)
+
+    def _give(self, asked: PermissionRequest, request: Request, answer: Answer) -> None:
+        self._given.append(_Given(asked.session, asked.call.tool_call_id, request, answer.always))
+
+    def _grants_of(self, session: ClientSession) -> Grants:
+        return self._grants.setdefault(session.id, Grants())
+
+
+class _Given:
+    """A permission that was given: it covers what its tool call then does through this client, until the call is over."""
+
+    def __init__(self, session: ClientSession, call_id: str, request: Request, always: bool) -> None:
+        self._session = session
+        self._call_id = call_id
+        self._request = request
+        self._always = always
+        self._real = {place.real for path in request.paths if (place := request.bounds.place(path))}
+
+    def covers(self, session: ClientSession, request: Request) -> bool:
+        """Whether this was part of what was agreed to."""
+        kind = self._request.kind
+        if session is not self._session or (kind in READING and request.kind != "read"):
+            return False
+        if request.kind == "execute" and kind not in ("execute", "other", None):
+            return False
+        call = session.state.tool_calls.get(self._call_id)
+        if not self._always and call is not None and not call.open:
+            return False
+        if request.kind == "execute" or not self._real or self._always:
+            return True
+        places = [request.bounds.place(path) for path in request.paths]
+        return all(place and any(place.real.is_relative_to(real) for real in self._real) for place in places)
+
+
+async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:
+    """Let the person choose by number; nothing is chosen by Enter alone. None: went away."""
+    for number, option in enumerate(options, 1):
+        question.say(f"  {number}  {option.name or option.option_id}".replace("\n", " "))
+    if not options:
+        question.say("  The agent offers nothing to choose: it is refused.")
+        return None
+    while True:
+        typed = await question.line(
+            f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
+        )
+        if typed is None:
+            return None
+        if typed.isdecimal() and 1 <= int(typed) <= len(options):
+            return options[int(typed) - 1]
+        await asyncio.sleep(0)

@@ -1,0 +1,88 @@
+"""Files and terminals for the agent: confined to the session's folders, and within what the permissions allow.
+
+An agent may live in a container or on another machine: that it asks here for a file or a command is no proof that it asked
+the user before. Commands get no credentials of the user's environment.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from accord.cli.running.consent import Consent
+from accord.client import ClientSession
+from accord.errors import InvalidParams
+from accord.policy.sandbox.environment import without_credentials
+from accord.workspace.roots import AnyPath
+from accord.workspace.terminals import Terminals
+from accord.workspace.workspace import LocalWorkspace, Workspace
+
+MOST_TERMINALS: Final = 64
+"""At the same time; a released one does not count."""
+
+
+def guarded_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
+    """Makes the workspace of each session."""
+
+    def make(session: ClientSession) -> Workspace:
+        environment = without_credentials(os.environ)
+        terminals = Terminals(session.roots, base_env=environment, on_output=session.terminals.printed)
+        return GuardedWorkspace(session, consent, LocalWorkspace(session.roots, terminals=terminals))
+
+    return make
+
+
+class GuardedWorkspace(LocalWorkspace):
+    """The files and terminals of this machine, each use of them agreed to."""
+
+    def __init__(self, session: ClientSession, consent: Consent, local: LocalWorkspace) -> None:
+        super().__init__(local.roots, files=local.files, terminals=local.terminals)
+        self._session = session
+        self._consent = consent
+        self._open: set[str] = set()
+        self._starting = 0
+
+    async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
+        """Refuses what lies outside before anybody is asked about it."""
+        self.roots.resolve(path)
+        await self._insist("read", f"read {os.fspath(path)}", paths=(os.fspath(path),))
+        return await super().read_text_file(path, line, limit)
+
+    async def write_text_file(self, path: AnyPath, content: str) -> None:
+        self.roots.resolve(path)
+        await self._insist("edit", f"write {os.fspath(path)}", paths=(os.fspath(path),))
+        await super().write_text_file(path, content)
+
+    async def create_terminal(
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: AnyPath | None = None,
+        output_byte_limit: int | None = None,
+    ) -> str:
+        if len(self._open) + self._starting >= MOST_TERMINALS:
+            raise InvalidParams(f"there are {MOST_TERMINALS} terminals already: release some first")
+        self._starting += 1
+        try:
+            line = command if not args else (command, *args)
+            shown = command if not args else shlex.join((command, *args))
+            where = None if cwd is None else self.roots.resolve(cwd)
+            await self._insist("execute", f"run {shown}", command=line, cwd=where)
+            terminal_id = await super().create_terminal(
+                command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
+            )
+        finally:
+            self._starting -= 1
+        self._open.add(terminal_id)
+        return terminal_id
+
+    async def release_terminal(self, id: str) -> None:
+        await super().release_terminal(id)
+        self._open.discard(id)
+
+    async def _insist(self, kind: str, what: str, **more: object) -> None:
+        request = self._consent.request(self._session, kind, **more)
+        if not await self._consent.may(self._session, request, what):
+            raise InvalidParams(f"Permission denied: {what}")

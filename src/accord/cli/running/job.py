@@ -1,0 +1,242 @@
+"""The whole of `accord run`: find the agent, start it, open a session, run the turn, and say how it went."""
+
+import asyncio
+import os
+import shlex
+import sys
+from dataclasses import replace
+from typing import Final
+
+from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
+from accord.cli.running.arguments import Arguments
+from accord.cli.running.attachments import Attaching
+from accord.cli.running.consent import Consent
+from accord.cli.running.forms import ASK_USER, Asking
+from accord.cli.running.guarded import guarded_workspace
+from accord.cli.running.interrupts import Interrupts
+from accord.cli.running.mentions import mentions_in
+from accord.cli.running.opening import Opening, reachable
+from accord.cli.running.person import Person, is_there
+from accord.cli.running.settings import apply_settings
+from accord.cli.running.showing import Output, output_for
+from accord.cli.running.signin import how_to_sign_in
+from accord.cli.running.turn import Result, TurnRun
+from accord.client import ClientHandlers, ClientOptions, ClientSession, Features, RemoteAgent, TimeLimits
+from accord.client.connect import Connecting
+from accord.client.options import ClientReport
+from accord.client.recording import Recording, Records
+from accord.client.restart import RestartPolicy
+from accord.client.servers import Server, ask, leave_out, load, once
+from accord.errors import AccordError, AuthRequired, StoreError
+from accord.policy.rules import Word
+from accord.schema import ContentBlock, TextContent
+
+_NOISE_TOLD: Final = 3
+
+
+def find_server(given: Arguments) -> Server:
+    """The agent that is meant. Raises UsageError."""
+    if not given.command:
+        servers = load(given.cwd, trust=once if given.trust else ask)
+        return servers.default if given.agent is None else servers[given.agent]
+    # A command of the user's own needs nothing of a project's file; one that is not trusted is no obstacle.
+    servers = load(given.cwd, trust=once if given.trust else leave_out)
+    files = [file for file in (servers.user, servers.project) if file is not None]
+    everywhere = {entry.name: entry for file in files for entry in file.mcp}
+    return Server(
+        name=shlex.join(given.command),
+        origin="user",
+        command=given.command,
+        place="the command behind --",
+        folder=os.getcwd(),
+        cwd=os.getcwd(),
+        mcp=tuple(everywhere.values()),
+    )
+
+
+async def run(given: Arguments, prompt: str, server: Server) -> int:
+    """Run the turn; the result is the exit code."""
+    terminal = is_there()
+    output = output_for(
+        given.format, stdout=sys.stdout, stderr=sys.stderr, terminal=sys.stdout.isatty(), width=None
+    )
+    job = Job(given, prompt, server, output, Person(output) if terminal else None)
+    return await job.run()
+
+
+class Job:
+    """One run."""
+
+    def __init__(
+        self, given: Arguments, prompt: str, server: Server, output: Output, person: Person | None
+    ) -> None:
+        self._given = given
+        self._prompt = prompt
+        self._server = server
+        self._output = output
+        policy = server.policy(_word(given, server, person is not None))
+        self._consent = Consent(policy, person, output.note)
+        self._asking = Asking(person, output.note)
+        self._interrupts = Interrupts(output.note)
+        self._noise = 0
+        self._records: Records | None = None
+        self._recording: Recording | None = None
+
+    async def run(self) -> int:
+        """Everything, to the last line."""
+        result = Result()
+        try:
+            with self._interrupts.watched():
+                result = await self._connected()
+        except AccordError as error:
+            result.error = error
+        except asyncio.CancelledError:
+            if not self._interrupts.count:
+                raise
+        finally:
+            self._close_records()
+        code = self._exit_code(result)
+        if isinstance(result.error, AuthRequired):
+            name = None if self._given.command else self._server.name
+            for line in how_to_sign_in(result.error, name, self._server.launch(self._given.cwd)):
+                self._output.note(line)
+        self._output.finished(result.ended, result.error, code)
+        return code
+
+    async def _connected(self) -> Result:
+        launch = self._server.launch(self._given.cwd)
+        async with Connecting(launch, self._handlers(), self._options()) as agent:
+            servers = reachable(self._server.mcp_servers(), agent, self._output.note)
+            opening = Opening(agent, self._server.name, self._given.cwd, self._given.add_dir, servers)
+            self._records = self._open_records()
+            session = await self._opened(opening)
+            self._output.opened(session, agent)
+            return await self._turn(opening, session).run(self._blocks(agent))
+
+    # -- what the agent is started with -------------------------------------------------------------------------
+
+    def _handlers(self) -> ClientHandlers:
+        # The agent of this package works on this machine anyway, and keeps its own rules: a detour over us gains nothing.
+        offered = self._server.name != "accord" or bool(self._server.command)
+        return ClientHandlers(
+            permissions=self._consent,
+            workspace=guarded_workspace(self._consent) if offered else None,
+            forms=self._asking.form,
+            urls=self._asking.address,
+            extensions={ASK_USER: self._asking.question},
+        )
+
+    def _options(self) -> ClientOptions:
+        given = self._given
+        limits = TimeLimits() if given.timeout is None else TimeLimits(silence=given.timeout)
+        options = self._server.options(
+            ClientOptions(
+                limits=limits,
+                strict=given.strict,
+                observer=self._observe,
+                restart=RestartPolicy(),
+                features=Features(meta={"accord": {"extensions": [ASK_USER]}}),
+            )
+        )
+        if options.restart is not None and not given.retry:
+            # Once, to see whether the session lives; there is no prompt that could wait for more.
+            options = replace(options, restart=replace(options.restart, max_restarts=1))
+        return options
+
+    def _observe(self, report: ClientReport) -> None:
+        if report.kind != "noise":
+            return
+        self._noise += 1
+        if self._noise <= _NOISE_TOLD:
+            line = report.frame[:200].decode(errors="replace")
+            self._output.note(f"the agent printed what is no message: {line}")
+        elif self._noise == _NOISE_TOLD + 1:
+            self._output.note("it prints more of that, which is not shown")
+
+    # -- the session and its turn -------------------------------------------------------------------------------
+
+    async def _opened(self, opening: Opening) -> ClientSession:
+        if self._given.session is not None:
+            session = await opening.again(self._given.session)
+        elif self._given.newest:
+            session = await opening.again(await opening.newest(self._records))
+        else:
+            session = await opening.new()
+        await apply_settings(self._given, opening.agent, session)
+        self._record(session)
+        return session
+
+    def _turn(self, opening: Opening, session: ClientSession) -> TurnRun:
+        given, restart = self._given, session.life.options.restart
+        turn = TurnRun(
+            opening.agent,
+            session,
+            self._output,
+            lambda: self._recording,
+            served=lambda: self._consent.done + self._asking.done,
+            deadline=given.deadline,
+            retries=restart.max_restarts if given.retry and restart is not None else 0,
+            reopen=None if given.session or given.newest else lambda: self._opened(opening),
+        )
+        self._consent.caught_up = turn.caught_up
+        self._interrupts.stop_turn = turn.stop
+        return turn
+
+    def _blocks(self, agent: RemoteAgent) -> list[ContentBlock]:
+        given, note = self._given, self._output.note
+        found = mentions_in(self._prompt, (given.cwd, *given.add_dir))
+        for text in found.notes:
+            note(text)
+        attaching = Attaching(agent.capabilities, note)
+        blocks: list[ContentBlock] = [TextContent(self._prompt)]
+        blocks += [attaching.mentioned(path) for path in found.paths]
+        blocks += [attaching.attached(path) for path in given.attach]
+        return blocks
+
+    # -- what is kept of it -------------------------------------------------------------------------------------
+
+    def _open_records(self) -> Records | None:
+        try:
+            return Records.open()
+        except StoreError as error:
+            self._output.note(f"this session is not recorded: {error}")
+            return None
+
+    def _record(self, session: ClientSession) -> None:
+        if self._recording is not None:
+            self._recording.close()
+        if self._records is not None:
+            self._recording = self._records.record(session, agent=self._server.name, failed=self._output.note)
+
+    def _close_records(self) -> None:
+        if self._recording is not None:
+            self._recording.close()
+        if self._records is not None:
+            try:
+                self._records.close()
+            except StoreError as error:
+                self._output.note(str(error))
+
+    # -- how it went --------------------------------------------------------------------------------------------
+
+    def _exit_code(self, result: Result) -> int:
+        if self._interrupts.count:
+            return INTERRUPTED
+        if result.error is not None:
+            return exit_code(result.error)
+        if result.ended is not None and result.ended.stop_reason not in ("end_turn", "cancelled"):
+            return FAILED
+        if self._consent.refused:
+            return NO_PERMISSION
+        return DONE if result.ended is not None and result.ended.stop_reason == "end_turn" else FAILED
+
+
+def _word(given: Arguments, server: Server, somebody: bool) -> Word | None:
+    """What takes the place of the default in the user's rules: what was said, else what their file says, else by who is there."""
+    if given.permissions is not None:
+        return given.permissions
+    if not somebody and server.unattended is not None:
+        return server.unattended
+    if server.permissions is not None and server.permissions.word is not None:
+        return None
+    return "ask" if somebody else "reads"

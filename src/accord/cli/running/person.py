@@ -1,0 +1,111 @@
+"""The person at the terminal: one question at a time, read line by line, without holding up anything else.
+
+What was typed before a question is shown is thrown away: nobody agrees to what they have not seen.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, TextIO
+
+from accord.cli.running.showing import Output, clean_line, clean_text
+
+_LONGEST: Final = 64 * 1024
+
+
+def is_there() -> bool:
+    """Whether somebody can be asked: both sides of the conversation are terminals."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+class Person:
+    """Who can be asked. Questions wait for each other."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._one_at_a_time = asyncio.Lock()
+
+    @asynccontextmanager
+    async def asked(self) -> AsyncGenerator["Question"]:
+        """Have the person's attention."""
+        async with self._one_at_a_time:
+            with self._output.question():
+                question = Question(sys.stdin.fileno(), sys.stderr)
+                question.forget_typed()
+                try:
+                    yield question
+                except asyncio.CancelledError:
+                    question.say("")  # what was being asked stands there half answered
+                    raise
+
+
+class Question:
+    """A conversation with the person, as long as they have been asked something."""
+
+    def __init__(self, keyboard: int, screen: TextIO) -> None:
+        self._keyboard = keyboard
+        self._screen = screen
+
+    def say(self, text: str, indent: str = "") -> None:
+        """Show a text, cleaned of what could deceive; the indent is in front of each of its lines."""
+        for line in clean_text(text).split("\n"):
+            self._screen.write(f"{indent}{line}\n")
+        self._screen.flush()
+
+    async def line(self, prompt: str) -> str | None:
+        """What is typed behind the prompt; None when the person goes away (Ctrl-D)."""
+        self._screen.write(clean_line(prompt))
+        self._screen.flush()
+        typed = await _typed(self._keyboard)
+        if not typed.endswith("\n"):
+            self._screen.write("\n")
+            self._screen.flush()
+            if not typed:
+                return None
+        return typed.strip()
+
+    async def yes(self, prompt: str) -> bool | None:
+        """Whether a yes was typed; everything else is a no. None: went away."""
+        answer = await self.line(f"{prompt} [y/N] ")
+        return None if answer is None else answer.casefold() in ("y", "yes")
+
+    def forget_typed(self) -> None:
+        """Throw away what was typed before."""
+        if sys.platform != "win32":
+            import termios
+
+            try:
+                termios.tcflush(self._keyboard, termios.TCIFLUSH)
+            except termios.error:
+                pass
+
+
+async def _typed(keyboard: int) -> str:
+    """One line, as the terminal hands it over; cancelling takes the hand off the keyboard."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def deliver(text: str) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    if sys.platform == "win32":
+        # A console cannot be watched by the loop. A thread that nobody answers ends with the process.
+        read = sys.stdin.readline
+        threading.Thread(target=lambda: loop.call_soon_threadsafe(deliver, read()), daemon=True).start()
+        return await line
+
+    def ready() -> None:
+        try:
+            deliver(os.read(keyboard, _LONGEST).decode(errors="replace"))
+        except OSError:
+            deliver("")
+
+    loop.add_reader(keyboard, ready)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(keyboard)

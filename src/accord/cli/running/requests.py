@@ -1,0 +1,121 @@
+"""What an agent wants to do, as the policy judges it: made of permission requests, and of what it asks of files and terminals.
+
+The kind counts only as the agent itself sent it. Paths, commands and addresses are looked for wherever agents put them: they
+can only make a verdict stricter than the kind alone would.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, cast, get_args
+
+from accord.client import ClientSession, PermissionRequest
+from accord.policy.bounds import Bounds
+from accord.policy.grants import Grants
+from accord.policy.policy import Policy
+from accord.policy.request import STRICTNESS, Decision, Request, category_of
+from accord.schema import Diff
+from accord.schema.tools import ToolKind
+
+_KINDS: Final[frozenset[str]] = frozenset(get_args(ToolKind))
+_PATHS: Final = (
+    "path", "file_path", "filePath", "abs_path", "absPath", "filename", "file", "notebook_path",
+    "source", "destination", "old_path", "new_path", "directory", "dir",
+)  # fmt: skip
+_COMMANDS: Final = ("command", "cmd", "argv", "script")
+_FOLDERS: Final = ("cwd", "workdir", "working_directory", "workingDirectory")
+_ADDRESSES: Final = ("url", "uri")
+_ABOUT_RULES: Final = ("deny rule", "ask rule")
+_MOST: Final = 200
+
+
+def bounds_of(session: ClientSession) -> Bounds:
+    """The folders that the session may use."""
+    return Bounds.of(session.setup.cwd, session.setup.additional_directories)
+
+
+def request_of(asked: PermissionRequest, grants: Grants) -> Request:
+    """The policy's view of a permission request."""
+    kind = asked.official_kind
+    official = cast(ToolKind, kind) if kind in _KINDS else None
+    said = _input(asked)
+    command = _command(said)
+    return Request(
+        bounds=bounds_of(asked.session),
+        tool=asked.call.name or "",
+        category=category_of(official),
+        kind=official,
+        paths=tuple(dict.fromkeys(_paths(asked, said)))[:_MOST],
+        command=command if official == "execute" else None,
+        cwd=_first(said, _FOLDERS) if official == "execute" else None,
+        url=_first(said, _ADDRESSES) if official == "fetch" else None,
+        grants=grants,
+    )
+
+
+def verdict(policy: Policy, request: Request, asked: PermissionRequest) -> Decision:
+    """What the policy says. A command that hides behind another kind is held against the rules for commands as well."""
+    decision = policy.decide(request)
+    command = _command(_input(asked))
+    if request.command is not None or command is None:
+        return decision
+    hidden = policy.decide(
+        replace(request, category="execute", kind="execute", command=command, paths=(), url=None)
+    )
+    tightens = hidden.rule == "floor" or hidden.rule.startswith(_ABOUT_RULES)
+    if tightens and STRICTNESS[hidden.effect] > STRICTNESS[decision.effect]:
+        return hidden
+    return decision
+
+
+def commands_in(asked: PermissionRequest) -> str | None:
+    """The command that a request speaks of, for people."""
+    command = _command(_input(asked))
+    return command if command is None or isinstance(command, str) else " ".join(command)
+
+
+def _input(asked: PermissionRequest) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for raw in (asked.call.raw_input, asked.sent.tool_call.raw_input):
+        if isinstance(raw, dict):
+            found.update(cast("dict[str, Any]", raw))
+    return found
+
+
+def _paths(asked: PermissionRequest, said: Mapping[str, Any]) -> Iterator[str]:
+    for call in (asked.call, asked.sent.tool_call):
+        yield from (location.path for location in call.locations or ())
+        yield from (item.path for item in call.content or () if isinstance(item, Diff))
+    yield from _texts(said, _PATHS)
+    for name in ("paths", "files"):
+        several = said.get(name)
+        if isinstance(several, list):
+            yield from (item for item in cast("list[Any]", several) if isinstance(item, str) and item)
+
+
+def _command(said: Mapping[str, Any]) -> str | tuple[str, ...] | None:
+    for name in _COMMANDS:
+        value = said.get(name)
+        if isinstance(value, str) and value.strip():
+            args = said.get("args")
+            words = cast("list[Any]", args) if isinstance(args, list) else []
+            if words and all(isinstance(word, str) for word in words):
+                return (value, *words)
+            return value
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(word, str) for word in cast("list[Any]", value))
+        ):
+            return tuple(cast("list[str]", value))
+    return None
+
+
+def _texts(said: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        value = said.get(name)
+        if isinstance(value, str) and value:
+            yield value
+
+
+def _first(said: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    return next(_texts(said, names), None)
