@@ -1,0 +1,48 @@
+"""How `accord run` shows a turn: as text, as JSON lines, or the answer alone."""
+
+from typing import TextIO
+
+from accord.cleaning import clean_line, clean_text
+from accord.cli.output.contract import Output
+from accord.cli.output.sink import Sink
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.errors import UsageError
+
+FORMATS = ("text", "json", "quiet")
+
+__all__ = ["FORMATS", "Output", "clean_line", "clean_text", "output_for"]
+
+
+def output_for(
+    format: str,
+    *,
+    stdout: TextIO,
+    stderr: TextIO,
+    terminal: bool,
+    width: int | None = None,
+    colour: bool | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Output:
+    """The output of that name. `terminal` says that stdout is one; a width that is not given is asked of it each time,
+    and whether to colour is asked of the environment.
+    """
+    out, err = Sink(stdout), Sink(stderr)
+    match format:
+        case "text":
+            from accord.cli.output.style import Style, signs_for, wants_colour
+            from accord.cli.output.terminalsize import TerminalSize
+            from accord.cli.output.text import TextOutput
+
+            size = TerminalSize(stdout, width) if terminal else None
+            wanted = wants_colour(terminal) if colour is None else colour
+            return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock)
+        case "json":
+            from accord.cli.output.jsonlines import JsonOutput
+
+            return JsonOutput(out, err, clock)
+        case "quiet":
+            from accord.cli.output.quiet import QuietOutput
+
+            return QuietOutput(out, err)
+        case _:
+            raise UsageError(f"no such format: {format!r}; there are: {', '.join(FORMATS)}")

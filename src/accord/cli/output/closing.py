@@ -1,0 +1,58 @@
+"""The last line of a turn: how it ended, how long it took, what it cost."""
+
+from accord.cleaning import clean_text, one_line
+from accord.cli.output.style import DIM, YELLOW, Style
+from accord.cli.output.toolcalls import seconds
+from accord.schema import Usage, UsageUpdate
+from accord.session import TurnEnded
+
+_REASONS = {
+    "end_turn": "done",
+    "max_tokens": "stopped: the token limit is reached",
+    "max_turn_requests": "stopped: the limit of requests in a turn is reached",
+    "refusal": "the agent refused to go on",
+    "cancelled": "cancelled",
+}
+
+
+def closing_line(
+    ended: TurnEnded | None, context: UsageUpdate | None, duration: float, session_id: str, style: Style
+) -> str:
+    """What to tell at the end."""
+    parts = [_how(ended), seconds(duration)]
+    if ended is not None and ended.usage is not None:
+        parts.append(_tokens(ended.usage))
+    if context is not None:
+        parts += _window(context)
+    if session_id:
+        parts.append(f"session {one_line(clean_text(session_id), 80)}")
+    good = ended is not None and ended.stop_reason == "end_turn"
+    line = f" {style.signs.dot} ".join(parts)
+    return style.paint(line, DIM if good else YELLOW)
+
+
+def _how(ended: TurnEnded | None) -> str:
+    if ended is None or ended.error is not None:
+        return "failed"
+    if ended.stop_reason is None:
+        return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
+    return _REASONS[ended.stop_reason]
+
+
+def _tokens(usage: Usage) -> str:
+    said = f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    if usage.thought_tokens:
+        said += f", {usage.thought_tokens:,} thought"
+    if usage.cached_read_tokens:
+        said += f", {usage.cached_read_tokens:,} cached"
+    return f"{said})"
+
+
+def _window(context: UsageUpdate) -> list[str]:
+    parts: list[str] = []
+    if context.size:
+        parts.append(f"context {context.used * 100 // context.size} % of {context.size:,}")
+    if context.cost:
+        currency = one_line(clean_text(context.cost.currency), 12)
+        parts.append(f"{context.cost.amount:.4g} {currency}")
+    return parts

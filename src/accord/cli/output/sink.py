@@ -1,0 +1,73 @@
+"""Where output goes: written at once, in the encoding of the stream, and without a traceback when nobody reads any more."""
+
+import io
+import os
+import select
+from typing import Final, TextIO
+
+from accord.errors import AccordError
+
+_WAIT: Final = 60_000
+
+
+class Sink:
+    """One stream. Everything written is out when the call returns.
+
+    It is written past the stream's own buffer, because that loses text where the terminal was set not to block, which
+    happens when it is also the stdin that somebody watches.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+        self.broken = False
+        """Whether the reader is gone."""
+        self._stream = stream
+        try:
+            self._file: int | None = stream.fileno()
+        except (OSError, AttributeError, io.UnsupportedOperation):
+            self._file = None
+
+    def write(self, text: str) -> None:
+        """Write it. BrokenPipeError when the reader is gone, AccordError when it cannot be written."""
+        if self.broken:
+            raise BrokenPipeError("the reader of the output is gone")
+        if not text:
+            return
+        if self._file is None:
+            self._stream.write(text)
+            self._stream.flush()
+            return
+        try:
+            self._stream.flush()
+            self._write_out(self._file, text.encode(self.encoding, "replace"))
+        except BrokenPipeError:
+            self._give_up()
+            raise
+        except OSError as error:
+            self._give_up()
+            raise AccordError(f"the output cannot be written: {error.strerror or error}") from None
+
+    def say(self, text: str) -> None:
+        """Write it, or nothing if that cannot be done: for last words, and for what must not disturb."""
+        try:
+            self.write(text)
+        except (BrokenPipeError, AccordError):
+            pass
+
+    def _write_out(self, file: int, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(file, left) :]
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(file, select.POLLOUT)
+                poll.poll(_WAIT)
+
+    def _give_up(self) -> None:
+        """What is written later, by anybody, the interpreter's last flush included, goes nowhere and fails nothing."""
+        self.broken = True
+        if self._file is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._file)
+            os.close(nowhere)
