@@ -12,5 +12,5 @@ def main(arguments: Sequence[str]) -> int:
     from accord.cli.running.job import find_server, run
     from accord.cli.running.prompt import prompt_text
 
-    server = find_server(given)
-    return asyncio.run(run(given, prompt_text(given), server))
+    prompt = prompt_text(given)
+    return asyncio.run(run(given, prompt, find_server(given)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
+from accord.cli.output import Output, output_for
 from accord.cli.running.arguments import Arguments
 from accord.cli.running.attachments import Attaching
 from accord.cli.running.consent import Consent
@@ -18,7 +19,6 @@ from accord.cli.running.mentions import mentions_in
 from accord.cli.running.opening import Opening, reachable
 from accord.cli.running.person import Person, is_there
 from accord.cli.running.settings import apply_settings
-from accord.cli.running.showing import Output, output_for
 from accord.cli.running.signin import how_to_sign_in
 from accord.cli.running.turn import Result, TurnRun
 from accord.client import ClientHandlers, ClientOptions, ClientSession, Features, RemoteAgent, TimeLimits
@@ -79,31 +79,27 @@ class Job:
         self._asking = Asking(person, output.note)
         self._interrupts = Interrupts(output.note)
         self._noise = 0
+        self._code: int | None = None
         self._records: Records | None = None
         self._recording: Recording | None = None
 
     async def run(self) -> int:
         """Everything, to the last line."""
-        result = Result()
         try:
             with self._interrupts.watched():
-                result = await self._connected()
+                await self._connected()
         except AccordError as error:
-            result.error = error
+            self._finish(Result(error=error))
         except asyncio.CancelledError:
             if not self._interrupts.count:
                 raise
+            self._finish(Result())
         finally:
             self._close_records()
-        code = self._exit_code(result)
-        if isinstance(result.error, AuthRequired):
-            name = None if self._given.command else self._server.name
-            for line in how_to_sign_in(result.error, name, self._server.launch(self._given.cwd)):
-                self._output.note(line)
-        self._output.finished(result.ended, result.error, code)
-        return code
+        assert self._code is not None, "every way out tells how it went"
+        return self._code
 
-    async def _connected(self) -> Result:
+    async def _connected(self) -> None:
         launch = self._server.launch(self._given.cwd)
         async with Connecting(launch, self._handlers(), self._options()) as agent:
             servers = reachable(self._server.mcp_servers(), agent, self._output.note)
@@ -111,7 +107,7 @@ class Job:
             self._records = self._open_records()
             session = await self._opened(opening)
             self._output.opened(session, agent)
-            return await self._turn(opening, session).run(self._blocks(agent))
+            self._finish(await self._turn(opening, session).run(self._blocks(agent)))
 
     # -- what the agent is started with -------------------------------------------------------------------------
 
@@ -218,6 +214,17 @@ class Job:
                 self._output.note(str(error))
 
     # -- how it went --------------------------------------------------------------------------------------------
+
+    def _finish(self, result: Result) -> None:
+        """Say how it went. What comes later, while the agent is being ended, changes nothing any more."""
+        if self._code is not None:
+            return
+        if isinstance(result.error, AuthRequired):
+            name = None if self._given.command else self._server.name
+            for line in how_to_sign_in(result.error, name, self._server.launch(self._given.cwd)):
+                self._output.note(line)
+        self._code = self._exit_code(result)
+        self._output.finished(result.ended, result.error, self._code)
 
     def _exit_code(self, result: Result) -> int:
         if self._interrupts.count:

@@ -8,7 +8,7 @@ from typing import Final
 
 from accord.client import ClientSession, RemoteAgent
 from accord.client.recording import Records
-from accord.errors import AuthRequired, NotOffered, RpcError, StoreError, UsageError
+from accord.errors import AuthRequired, InvalidParams, NotFound, NotOffered, RpcError, StoreError, UsageError
 from accord.schema import McpServer, McpServerHttp, McpServerSse, SessionInfo
 
 _MOST_LISTED: Final = 5_000
@@ -32,7 +32,7 @@ class Opening:
         )
 
     async def again(self, session_id: str) -> ClientSession:
-        """One that was there before: resumed if the agent can do that, else loaded. Raises NotOffered, RpcError."""
+        """One that was there before: resumed if the agent can do that, else loaded. Raises UsageError, RpcError."""
         offered = self.agent.capabilities
         ways = [self.agent.load_session] if offered.load_session else []
         if offered.session_capabilities and offered.session_capabilities.resume:
@@ -46,9 +46,12 @@ class Opening:
                 )
             except AuthRequired:
                 raise
-            except RpcError:
-                if number == len(ways):
-                    raise
+            except RpcError as error:
+                if number < len(ways):
+                    continue
+                if isinstance(error, NotFound | InvalidParams):
+                    raise UsageError(f"the session {session_id!r} cannot be taken up: {error}") from None
+                raise
         raise AssertionError("the last way returns or raises")
 
     async def newest(self, records: Records | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final, TextIO
 
-from accord.cli.running.showing import Output, clean_line, clean_text
+from accord.cli.output import Output, clean_line, clean_text
 
 _LONGEST: Final = 64 * 1024
 

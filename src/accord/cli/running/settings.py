@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 from accord.cli.running.arguments import Arguments
 from accord.client import ClientSession, RemoteAgent
-from accord.errors import UsageError
+from accord.errors import InvalidParams, UsageError
 from accord.session import Picker
 
 SET_MODEL: Final = "_agentao.cn/set_model"
@@ -22,7 +22,14 @@ _SWITCH: Final = {
 
 
 async def apply_settings(given: Arguments, agent: RemoteAgent, session: ClientSession) -> None:
-    """Set everything that was asked for. Raises UsageError, and what the agent answers."""
+    """Set everything that was asked for. Raises UsageError, also where the agent refuses a value, and AuthRequired."""
+    try:
+        await _apply(given, agent, session)
+    except InvalidParams as error:
+        raise UsageError(f"the agent refuses a setting: {error}") from None
+
+
+async def _apply(given: Arguments, agent: RemoteAgent, session: ClientSession) -> None:
     if given.mode is not None:
         picker = _find(session, "mode", "mode")
         if picker is None:

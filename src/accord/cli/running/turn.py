@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.cli.running.showing import Output
+from accord.cli.output import Output
 from accord.client import (
     AgentEnded,
     AgentRestarted,
