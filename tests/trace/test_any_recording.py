@@ -106,6 +106,7 @@ ENTRIES = st.builds(
 RUNS = st.lists(ENTRIES, max_size=15)
 
 
+@settings(deadline=None)
 @given(ENTRIES)
 def test_what_is_written_is_read_back(entry: Entry):
     again = read_line(entry_line(entry)[:-1])
@@ -113,6 +114,7 @@ def test_what_is_written_is_read_back(entry: Entry):
     assert (again.kind, again.data, again.size) == (entry.kind, entry.data, entry.size)
 
 
+@settings(deadline=None)
 @given(RUNS)
 def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
     start = new_start("r", "2026-11-16T10:00:00Z", by="x")
@@ -131,7 +133,7 @@ def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
     assert "".join(page("t", steps)).endswith("</html>\n")
 
 
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 @given(RUNS, st.lists(FRAMES, max_size=8))
 def test_any_recording_can_be_played_to_any_client(entries: list[Entry], said: list[bytes]):
     async def play() -> None:
@@ -158,6 +160,7 @@ def test_any_recording_can_be_played_to_any_client(entries: list[Entry], said: l
     asyncio.run(play())
 
 
+@settings(deadline=None)
 @given(st.lists(VALUES, max_size=10))
 def test_any_updates_can_be_folded(updates: list[Any]):
     folded(updates)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.trace.credentials import REDACTED, redact_text
@@ -109,6 +109,7 @@ def survives(secret: str, document: Any) -> bool:
     return False
 
 
+@settings(deadline=None)
 @given(st.data(), shaped(), WORDS, WORDS)
 def test_a_credential_is_recognised_by_its_shape(
     data: st.DataObject, credential: str, before: str, after: str
@@ -120,6 +121,7 @@ def test_a_credential_is_recognised_by_its_shape(
     assert secret_of(credential).encode() not in entry_line(stderr_entry(0.0, text.encode()))
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(NAMES), LETTERS)
 def test_a_secret_is_recognised_by_its_name(data: st.DataObject, name: str, secret: str):
     held = data.draw(
@@ -139,6 +141,7 @@ def test_a_secret_is_recognised_by_its_name(data: st.DataObject, name: str, secr
     assert "stays" in shown
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(NAMES),
     LETTERS,
@@ -163,6 +166,7 @@ def test_a_secret_is_recognised_by_the_name_before_it_in_text(name: str, secret:
     assert not survives(secret, {"params": {"content": text}})
 
 
+@settings(deadline=None)
 @given(
     LETTERS,
     st.sampled_from(["FOO", "MY_SETTING", "OPENAI_API_KEY", "x"]),
@@ -186,6 +190,7 @@ def test_values_of_environments_and_headers_go_unless_their_name_is_harmless(
     assert redact_value(document) is document
 
 
+@settings(deadline=None)
 @given(
     LETTERS,
     st.sampled_from(["--token", "--api-key", "--password", "-token", "--auth-token", "--client-secret"]),
@@ -198,6 +203,7 @@ def test_options_of_a_command_line(secret: str, option: str):
     assert not survives(secret, {"params": {"command": "c", "args": [option, secret]}})
 
 
+@settings(deadline=None)
 @given(shaped(), st.integers(0, 300))
 def test_a_secret_in_a_frame_too_long_to_keep(credential: str, cut: int):
     head = (b'{"jsonrpc":"2.0","params":{"text":"' + json.dumps(credential)[1:-1].encode())[: 40 + cut]
@@ -206,6 +212,7 @@ def test_a_secret_in_a_frame_too_long_to_keep(credential: str, cut: int):
     assert found[:16] not in kept
 
 
+@settings(deadline=None)
 @given(st.data(), shaped())
 def test_a_long_text_is_looked_through_in_pieces(data: st.DataObject, credential: str):
     filler = data.draw(st.sampled_from(["word ", "a=b; ", "line\n", "key: 1\n"]))
@@ -254,6 +261,7 @@ def test_ordinary_messages_stay_as_they_are(document: Any):
     assert redact_frame(frame) is frame
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none()
@@ -270,6 +278,7 @@ def test_redacting_twice_is_redacting_once_and_never_fails(document: Any):
     assert redact_value(once) == once
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_can_be_kept(data: bytes):
     line = data.replace(b"\n", b"") or b"x"
