@@ -57,7 +57,10 @@ def _record(words: list[str]) -> int:
     )
     parser.add_argument("--no-redact", action="store_true", help="keep everything, secrets too")
     own, command = split(words)
-    options = parser.parse_args(own)
+    options, rest = parser.parse_known_args(own)
+    if rest:
+        what = f"put -- before the agent's command: accord trace record -- {' '.join(rest)}"
+        raise UsageError(what if not command else f"record does not know {' '.join(rest)}")
     if options.redact and options.no_redact:
         raise UsageError("record takes --redact or --no-redact, not both")
     if not command:
