@@ -23,6 +23,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "run": Command("one turn of any agent, for the shell, scripts and CI", "accord.cli.run"),
     "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
+    "check": Command("does an agent follow the protocol?", "accord.cli.check"),
     "trace": Command("record the wire, look at it, play it again", "accord.cli.trace"),
     "agents": Command("the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents"),
     "sessions": Command("the sessions there were: list, show, export, fork, delete", "accord.cli.sessions"),
@@ -52,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return DONE
     except AccordError as error:
-        print(f"accord {name}: {error}", file=sys.stderr)
+        from accord.cleaning import clean_text  # what an agent said may be part of it
+
+        print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
         return exit_code(error)
 
 

@@ -127,8 +127,17 @@ class RemoteAgent:
         setup = SessionSetup.of(cwd, mcp_servers, additional_directories, system_prompt)
         return await opening.resume(self._life, session_id, setup)
 
-    async def fork_session(self, source: ClientSession, cwd: AnyPath | None = None) -> ClientSession:
-        """Unstable. A new session that begins with what another one knows; folders, servers and instructions as there."""
+    async def fork_session(
+        self, source: ClientSession | str, cwd: AnyPath | None = None, *, mcp_servers: Sequence[McpServer] = ()
+    ) -> ClientSession:
+        """Unstable. A new session that begins with what another one knows; folders, servers and instructions as there.
+
+        A stored session that is not open is named by its id, and the folder has to be said.
+        """
+        if isinstance(source, str):
+            if cwd is None:
+                raise UsageError(f"the session {source!r} is not open here: say the folder of its fork")
+            return await opening.fork(self._life, source, SessionSetup.of(cwd, mcp_servers))
         setup = source.setup
         if cwd is not None:
             setup = SessionSetup.of(cwd, setup.mcp_servers, setup.additional_directories, setup.system_prompt)
