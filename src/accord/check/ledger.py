@@ -1,0 +1,99 @@
+"""The ledger of a run: what was seen of each rule, scene by scene, and the verdict that follows from all of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from accord.check.verdict import SCHEMA, Evidence, Finding, severity, subject_of
+
+Rule: TypeAlias = int | Literal["schema"]
+Outcome: TypeAlias = Literal["broken", "kept", "absent", "unseen"]
+
+_ORDER: tuple[Outcome, ...] = ("broken", "kept", "absent", "unseen")
+_MOST_FRAMES = 6
+_MOST_REASONS = 4
+
+
+class Note(NamedTuple):
+    """One thing that was seen, or not seen, of a rule."""
+
+    rule: Rule
+    outcome: Outcome
+    why: str
+    frames: tuple[Evidence, ...]
+    scene: str
+
+
+class Ledger:
+    """Takes notes while scenes are played. `scene` is the one that plays now, for those who write."""
+
+    def __init__(self, scene: str = "") -> None:
+        self.scene = scene
+        self.notes: list[Note] = []
+
+    def kept(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+        """The rule was put to the test here, and kept."""
+        self._note(rule, "kept", why, frames)
+
+    def broken(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+        """The rule was broken."""
+        self._note(rule, "broken", why, frames)
+
+    def absent(self, rule: Rule, why: str) -> None:
+        """The rule does not bind this program: it does not offer what the rule is about."""
+        self._note(rule, "absent", why, ())
+
+    def unseen(self, rule: Rule, why: str) -> None:
+        """The rule could not be judged here: what it is about did not happen."""
+        self._note(rule, "unseen", why, ())
+
+    def judge(self, rule: Rule, kept: bool, good: str, bad: str, frames: Iterable[Evidence] = ()) -> bool:
+        """Kept or broken; the result says which."""
+        if kept:
+            self.kept(rule, good, frames)
+        else:
+            self.broken(rule, bad, frames)
+        return kept
+
+    def of(self, rule: Rule) -> list[Note]:
+        """What was noted of one rule."""
+        return [note for note in self.notes if note.rule == rule]
+
+    def take(self, other: "Ledger") -> None:
+        """Everything that another ledger noted."""
+        self.notes += other.notes
+
+    def _note(self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence]) -> None:
+        self.notes.append(Note(rule, outcome, why, tuple(frames), self.scene))
+
+
+def find(ledger: Ledger, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
+    """The verdicts on these rules, in this order."""
+    by_rule: dict[Rule, list[Note]] = {rule: [] for rule in rules}
+    for note in ledger.notes:
+        if note.rule in by_rule:
+            by_rule[note.rule].append(note)
+    return [_finding(rule, notes, ours) for rule, notes in by_rule.items()]
+
+
+def _finding(rule: Rule, notes: list[Note], ours: bool) -> Finding:
+    subject = subject_of(SCHEMA if rule == SCHEMA else str(rule))
+    tried = tuple(dict.fromkeys(note.scene for note in notes if note.scene))
+    seen: list[Outcome] = [one for one in _ORDER if any(note.outcome == one for note in notes)]
+    outcome: Outcome = seen[0] if seen else "unseen"
+    decisive = [note for note in notes if note.outcome == outcome]
+    reasons = list(dict.fromkeys(note.why for note in decisive if note.why))
+    why = "; ".join(reasons[:_MOST_REASONS])
+    if len(reasons) > _MOST_REASONS:
+        why += f"; and {len(reasons) - _MOST_REASONS} more"
+    frames = list(dict.fromkeys(frame for note in decisive for frame in note.frames))[:_MOST_FRAMES]
+    match outcome:
+        case "broken":
+            verdict = severity(subject, ours=ours)
+        case "kept":
+            verdict = "pass"
+        case "absent":
+            verdict = "not applicable"
+        case "unseen":
+            verdict = "not shown"
+            why = why or "nothing on the wire had to do with it"
+    return Finding(subject, verdict, why, tried, tuple(frames))

@@ -1,0 +1,53 @@
+"""Which rules are wanted: numbers, ranges, chapters, `schema`, levels."""
+
+from collections.abc import Sequence
+
+from accord.check.ledger import Rule
+from accord.check.verdict import SCHEMA
+from accord.errors import UsageError
+from accord.schema.rules import RULES
+
+
+def select(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> list[Rule]:
+    """The rules that `only` names, or all, without those that `skip` names."""
+    wanted = _named(rules, only) if only else set(rules)
+    unwanted = _named(rules, skip)
+    chosen: list[Rule] = [rule for rule in rules if rule in wanted and rule not in unwanted]
+    if not chosen:
+        raise UsageError("no rule is left to check")
+    return chosen
+
+
+def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:
+    found: set[Rule] = set()
+    for word in (part.strip() for given in words for part in given.split(",")):
+        if word:
+            found |= _word(rules, word)
+    return found
+
+
+def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
+    if word == SCHEMA:
+        return {SCHEMA}
+    if word in RULES.chapters:
+        return {rule for rule in rules if (rule == SCHEMA and word == "framing") or _chapter(rule) == word}
+    if word in ("must", "should", "stable", "unstable"):
+        return {
+            rule
+            for rule in rules
+            if rule != SCHEMA and word in (str(RULES[rule].level).lower(), RULES[rule].status)
+        }
+    first, dash, last = word.partition("-")
+    if first.isdigit() and (not dash or last.isdigit()):
+        numbers = range(int(first), int(last if dash else first) + 1)
+        known: set[Rule] = {rule for rule in rules if rule in numbers}
+        if known:
+            return known
+    raise UsageError(
+        f"there is no rule {word!r} here; give numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
+        f"{', '.join(RULES.chapters)}"
+    )
+
+
+def _chapter(rule: Rule) -> str:
+    return "" if rule == SCHEMA else RULES[rule].chapter

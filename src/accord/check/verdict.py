@@ -1,0 +1,92 @@
+"""What can be said of one rule after a run: a verdict, why, and the frames that show it."""
+
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.schema.rules import RULES, Rule
+from accord.trace.redact import redact_frame, redact_text
+
+Verdict: TypeAlias = Literal["pass", "fail", "warn", "not applicable", "not shown"]
+VERDICTS: Final[tuple[Verdict, ...]] = ("pass", "fail", "warn", "not applicable", "not shown")
+
+SCHEMA: Final[Literal["schema"]] = "schema"
+"""The id of the one check that is no numbered rule: everything sent fits the schema, where no rule says it closer."""
+
+_SHOWN = 1200
+
+
+class Evidence(Struct, frozen=True):
+    """One line of the wire, as it is shown to people: secrets are taken out, and what is long is cut."""
+
+    talk: str
+    number: int
+    sender: str
+    text: str
+
+
+def evidence(talk: str, number: int, sender: str, data: bytes) -> Evidence:
+    """A line as evidence."""
+    try:
+        text = redact_frame(data).decode()
+    except UnicodeDecodeError:
+        text = redact_text(data.decode("utf-8", "backslashreplace"))
+    if len(text) > _SHOWN:
+        text = f"{text[:_SHOWN]}... ({len(data)} bytes)"
+    return Evidence(talk, number, sender, text)
+
+
+class Subject(Struct, frozen=True):
+    """What is checked: a rule of the protocol, or the schema as a whole."""
+
+    id: str
+    chapter: str
+    level: str
+    basis: str
+    stable: bool
+    text: str
+    how: str
+
+
+class Finding(Struct, frozen=True):
+    """The verdict on one subject."""
+
+    subject: Subject
+    verdict: Verdict
+    why: str
+    tried: tuple[str, ...] = ()
+    frames: tuple[Evidence, ...] = ()
+
+
+def subject_of(id: str) -> Subject:
+    """The subject with this id."""
+    if id == SCHEMA:
+        return Subject(
+            id=SCHEMA,
+            chapter="framing",
+            level="MUST",
+            basis="S",
+            stable=True,
+            text="Everything it sends fits the schema, also where no rule of its own says so",
+            how="Strict walk over every message",
+        )
+    return _of_rule(RULES[int(id)])
+
+
+def _of_rule(rule: Rule) -> Subject:
+    return Subject(
+        id=str(rule.id),
+        chapter=rule.chapter,
+        level=rule.level or "",
+        basis=rule.basis,
+        stable=rule.status == "stable",
+        text=rule.text,
+        how=rule.how,
+    )
+
+
+def severity(subject: Subject, *, ours: bool) -> Verdict:
+    """What breaking it counts as. `ours`: the program under test is one of Accord's own, which Accord's choices bind."""
+    if subject.level == "SHOULD" or (subject.basis == "Accord" and not ours):
+        return "warn"
+    return "fail"
