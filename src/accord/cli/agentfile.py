@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from accord.cleaning import visible
 from accord.cli.agents import folder, parser
 from accord.client.catalogue import BUILT_IN, known
-from accord.client.servers import project_file, shown, user_file
+from accord.client.servers import project_file, user_file
 from accord.client.servers.environment import references
 from accord.client.servers.reading import FILE_NAME, ServersFile, read_file
 from accord.client.servers.registry import RegistryAgent, read_registry
@@ -137,7 +138,7 @@ def registry_rows(path: Path) -> list[tuple[str, ...]]:
         except UsageError:
             state = "not here"
         about = f"{agent.name}: {agent.description}" if agent.description else agent.name
-        rows.append(("", agent.id, agent.version, state, shown(about)))
+        rows.append(("", agent.id, agent.version, state, visible(about)))
     return rows
 
 
@@ -179,4 +180,4 @@ def _agreed_before(path: Path) -> bool:
 def _told(entry: dict[str, Any]) -> str:
     if "command" not in entry:
         return "its command is the known one"
-    return shown(shlex.join([entry["command"], *entry.get("args", [])]))
+    return visible(shlex.join([entry["command"], *entry.get("args", [])]))

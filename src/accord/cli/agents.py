@@ -12,8 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from accord.cleaning import visible
 from accord.cli.parser import Parser
-from accord.client.servers import Server, Servers, leave_out, load, shown
+from accord.client.servers import Server, Servers, leave_out, load
 from accord.client.servers.environment import references
 from accord.errors import NeverStarted, UsageError
 
@@ -64,15 +65,15 @@ def _list(arguments: Sequence[str]) -> int:
         return 0
     default = servers.default.name
     rows = [
-        ("*" if server.name == default else " ", shown(server.name), _FROM[server.origin], *_state(server))
+        ("*" if server.name == default else " ", visible(server.name), _FROM[server.origin], *_state(server))
         for server in servers.configured
     ]
     if servers.left_out is not None:
         rows += [
-            (" ", shown(server.name), "project", "not trusted", _command(server))
+            (" ", visible(server.name), "project", "not trusted", _command(server))
             for server in servers.left_out.servers
         ]
-    known = [(" ", server.name, shown(server.description), *_state(server)) for server in servers.others]
+    known = [(" ", server.name, visible(server.description), *_state(server)) for server in servers.others]
     _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
     print(
         "\nKnown agents: an installed one runs by its name, `accord agents show NAME` tells how to get another."
@@ -93,7 +94,7 @@ def _show(arguments: Sequence[str]) -> int:
         print(json.dumps(_as_json(server, servers), indent=2, ensure_ascii=False))
         return 0
     for label, text in _facts(server, servers):
-        print(f"{label + ':':<13} {shown(text)}")
+        print(f"{label + ':':<13} {visible(text)}")
     return 0
 
 
@@ -218,7 +219,7 @@ def _command(server: Server) -> str:
     if server.origin == "built-in":
         return "accord agent"
     try:
-        return shown(shlex.join(server.program()))
+        return visible(shlex.join(server.program()))
     except NeverStarted:
         agent = server.known
         return shlex.join(agent.command) if agent is not None else ""
@@ -268,9 +269,9 @@ def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
 
 def _say_notes(servers: Servers) -> None:
     for note in servers.notes:
-        print(f"accord agents: note: {shown(note)}", file=sys.stderr)
+        print(f"accord agents: note: {visible(note)}", file=sys.stderr)
     if servers.left_out is not None:
-        path = shown(str(servers.left_out.path))
+        path = visible(str(servers.left_out.path))
         print(
             f"accord agents: note: {path} does not count until you agree to it: accord agents trust",
             file=sys.stderr,

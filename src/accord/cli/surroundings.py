@@ -12,7 +12,8 @@ def surroundings() -> list[Finding]:
 
 
 def _agents() -> list[Finding]:
-    from accord.client.servers import leave_out, load, shown
+    from accord.cleaning import visible
+    from accord.client.servers import leave_out, load
 
     try:
         servers = load(".", trust=leave_out)
@@ -22,18 +23,18 @@ def _agents() -> list[Finding]:
     missing = [
         server.name for server in servers.configured if server.origin != "built-in" and not server.installed()
     ]
-    default = f"{shown(servers.default.name)} runs by default"
-    names = f", here are {shown(', '.join(found))}" if found else ""
+    default = f"{visible(servers.default.name)} runs by default"
+    names = f", here are {visible(', '.join(found))}" if found else ""
     findings = [
         Finding(
             "agents", str(len(found) + 1), f"{default}{names}; accord agents list tells how to get others"
         )
     ]
     if missing:
-        remark = f"{shown(', '.join(missing))}: accord agents show NAME tells which program is not there"
+        remark = f"{visible(', '.join(missing))}: accord agents show NAME tells which program is not there"
         findings.append(Finding("agents", "missing", remark))
     if servers.left_out is not None:
-        path = shown(str(servers.left_out.path))
+        path = visible(str(servers.left_out.path))
         findings.append(
             Finding("acp.json", "waiting", f"{path} counts once you agree to it: accord agents trust")
         )

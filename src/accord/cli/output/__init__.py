@@ -1,5 +1,6 @@
 """How `accord run` shows a turn: as text, as JSON lines, or the answer alone."""
 
+import os
 from typing import TextIO
 
 from accord.cleaning import clean_line, clean_text
@@ -10,7 +11,7 @@ from accord.errors import UsageError
 
 FORMATS = ("text", "json", "quiet")
 
-__all__ = ["FORMATS", "Output", "clean_line", "clean_text", "output_for"]
+__all__ = ["FORMATS", "Output", "clean_line", "clean_text", "event_schema", "output_for"]
 
 
 def output_for(
@@ -33,7 +34,9 @@ def output_for(
             from accord.cli.output.terminalsize import TerminalSize
             from accord.cli.output.text import TextOutput
 
-            size = TerminalSize(stdout, width) if terminal else None
+            # A dumb terminal cannot move its cursor: it is written on as on paper.
+            live = terminal and os.environ.get("TERM") != "dumb"
+            size = TerminalSize(stdout, width) if live else None
             wanted = wants_colour(terminal) if colour is None else colour
             return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock)
         case "json":
@@ -46,3 +49,10 @@ def output_for(
             return QuietOutput(out, err)
         case _:
             raise UsageError(f"no such format: {format!r}; there are: {', '.join(FORMATS)}")
+
+
+def event_schema() -> str:
+    """The JSON Schema of a line of `--format json`."""
+    from importlib.resources import files
+
+    return files(__name__).joinpath("events.schema.json").read_text(encoding="utf-8")

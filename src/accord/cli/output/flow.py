@@ -17,6 +17,10 @@ class Flow(Protocol):
         """The next piece, as the agent sent it."""
         ...
 
+    def settle(self) -> None:
+        """Nothing more comes for a while: show what can be shown."""
+        ...
+
     def rest(self) -> None:
         """Somebody else writes before the next piece: end the line."""
         ...
@@ -35,6 +39,9 @@ class RenderedFlow:
 
     def feed(self, text: str) -> None:
         self._markdown.feed(self._cleaner.feed(text))
+
+    def settle(self) -> None:
+        self._markdown.settle()
 
     def rest(self) -> None:
         self._markdown.rest()
@@ -68,6 +75,9 @@ class PlainFlow:
                 bare = self._mark + bare
         self._begun, self._breaks, self._at_start = True, owed, False
         self._screen.write(bare, _COLUMN)
+
+    def settle(self) -> None:
+        pass  # nothing but newlines is ever held back
 
     def rest(self) -> None:
         if not self._at_start:

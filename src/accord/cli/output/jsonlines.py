@@ -20,7 +20,14 @@ from accord.clock import Clock
 from accord.errors import AccordError, ConnectionClosed, RpcError
 from accord.schema import Unknown
 from accord.schema.codec import encode, to_builtins
-from accord.session import PermissionAsked, ToolCallChanged, ToolCallState, TurnEnded
+from accord.session import (
+    PermissionAnswered,
+    PermissionAsked,
+    ToolCallChanged,
+    ToolCallState,
+    TurnEnded,
+    TurnStarted,
+)
 
 if TYPE_CHECKING:
     from accord.client import ClientSession, RemoteAgent
@@ -45,6 +52,7 @@ class JsonOutput:
         self._wall = wall
         self._session: ClientSession | None = None
         self._began = clock.now()
+        self._over = False
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         self._session = session
@@ -69,7 +77,8 @@ class JsonOutput:
         self._stdout.write(self._line(kind, members))
 
     def note(self, text: str) -> None:
-        self._stdout.say(self._line("note", {"text": text}))
+        if not self._over:  # the result is the last line
+            self._stdout.say(self._line("note", {"text": text}))
         self._stderr.say(note_line(text))
 
     @contextmanager
@@ -79,6 +88,7 @@ class JsonOutput:
     def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
         session = self._session
         usage = None if session is None else session.state.usage
+        self._over = True
         self._stdout.say(
             self._line(
                 "result",
@@ -120,6 +130,13 @@ def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
             members = _untagged(to_builtins(event))
             call = event.call
             return "permission_asked", {**members, "call": None if call is None else _summary(call)}
+        case PermissionAnswered():
+            return "permission_answered", {"option": None, **_untagged(to_builtins(event))}
+        case TurnStarted():
+            return "turn_started", {"prompt": to_builtins(event.prompt)}
+        case TurnEnded():
+            blank = {"stopReason": None, "rawReason": "", "usage": None, "error": None}
+            return "turn_ended", {**blank, **_untagged(to_builtins(event))}
         case AgentEnded():
             error = event.error
             return "agent_ended", {

@@ -13,7 +13,9 @@ from accord.cli.output.style import BOLD, CYAN, DIM, GREEN, PLAIN, RED, UNDERLIN
 from accord.cli.output.wrap import Emit, Wrapper
 
 _ENOUGH: Final = 24
-"""So many characters tell what kind of line it is."""
+"""So many characters tell what kind of line it is; of most, the first does."""
+_TELLING: Final = frozenset("#`~|>-*_+0123456789")
+"""What a line that is not just text begins with."""
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})")
 _RULE: Final = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
@@ -22,7 +24,6 @@ _TABLE_EDGE: Final = re.compile(r"\|?[-:| \t]+\Z")
 _HEADING: Final = re.compile(r"(#{1,6})[ \t]+")
 _QUOTE: Final = re.compile(r">[ \t]?")
 _ITEM: Final = re.compile(r"([-*+]|\d{1,9}[.)])[ \t]+(\[[ xX]\][ \t]+)?")
-_INDENT: Final = re.compile(r"[ \t]*")
 _DIFF_LOOKS: Final[dict[str, Look]] = {"+": GREEN, "-": RED, "@": CYAN}
 _RULE_CELLS: Final = 40
 
@@ -41,7 +42,6 @@ class Markdown:
         self._wrapper = Wrapper(emit, width, style)
         self._inline = Inline(self._wrapper.feed)
         self._parts: list[str] = []
-        self._size = 0
         self._whole = False  # the line is shown when all of it is there
         self._running = False  # its kind is known and it is being shown
         self._fence = ""
@@ -62,6 +62,11 @@ class Markdown:
             self._end_line()
             at = end + 1
 
+    def settle(self) -> None:
+        """Nothing more comes for a while: what is held back only for its place on the line is shown."""
+        if self._running:
+            self._wrapper.settle()
+
     def rest(self) -> None:
         """Somebody else writes before the next piece: a line that has begun is ended, what is held back stays so."""
         if self._running:
@@ -77,19 +82,18 @@ class Markdown:
             self._inline_feed(piece)
             return
         self._parts.append(piece)
-        self._size += len(piece)
-        if self._whole or self._fence or self._size < _ENOUGH:
+        if self._whole or self._fence:
             return
         line = "".join(self._parts)
         self._parts = [line]
-        indent = _INDENT.match(line)
-        if indent is not None and len(line) - indent.end() >= _ENOUGH:
+        text = line.lstrip(" \t")
+        if len(text) >= _ENOUGH or (text and text[0] not in _TELLING):
             self._classify(line, final=False)
 
     def _end_line(self) -> None:
         if not self._running:
             line = "".join(self._parts)
-            self._parts, self._size = [], 0
+            self._parts = []
             if self._fence or self._whole:
                 self._whole_line(line)
                 return
@@ -97,7 +101,7 @@ class Markdown:
         if self._running:
             self._running = False
             self._inline_end()
-        self._parts, self._size = [], 0
+        self._parts = []
 
     # -- what a line is -----------------------------------------------------------------------------------------
 

@@ -43,10 +43,14 @@ class Progress:
         spinner = self._style.signs.spinner
         return spinner[int(self._clock.now() / TICK) % len(spinner)]
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was heard for a while."""
+        return self._clock.now() - self._heard >= SILENCE
+
     def line(self, width: int, *, busy: bool) -> list[str]:
         """The line, if there is something to say: not while text comes, nor while a call shows its own."""
-        silent = self._clock.now() - self._heard
-        if self._what is None or silent < SILENCE or (busy and self._what == "working"):
+        if self._what is None or not self.silent or (busy and self._what == "working"):
             return []
-        text = cut(f" {self._what} {int(silent)} s", width - 1)
+        text = cut(f" {self._what} {int(self._clock.now() - self._heard)} s", width - 1)
         return [self._style.paint(self.frame, CYAN) + self._style.paint(text, DIM)]

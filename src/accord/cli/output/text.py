@@ -48,7 +48,8 @@ class TextOutput:
         self._stderr = stderr
         self._style = style
         self._clock = clock
-        self._rendered = size is not None or style.colour
+        self._live_lines = size is not None
+        self._rendered = self._live_lines or style.colour
         self._screen = Screen(stdout, clock, size, self._live)
         self._progress = Progress(style, clock)
         self._session: ClientSession | None = None
@@ -188,7 +189,8 @@ class TextOutput:
 
     def _answered(self, event: PermissionAnswered) -> None:
         self._calls.waited(self._lines.about(event))
-        self._one_liner(event)
+        if not self._live_lines:  # on a terminal it was just seen
+            self._one_liner(event)
 
     def _plan(self, event: PlanChanged) -> None:
         plan = event.plan
@@ -228,5 +230,7 @@ class TextOutput:
         self._show(self._calls.left_open())
 
     def _live(self, width: int) -> list[str]:
+        if self._flow is not None and self._progress.silent:
+            self._flow.settle()
         shown = self._calls.live(width, self._progress.frame)
         return shown + self._progress.line(width, busy=bool(shown))

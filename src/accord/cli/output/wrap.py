@@ -12,6 +12,8 @@ Emit: TypeAlias = Callable[[str, int], None]
 
 _TOKENS: Final = re.compile(r" +|[^ ]+")
 _NARROWEST: Final = 10
+_CLOSING: Final = frozenset("。、，．！？：；）」』】》〉〕］｝”’…")
+"""What no line should begin with."""
 
 
 class Wrapper:
@@ -64,6 +66,10 @@ class Wrapper:
             else:
                 self._add_wide(token, look)
 
+    def settle(self) -> None:
+        """Nothing more comes for a while: show the word at the end, whole or not."""
+        self._flush()
+
     def end(self) -> None:
         """The source line is over."""
         self._flush()
@@ -76,7 +82,7 @@ class Wrapper:
         begun = 0
         for at, char in enumerate(token):
             wide = is_wide(char)
-            if not wide and not (self._after_wide and cells(char)):
+            if char in _CLOSING or (not wide and not (self._after_wide and cells(char))):
                 continue
             if at > begun:
                 self._add(token[begun:at], look)

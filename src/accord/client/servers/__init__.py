@@ -9,7 +9,6 @@ from accord.client.servers.mcp import McpEntry
 from accord.client.servers.reading import ServersFile, project_file, user_file
 from accord.client.servers.server import Server
 from accord.client.servers.servers import Servers, UnknownAgent, load
-from accord.client.servers.showing import shown
 from accord.client.servers.trusting import NotTrusted, Trusting, ask, leave_out, once, refuse
 
 __all__ = [
@@ -27,6 +26,5 @@ __all__ = [
     "once",
     "project_file",
     "refuse",
-    "shown",
     "user_file",
 ]

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from accord.client.servers.showing import shown
+from accord.cleaning import visible
 from accord.errors import UsageError
 
 CONTAINERS: Final = ("servers", "agent_servers", "agents")
@@ -74,7 +74,7 @@ class BadServers(UsageError):
     """A file of agents that cannot be used; the text names file, key and reason."""
 
     def __init__(self, file: str, key: str, reason: str) -> None:
-        super().__init__(shown(": ".join(part for part in (file, key, reason) if part)))
+        super().__init__(visible(": ".join(part for part in (file, key, reason) if part)))
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from accord.cleaning import visible
 from accord.client.catalogue import BUILT_IN, known
 from accord.client.servers.forms import BadServers, Form, FormEntry, read_form
 from accord.client.servers.jsonc import BadJson, parse
 from accord.client.servers.mcp import McpEntry, read_mcp_servers
 from accord.client.servers.server import Origin, Server
-from accord.client.servers.showing import shown
 from accord.client.servers.values import read_count, read_env, read_text, read_texts
 from accord.paths import config_dir
 from accord.policy.rules import BadRules, Rules, Word, read_permissions
@@ -159,7 +159,7 @@ class _Reading:
         try:
             return read_permissions(value, file=self.file, key=f"{self.entry.key}.permissions")
         except BadRules as error:
-            raise BadRules(shown(str(error))) from None
+            raise BadRules(visible(str(error))) from None
 
     def _bad(self, key: str, reason: str) -> BadServers:
         return BadServers(self.file, f"{self.entry.key}.{key}", reason)

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO, TypeAlias
 
+from accord.cleaning import visible
 from accord.client.servers.environment import references
 from accord.client.servers.mcp import McpEntry
 from accord.client.servers.reading import ServersFile
 from accord.client.servers.server import Server
-from accord.client.servers.showing import shown
 from accord.errors import UsageError
 from accord.policy.trust import Trust
 
@@ -53,7 +53,7 @@ def ask(file: ServersFile) -> bool:
 
 
 def _asked(file: ServersFile, heard: TextIO, said: TextIO) -> bool:
-    said.write(f"{shown(str(file.path))} is new or has changed since you agreed to it.\n")
+    said.write(f"{visible(str(file.path))} is new or has changed since you agreed to it.\n")
     for line in what_it_does(file):
         said.write(f"  {line}\n")
     said.write("Let it count? Only a yes does. [y/N] ")
@@ -72,27 +72,29 @@ def what_it_does(file: ServersFile) -> Iterator[str]:
     for server in file.servers:
         yield from _of_server(server)
     for entry in file.mcp:
-        yield f"MCP server {shown(entry.name)} for every agent {_of_mcp(entry)}"
+        yield f"MCP server {visible(entry.name)} for every agent {_of_mcp(entry)}"
     if file.form.default is not None:
-        yield f"The agent that runs by default becomes {shown(file.form.default[1])}"
+        yield f"The agent that runs by default becomes {visible(file.form.default[1])}"
     if not (file.servers or file.mcp or file.form.default):
         yield "It says nothing."
 
 
 def _of_server(server: Server) -> Iterator[str]:
     runs = shlex.join(server.program()) if server.command else "what it is known to run"
-    yield f"Agent {shown(server.name)} runs {shown(runs)}"
+    yield f"Agent {visible(server.name)} runs {visible(runs)}"
     if server.cwd is not None:
-        yield f"    in {shown(server.cwd)}"
+        yield f"    in {visible(server.cwd)}"
     for name, value in server.env.items():
-        yield f"    without {shown(name)}" if value is None else f"    with {shown(name)}={shown(value)}"
+        yield (
+            f"    without {visible(name)}" if value is None else f"    with {visible(name)}={visible(value)}"
+        )
     if names := references(value for value in server.env.values() if value is not None):
-        yield f"    and so gets your {shown(', '.join(names))}"
+        yield f"    and so gets your {visible(', '.join(names))}"
     for entry in server.mcp:
-        yield f"    MCP server {shown(entry.name)} {_of_mcp(entry)}"
+        yield f"    MCP server {visible(entry.name)} {_of_mcp(entry)}"
 
 
 def _of_mcp(entry: McpEntry) -> str:
-    what = f"runs {shown(shlex.join(entry.command))}" if entry.command else f"is at {shown(entry.url)}"
+    what = f"runs {visible(shlex.join(entry.command))}" if entry.command else f"is at {visible(entry.url)}"
     names = references(entry.values.values())
-    return what + (f" and gets your {shown(', '.join(names))}" if names else "")
+    return what + (f" and gets your {visible(', '.join(names))}" if names else "")

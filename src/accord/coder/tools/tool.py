@@ -7,8 +7,9 @@ question and the updates of the tool call are the loop's.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from accord.cleaning import one_line as one_line
 from accord.coder.messages import Part, TextPart
 from accord.errors import AccordError
 from accord.schema.content import TextContent
@@ -142,13 +143,3 @@ def listing(text: str, *, language: str = "") -> Content:
     return Content(
         TextContent(f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
     )
-
-
-_LONGEST_TITLE: Final = 200
-
-
-def one_line(text: str, longest: int = _LONGEST_TITLE) -> str:
-    """Text for a title: on one line, of bounded length, nothing in it that a terminal or an editor would act on."""
-    words = " ".join(text.split())
-    visible = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words[: longest + 1])
-    return visible if len(visible) <= longest else visible[: longest - 1] + "…"
