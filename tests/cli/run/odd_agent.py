@@ -1,0 +1,229 @@
+"""An agent in plain JSON lines for the tests of `accord run`: how it behaves is its first argument, what it heard goes to a file.
+
+Every message it gets is appended to the file named by HEARD, if that is set.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+BEHAVIOUR, *MORE = sys.argv[1:]
+CAPABILITIES: dict[str, Any] = {}
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes, please", "kind": "allow_once"},
+    {"optionId": "ever", "name": "Always", "kind": "allow_always"},
+    {"optionId": "no", "name": "No, thanks", "kind": "reject_once"},
+]
+
+
+def heard(message: Any) -> None:
+    if place := os.environ.get("HEARD"):
+        with open(place, "a") as file:
+            file.write(json.dumps(message) + "\n")
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def read() -> Any:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    message = json.loads(line)
+    heard(message)
+    return message
+
+
+def answer(message: Any, result: Any) -> None:
+    send(id=message["id"], result=result)
+
+
+def fail(message: Any, code: int, text: str, data: Any = None) -> None:
+    send(id=message["id"], error={"code": code, "message": text, "data": data})
+
+
+def update(kind: str, **members: Any) -> None:
+    send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": kind, **members}})
+
+
+def say(text: str) -> None:
+    update("agent_message_chunk", content={"type": "text", "text": text})
+
+
+def ask(method: str, **params: Any) -> Any:
+    """A request to the client; its whole answer. What else comes meanwhile is left for later."""
+    send(id=f"q-{method}", method=method, params=params)
+    while True:
+        message = read()
+        if message.get("id") == f"q-{method}":
+            return message
+        pending.append(message)
+
+
+def permission(call: dict[str, Any], options: Any = None) -> Any:
+    given = ask(
+        "session/request_permission",
+        sessionId="s1",
+        toolCall={"toolCallId": "c1", "title": "Do it", **call},
+        options=OPTIONS if options is None else options,
+    )
+    return given["result"]["outcome"]
+
+
+def starts() -> int:
+    """How often this agent was started, counted in the file that is its second argument."""
+    count = Path(MORE[0])
+    count.write_text(str(int(count.read_text()) + 1 if count.exists() else 1))
+    return int(count.read_text())
+
+
+pending: list[Any] = []
+
+
+def turn(message: Any) -> None:
+    match BEHAVIOUR:
+        case "echo":
+            say(json.dumps(message["params"]["prompt"]))
+        case "dies":
+            say("half an answ")
+            sys.stderr.write("out of memory\n")
+            os._exit(7)
+        case "dies-first" | "dies-first-load":
+            if started == 1:
+                sys.stderr.write("stumbled\n")
+                sys.stderr.flush()
+                os._exit(7)
+            say("back again")
+        case "dies-first-working":
+            if started == 1:
+                update("tool_call", toolCallId="c1", title="Half done", kind="edit", status="in_progress")
+                os._exit(7)
+            say("done twice")
+        case "dies-always":
+            os._exit(9)
+        case "permission":
+            call, *rest = (json.loads(text) for text in MORE)
+            say(json.dumps(permission(call, *rest)))
+        case "permissions":
+            calls = [{"toolCallId": f"c{number}", **json.loads(text)} for number, text in enumerate(MORE)]
+            say("\n".join([json.dumps(permission(call)) for call in calls]))
+        case "requests":
+            for text in MORE:
+                asked = json.loads(text)
+                said = ask(asked["method"], sessionId="s1", **asked["params"])
+                said.pop("jsonrpc")
+                said.pop("id")
+                say(json.dumps(said) + "\n")
+        case "writes-and-runs":
+            ask("fs/write_text_file", sessionId="s1", path=MORE[0], content="changed")
+            made = ask("terminal/create", sessionId="s1", command="sh", args=["-c", MORE[1]])
+            terminal = made["result"]["terminalId"]
+            ask("terminal/wait_for_exit", sessionId="s1", terminalId=terminal)
+            said = ask("terminal/output", sessionId="s1", terminalId=terminal)
+            say(said["result"]["output"])
+        case "agreed":
+            permission(json.loads(MORE[0]))
+            for path in MORE[1:]:
+                ask("fs/write_text_file", sessionId="s1", path=path, content="changed")
+        case "terminals":
+            made = [
+                ask("terminal/create", sessionId="s1", command="sleep", args=["100"])
+                for _ in range(int(MORE[0]))
+            ]
+            say(
+                json.dumps(
+                    {
+                        "made": sum("result" in one for one in made),
+                        "refused": sum("error" in one for one in made),
+                    }
+                )
+            )
+        case "deaf":
+            say("working")
+            while True:
+                read()
+        case "busy":
+            say("working")
+            while read().get("method") != "session/cancel":
+                pass
+            answer(message, {"stopReason": "cancelled"})
+            return
+        case "silent":
+            while read().get("method") != "session/cancel":
+                pass
+            answer(message, {"stopReason": "cancelled"})
+            return
+        case "stops":
+            answer(message, {"stopReason": MORE[0]})
+            return
+        case "fails":
+            fail(message, -32603, "no such luck", {"why": "testing"})
+            return
+        case "wrong-answer":
+            answer(message, ["not", "an", "object"])
+            return
+        case "elicits":
+            form = json.loads(MORE[0])
+            said = ask("elicitation/create", sessionId="s1", **form)
+            say(json.dumps(said.get("result", said.get("error"))))
+        case "asks-user":
+            said = ask("_agentao.cn/ask_user", sessionId="s1", **json.loads(MORE[0]))
+            say(said["result"]["answer"])
+        case "hangs-around":
+            say("done")
+            answer(message, {"stopReason": "end_turn"})
+            import signal
+
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                signal.pause()
+        case "noisy":
+            sys.stdout.write("loading...\nloading more...\nstill\nand on\nand on\n")
+            sys.stdout.flush()
+            say("after the noise")
+        case _:
+            say(f"{BEHAVIOUR}: {message['params']['prompt'][0]['text']}")
+    answer(message, {"stopReason": "end_turn"})
+
+
+def serve(message: Any) -> None:
+    method = message.get("method")
+    match method:
+        case "initialize":
+            capabilities = json.loads(os.environ.get("CAPABILITIES", "{}"))
+            methods = json.loads(os.environ.get("AUTH_METHODS", "[]"))
+            result = {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods}
+            answer(message, {**result, "agentInfo": {"name": "odd", "version": "1"}})
+        case "session/new" if BEHAVIOUR == "wants-auth":
+            fail(message, -32000, "Authentication required", {"reason": "no key"})
+        case "session/new":
+            settings = json.loads(os.environ.get("SETTINGS", "{}"))
+            answer(message, {"sessionId": "s1", **settings})
+        case "session/load" | "session/resume":
+            if message["params"]["sessionId"] == "s1":
+                answer(message, {})
+            else:
+                fail(message, -32002, "Resource not found")
+        case "session/list":
+            answer(message, {"sessions": json.loads(os.environ.get("SESSIONS", "[]"))})
+        case "session/set_mode" | "session/set_config_option":
+            answer(message, {} if method == "session/set_mode" else {"configOptions": []})
+        case "session/prompt" if BEHAVIOUR == "wants-auth-later":
+            fail(message, -32000, "Authentication required")
+        case "session/prompt":
+            turn(message)
+        case _ if "id" in message and "method" in message:
+            fail(message, -32601, "Method not found")
+        case _:
+            pass
+
+
+started = starts() if BEHAVIOUR.startswith("dies-first") else 1
+if place := os.environ.get("PID_FILE"):
+    Path(place).write_text(str(os.getpid()))
+while True:
+    serve(pending.pop(0) if pending else read())
