@@ -4,6 +4,7 @@ The client plays all scenes of peers/script.json and prints what it observes; te
 """
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ LIMIT = 45
 
 
 def command_of(side: str, peer: str) -> list[str]:
-    """How to start a peer: `accord`, `python` or `typescript`, as `agent` or `client`."""
+    """How to start a peer: `accord`, `python` or `typescript`, as `agent` or `client`; `coder` is `accord agent`."""
     match peer:
         case "accord":
             return [sys.executable, "-W", "error", str(PEERS / f"accord_{side}.py")]
+        case "coder":
+            return [sys.executable, "-W", "error", "-m", "accord.cli", "agent"]
         case "python":
             return [sys.executable, str(PEERS / f"official_python_{side}.py")]
         case _:
@@ -124,6 +127,7 @@ class Conversation:
 
 def play(client: str, agent: str, folder: Path) -> Conversation:
     """Let the two talk through the whole script; `folder` is where the sessions work."""
+    script = "coder_script.json" if agent == "coder" else "script.json"
     work, record = folder / "work", folder / "record"
     work.mkdir()
     record.mkdir()
@@ -132,7 +136,12 @@ def play(client: str, agent: str, folder: Path) -> Conversation:
     command = [*command_of("client", client), str(work), *tee, *command_of("agent", agent)]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+            env={**_without_keys(), "SCRIPT": script, "ACCORD_HOME": str(folder / "home")},
         )
     except subprocess.TimeoutExpired as error:
         last = (error.stdout or b"").splitlines()[-1:]
@@ -147,6 +156,11 @@ def play(client: str, agent: str, folder: Path) -> Conversation:
         scenes.setdefault(observation["scene"], []).append(observation)
     seen = {name: Scene(observations) for name, observations in scenes.items()}
     return Conversation(client, agent, work, seen, WireRecord.read(record), stderr)
+
+
+def _without_keys() -> dict[str, str]:
+    ours = ("_API_KEY", "_BASE_URL", "_MODEL")
+    return {name: value for name, value in os.environ.items() if not name.endswith(ours)}
 
 
 def without_nulls(value: Any) -> Any:

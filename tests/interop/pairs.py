@@ -7,6 +7,8 @@ Pair = tuple[str, str]
 OUR_CLIENT: list[Pair] = [("accord", "python"), ("accord", "typescript"), ("accord", "accord")]
 OFFICIAL_CLIENTS: list[Pair] = [("python", "accord"), ("typescript", "accord")]
 OUR_AGENT: list[Pair] = [*OFFICIAL_CLIENTS, ("accord", "accord")]
+OUR_CODER: list[Pair] = [("python", "coder"), ("typescript", "coder")]
+"""The coding agent with its own script."""
 CONTROLS: list[Pair] = [("python", "typescript"), ("typescript", "python")]
 """Official peers among themselves: what fails here is no fault of Accord."""
 

@@ -95,7 +95,7 @@ class Life:
         """The updates that were heard and have to be in the log, as the log writes them."""
         self.ended = 0
         """Turns whose answer was heard."""
-        self._replaying = False
+        self._replayed: list[Any] | None = None
 
     def die_after(self, lines: int) -> None:
         """Set the moment."""
@@ -119,13 +119,10 @@ class Life:
 
     def take_up(self, session: str) -> list[Any]:
         """Load a session: what is told of it before the answer."""
-        since, self._replaying = len(self.told), True
-        heard: list[Any] = []
-        self._on_update = heard.append
+        self._replayed = []
         self.call("session/load", sessionId=session, cwd=str(self.folder), mcpServers=[])
-        self._replaying = False
-        del self.told[since:]
-        return heard
+        replayed, self._replayed = self._replayed, None
+        return replayed
 
     def prompt(self, session: str, text: str) -> str:
         """A turn: its stop reason."""
@@ -142,18 +139,14 @@ class Life:
         os.close(self._to)
         self._nursery.bury()
 
-    def _on_update(self, update: Any) -> None:
-        pass
-
     def _hear(self) -> Any:
         line = self._from.readline()
         if not line.endswith(b"\n"):
             return None
         message = json.loads(line)
         if message.get("method") == "session/update":
-            update = message["params"]["update"]
-            if self._replaying:
-                self._on_update(update)
+            if self._replayed is not None:
+                self._replayed.append(message["params"]["update"])
             else:
                 event = as_event(decode(SessionNotification, json.dumps(message["params"]).encode()).update)
                 assert event is not None
@@ -224,7 +217,7 @@ def live_and_die(home: Path, place: Path, seed: int) -> Counter[str]:
                     assert life.prompt(session, "think: I go on") == "end_turn"
                 if not early:
                     life.die_after(random.randrange(45))
-                while True:
+                while session is not None:
                     assert life.prompt(session, random.choice(PROMPTS).format(seed=number)) == "end_turn"
             except Killed:
                 moments["opening" if early else "turn"] += 1

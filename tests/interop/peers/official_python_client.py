@@ -1,12 +1,14 @@
 """The scripted client on the official Python SDK: plays every scene of script.json and prints what it observes.
 
-Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order.
+Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
+names another script.
 """
 
 import asyncio
 import hashlib
 import json
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -16,8 +18,9 @@ import acp
 from acp import schema
 from official_python_desk import Desk
 
-SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
+SCRIPT = json.loads((Path(__file__).parent / os.environ.get("SCRIPT", "script.json")).read_text("utf-8"))
 LONG = 10_000
+WAITING = {"content": {"type": "text", "text": "waiting"}}
 
 
 def short(value: Any) -> Any:
@@ -57,6 +60,8 @@ class Player(Desk):
         self.scene = ""
         self.sessions: dict[str, str] = {}
         self.meanwhile: list[dict[str, Any]] = []
+        self.once: dict[str, Any] = WAITING
+        self.process: Any = None
         self.running: list[asyncio.Task[None]] = []
         self.agent: Any = None
 
@@ -70,8 +75,8 @@ class Player(Desk):
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         content = plain(update)
         self.tell("update", session=session_id, type=type(update).__name__, update=content)
-        if self.meanwhile and content.get("content", {}) == {"type": "text", "text": "waiting"}:
-            self.running = [asyncio.create_task(self.steps(self.meanwhile))]
+        if self.meanwhile and self.once.items() <= content.items():
+            self.running, self.meanwhile = [asyncio.create_task(self.steps(self.meanwhile))], []
 
     async def play(self, capabilities: schema.ClientCapabilities) -> None:
         """The handshake, then all scenes."""
@@ -117,6 +122,7 @@ class Player(Desk):
         if "bulk" in step:
             blocks.append(acp.text_block(SCRIPT["bulk"] * (step["bulk"] // len(SCRIPT["bulk"]))))
         self.meanwhile, self.running = step.get("once_waiting", []), []
+        self.once = step.get("once", WAITING)
         answer = await self.agent.prompt(self.session(step), blocks)
         await asyncio.gather(*self.running)
         return answer
@@ -155,6 +161,9 @@ class Player(Desk):
     async def delete(self, step: dict[str, Any]) -> None:
         self.tell("not-offered", to="delete")  # this SDK has no call for it
 
+    async def leave(self, step: dict[str, Any]) -> None:
+        self.process.stdin.close()
+
     async def authenticate(self, step: dict[str, Any]) -> Any:
         return await self.agent.authenticate(step["method"])
 
@@ -171,6 +180,7 @@ async def main(folder: str, *command: str) -> None:
     async with acp.spawn_agent_process(
         player, *command, transport_kwargs={"stderr": None}, use_unstable_protocol=True
     ) as (_, process):
+        player.process = process
         await player.play(
             schema.ClientCapabilities(
                 fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),

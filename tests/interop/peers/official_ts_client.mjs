@@ -1,5 +1,6 @@
 // The scripted client on the official TypeScript SDK: plays every scene of script.json and prints what it observes.
-// Usage: official_ts_client.mjs FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order.
+// Usage: official_ts_client.mjs FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
+// names another script.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
@@ -9,9 +10,11 @@ import { setImmediate as turnOfTheLoop } from "node:timers/promises";
 import { acp } from "./official_ts_sdk.mjs";
 import { Terminal } from "./official_ts_terminal.mjs";
 
-const script = JSON.parse(readFileSync(new URL("script.json", import.meta.url), "utf8"));
+const script = JSON.parse(readFileSync(new URL(process.env.SCRIPT ?? "script.json", import.meta.url), "utf8"));
 const [folder, command, ...args] = process.argv.slice(2);
 const methods = acp.methods;
+
+const waiting = { content: { type: "text", text: "waiting" } };
 
 let scene = "initialize";
 let decision;
@@ -29,6 +32,12 @@ function tell(what, more) {
   const line = Buffer.from(JSON.stringify({ scene, what, ...more }, short) + "\n");
   for (let sent = 0; sent < line.length; ) sent += writeSync(1, line, sent);
 }
+
+// Whether a value has these members, and those of its members theirs.
+const fits = (value, wanted) =>
+  typeof wanted === "object"
+    ? Object.entries(wanted).every(([name, member]) => fits(value?.[name], member))
+    : value === wanted;
 
 // Whatever the SDK reports as a fault is an observation.
 console.error = (...words) => tell("complaint", { text: words.map((word) => JSON.stringify(word)).join(" ") });
@@ -114,7 +123,7 @@ function player(agent) {
         const message = await active.nextUpdate();
         if (message.kind === "stop") break;
         tell("update", { session: sessionId, update: message.update });
-        if (step.once_waiting && message.update.content?.text === "waiting") meanwhile = play(step.once_waiting);
+        if (step.once_waiting && fits(message.update, step.once ?? waiting)) meanwhile ??= play(step.once_waiting);
       }
       await meanwhile;
       return await answer;
@@ -151,6 +160,10 @@ function player(agent) {
     async delete(step) {
       if (!offers.sessionCapabilities?.delete) return tell("not-offered", { to: "delete" });
       return await call(methods.agent.session.delete, { sessionId: idOf(step) });
+    },
+
+    async leave() {
+      child.stdin.end();
     },
 
     authenticate: (step) => call(methods.agent.authenticate, { methodId: step.method }),
