@@ -46,8 +46,8 @@ def fail(message: Any, code: int, text: str, data: Any = None) -> None:
     send(id=message["id"], error={"code": code, "message": text, "data": data})
 
 
-def update(kind: str, **members: Any) -> None:
-    send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": kind, **members}})
+def update(tag: str, **members: Any) -> None:
+    send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": tag, **members}})
 
 
 def say(text: str) -> None:
@@ -181,6 +181,9 @@ def turn(message: Any) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             while True:
                 signal.pause()
+        case "chatters":
+            while True:
+                say("a line of it\n\n")
         case "noisy":
             sys.stdout.write("loading...\nloading more...\nstill\nand on\nand on\n")
             sys.stdout.flush()

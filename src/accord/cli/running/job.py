@@ -106,7 +106,6 @@ class Job:
             opening = Opening(agent, self._server.name, self._given.cwd, self._given.add_dir, servers)
             self._records = self._open_records()
             session = await self._opened(opening)
-            self._output.opened(session, agent)
             self._finish(await self._turn(opening, session).run(self._blocks(agent)))
 
     # -- what the agent is started with -------------------------------------------------------------------------
@@ -160,6 +159,7 @@ class Job:
             session = await opening.new()
         await apply_settings(self._given, opening.agent, session)
         self._record(session)
+        self._output.opened(session, opening.agent)
         return session
 
     def _turn(self, opening: Opening, session: ClientSession) -> TurnRun:
@@ -172,6 +172,7 @@ class Job:
             served=lambda: self._consent.done + self._asking.done,
             deadline=given.deadline,
             retries=restart.max_restarts if given.retry and restart is not None else 0,
+            settle=lambda session: apply_settings(given, opening.agent, session),
             reopen=None if given.session or given.newest else lambda: self._opened(opening),
         )
         self._consent.caught_up = turn.caught_up

@@ -60,6 +60,8 @@ class TurnRun:
     deadline: float | None = None
     retries: int = 0
     """How often the prompt may go out again."""
+    settle: Callable[[ClientSession], Awaitable[None]] | None = None
+    """Sets anew what an agent that was started again may have forgotten."""
     reopen: Callable[[], Awaitable[ClientSession]] | None = None
     """Opens another session in place of one that was lost before anything was done in it; None where that would lose something."""
     _seen: set[str] = field(default_factory=set[str])
@@ -160,6 +162,8 @@ class TurnRun:
             return False  # it has been started again often enough
         if self.session.lost is None:
             self.output.note(f"it runs again; its session {self.session.id} goes on")
+            if again and self.settle is not None:
+                await self.settle(self.session)
             return True
         self.output.note(f"it runs again, but its session is lost: {self.session.lost}")
         if not again or self.reopen is None:
