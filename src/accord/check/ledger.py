@@ -77,10 +77,10 @@ def find(ledger: Ledger, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
 
 def _finding(rule: Rule, notes: list[Note], ours: bool) -> Finding:
     subject = subject_of(SCHEMA if rule == SCHEMA else str(rule))
-    tried = tuple(dict.fromkeys(note.scene for note in notes if note.scene))
     seen: list[Outcome] = [one for one in _ORDER if any(note.outcome == one for note in notes)]
     outcome: Outcome = seen[0] if seen else "unseen"
     decisive = [note for note in notes if note.outcome == outcome]
+    tried = tuple(dict.fromkeys(note.scene for note in decisive if note.scene))
     reasons = list(dict.fromkeys(note.why for note in decisive if note.why))
     why = "; ".join(reasons[:_MOST_REASONS])
     if len(reasons) > _MOST_REASONS:

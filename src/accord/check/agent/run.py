@@ -56,9 +56,9 @@ async def check_agent(
     chosen = agent_rules() if wanted is None else list(wanted)
     root = Path(tempfile.mkdtemp(prefix="accord-check-"))
     try:
-        initialized = await _first(launcher, root / "first", options)
+        initialized = await first_words(launcher, root / "first", options)
         script = options.script or script_for(initialized.get("agentInfo"))
-        run = _Run(launcher, root, script, initialized, options)
+        run = Run(launcher, root, script, initialized, options)
         ledger = await run.play([scene for scene in scenes() if set(scene.rules) & set(chosen)])
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -74,7 +74,7 @@ async def check_agent(
     )
 
 
-async def _first(launcher: Launcher, root: Path, options: Options) -> dict[str, Any]:
+async def first_words(launcher: Launcher, root: Path, options: Options) -> dict[str, Any]:
     """One handshake, to know whom we are dealing with."""
     stage = Stage(root, launcher, Script(""), Ledger(), bounds=options.bounds, clock=options.clock)
     try:
@@ -96,7 +96,9 @@ async def _first(launcher: Launcher, root: Path, options: Options) -> dict[str, 
             await talk.launched.leave()
 
 
-class _Run:
+class Run:
+    """Plays scenes with an agent whose handshake is known."""
+
     def __init__(
         self, launcher: Launcher, root: Path, script: Script, initialized: dict[str, Any], options: Options
     ) -> None:

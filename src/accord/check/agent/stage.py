@@ -96,14 +96,21 @@ class Stage:
         return talk
 
     async def begin(
-        self, capabilities: Any = EVERYTHING, *, name: str = "", words: Sequence[str] = ()
+        self, capabilities: Any = EVERYTHING, *, name: str = "", words: Sequence[str] = (), login: bool = True
     ) -> Talk:
-        """Start the agent and shake hands."""
+        """Start the agent, shake hands, and sign in where the script knows how."""
         talk = await self.connect(name, words=words)
         answer = await talk.begin(capabilities)
         if not answer.ok:
             raise Over(f"initialize failed: {answer.says}")
+        if login:
+            await self.login(talk)
         return talk
+
+    async def login(self, talk: Talk) -> None:
+        """Sign in, where the script names a method for that."""
+        if self.script.login:
+            await talk.call("authenticate", {"methodId": self.script.login})
 
     async def strict(self, capabilities: Any = EVERYTHING) -> Talk | None:
         """The agent in strict mode, if it has one."""
@@ -121,7 +128,7 @@ class Stage:
         where = self.cwd if cwd is None else cwd
         answer = await talk.new(where, **more)
         if answer.code == -32000 and self.script.login:
-            await talk.call("authenticate", {"methodId": self.script.login})
+            await self.login(talk)
             answer = await talk.new(where, **more)
         if answer.code == -32000:
             raise Missing("the agent wants somebody to sign in first; sign in, or give a script with a login")

@@ -44,7 +44,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield f"            {_cut(finding.why, 400)}"
     if finding.verdict in ("fail", "warn"):
-        yield f"            by {BASES[subject.basis]}; tried in: {', '.join(finding.tried)}"  # pyright: ignore[reportArgumentType]
+        yield f"            by {BASES[subject.basis]}; tried in: {', '.join(finding.tried[:4])}"  # pyright: ignore[reportArgumentType]
         for frame in finding.frames:
             arrow = "->" if frame.sender == "client" else "<-"
             yield f"            {arrow} {frame.number:>4}  {_cut(frame.text, _WIDTH)}"

@@ -134,6 +134,7 @@ async def meta(stage: Stage) -> None:
     }
     talk = await stage.connect()
     first = await talk.begin({"fs": {"_meta": vendor}, "_meta": vendor}, _meta={**vendor, **trace})
+    await stage.login(talk)
     second = await talk.new(stage.cwd, _meta=vendor)
     answers = [first, second]
     if second.ok and stage.can("talk"):

@@ -33,9 +33,10 @@ async def bare(stage: Stage) -> None:
     """Only the version is given; the agent must do with that, and ask such a client for nothing."""
     talk = await stage.connect()
     answer = await talk.begin(owes=74)
+    if not stage.ledger.judge(74, answer.ok, "it begins", f"initialize gave {answer.says}", answer.shown):
+        return
     version = at(answer.result, "protocolVersion")
     stage.ledger.judge(62, version == 1, "1 gave 1", f"1 gave {answer.says}", answer.shown)
-    stage.ledger.judge(74, answer.ok, "it begins", f"initialize gave {answer.says}", answer.shown)
     info = at(answer.result, "agentInfo")
     named = isinstance(at(info, "name"), str) and isinstance(at(info, "version"), str)
     bad = "no `agentInfo` with name and version"

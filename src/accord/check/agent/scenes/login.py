@@ -12,8 +12,8 @@ _GATED: Final = -32000
 
 async def offers(stage: Stage) -> None:
     """What is offered to a client with a terminal for logins, and to one without."""
-    rich = await stage.begin()
-    poor = await stage.begin(without("auth"))
+    rich = await stage.begin(login=False)
+    poor = await stage.begin(without("auth"), login=False)
     methods = listed(rich.initialized, "authMethods")
     if not methods:
         for rule in (76, 77, 85):
@@ -30,7 +30,7 @@ async def offers(stage: Stage) -> None:
 
 
 async def signing_in(stage: Stage) -> None:
-    talk = await stage.begin()
+    talk = await stage.begin(login=False)
     first = await talk.new(stage.cwd)
     if first.ok:
         for rule in (82, 83, 87):
@@ -59,7 +59,7 @@ async def signing_in(stage: Stage) -> None:
 
 
 async def status(stage: Stage) -> None:
-    talk = await stage.begin()
+    talk = await stage.begin(login=False)
     before = await talk.new(stage.cwd)
     answer = await talk.call("auth/status", {})
     after = await talk.new(stage.cwd)

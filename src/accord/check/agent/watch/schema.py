@@ -95,6 +95,7 @@ _MEMBERS: Final[dict[str, dict[str, Rule]]] = {
     "session/prompt=": {"usage": 310},
 }
 """The rules that a sound member shows to be kept."""
+_SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
 _INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirectories)\b")
 
 
@@ -153,6 +154,8 @@ def _rule(line: Line, where: str, violation: Violation) -> Rule:
     text = str(violation)
     if where == "session_info_update" and _INFO_MEMBERS.match(text):
         return 232
+    if where == "elicitation/create" and _SCOPES.match(text):
+        return 263
     if violation.reason == "unknown member":
         return 42
     if line.method == "session/update" and (

@@ -57,7 +57,7 @@ def _children(record: Record, ledger: Ledger) -> None:
     announced: set[Any] = set()
     for line in record.updates:
         if line.kind == "subagent_update":
-            child: Any = line.update.get("subagentSessionId") or at(line.update, "sessionId")
+            child = line.update.get("sessionId")
             announced.add(child)
             paths = [line.update.get("cwd"), *listed(line.update, "additionalDirectories")]
             for path in paths:

@@ -1,0 +1,79 @@
+"""Model agents in this process: one for each connection, with a store for each home folder."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.check.model.agent import ModelAgent
+from tests.check.model.state import Store
+
+from accord.check.agent.launch import Place
+from accord.check.script import Act, Script
+from accord.wire.memory import MemoryTransport, memory_pair
+
+SCRIPT = Script(
+    name="the model agent",
+    ours=True,
+    strict=("--strict",),
+    login="key",
+    provider="other",
+    forbidden_root="/forbidden",
+    acts={
+        "talk": "say",
+        "lines": "lines",
+        "echo": "echo {text}",
+        "think": "think",
+        "plan": "plan",
+        "read": "read {file}",
+        "read_path": "read {path}",
+        "write": "write {file} {text}",
+        "permission": "guarded {file}",
+        "run": "run",
+        "busy": "busy",
+        "ask": Act("ask", "{answer}"),
+        "command": Act("/hello", "hello from the command"),
+        "change_mode": "leave",
+        "tell": "tell {word}",
+        "recall": "recall",
+        "notice": "notice",
+        "compact": "compact",
+        "delegate": "delegate",
+        "mcp": "mcp",
+        "obey": "say",
+        "ask_url": "page",
+    },
+)
+
+
+class Running:
+    """One model agent in memory."""
+
+    def __init__(self, transport: MemoryTransport, agent: ModelAgent) -> None:
+        self.transport = transport
+        self.agent = agent
+        self.stderr = ""
+
+    async def leave(self) -> str:
+        await self.transport.aclose()
+        return "it still ran" if self.agent.breaks(36) else ""
+
+
+class ModelLauncher:
+    """Starts model agents that break one rule, or none."""
+
+    def __init__(self, broken: Any = None, *, lacks: tuple[str, ...] = ()) -> None:
+        self.broken = broken
+        self.lacks = lacks
+        self.stores: dict[Path, Store] = {}
+
+    async def __call__(self, place: Place) -> Running:
+        ours, theirs = memory_pair()
+        agent = ModelAgent(
+            theirs,
+            self.broken,
+            store=self.stores.setdefault(place.home, Store()),
+            spawn=str(place.spawn),
+            strict="--strict" in place.words,
+            lacks=self.lacks,
+        )
+        agent.start()
+        return Running(ours, agent)

@@ -1,0 +1,130 @@
+"""The turns of the model agent: the first word of a prompt says what it does. Words are in `words.py`."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.check.model.state import Message, Session
+from tests.check.model.wire import Refusal
+from tests.check.model.words import WORDS
+
+if TYPE_CHECKING:
+    from tests.check.model.agent import ModelAgent
+
+
+class Turns:
+    """Takes prompts, one at a time in each session."""
+
+    def __init__(self, agent: "ModelAgent") -> None:
+        self.agent = agent
+        self.breaks = agent.breaks
+        self.reasons: dict[str, str] = {}
+        self.was_cancelled: set[str] = set()
+        self.messages = 0
+        self.trace: str | None = None
+        self.calls = 0
+
+    # -- what a turn sends
+
+    def update(self, session: Session, update: Message) -> None:
+        self.agent.notify("session/update", {"sessionId": session.id, "update": update})
+
+    def say(
+        self, session: Session, text: str, kind: str = "agent_message_chunk", *, fresh: bool = True
+    ) -> None:
+        self.messages += fresh
+        update = {
+            "sessionUpdate": kind,
+            "content": {"type": "text", "text": text},
+            "messageId": f"m{self.messages}",
+        }
+        session.history.append(update)
+        meta = {"_meta": {"traceparent": self.trace}} if self.trace else {}
+        self.update(session, {**update, **meta})
+
+    def tell_options(self, session: Session) -> None:
+        told = self.agent.sessions.told(session)["configOptions"]
+        self.update(session, {"sessionUpdate": "config_option_update", "configOptions": told})
+
+    # -- prompts
+
+    async def take(self, session: Session, params: Message) -> Any:
+        prompt = params.get("prompt")
+        if isinstance(prompt, str) and (not self.agent.strict or self.breaks(390)):
+            prompt = [{"type": "text", "text": prompt}]
+        if not isinstance(prompt, list):
+            raise Refusal(-32602)
+        if any(block.get("type") == "text" and "text" not in block for block in prompt) and not self.breaks(
+            151
+        ):
+            raise Refusal(-32602)
+        if self.breaks(139) and len(prompt) == 1:
+            raise Refusal(-32603)
+        if self.breaks(140) and any(block["type"] == "resource_link" for block in prompt):
+            raise Refusal(-32602)
+        text = "".join(block.get("text", "") for block in prompt)
+        if self.breaks(392) and "\ud83d" in text:
+            raise Refusal(-32602)
+        if session.turn is not None:
+            raise Refusal(-32603 if self.breaks(385) else -32600)
+        if self.breaks(168) and session.id in self.agent.sessions.cancelled_idle:
+            return {"stopReason": "cancelled"}
+        if self.breaks(170) and session.id in self.was_cancelled:
+            raise Refusal(-32603)
+        if self.breaks(143) and text == "say":
+            await asyncio.Event().wait()
+        self.trace = (params.get("_meta") or {}).get("traceparent")
+        return await self.run(session, text.replace("\ud83d", "\ufffd"))
+
+    async def run(self, session: Session, text: str) -> Any:
+        session.history.append(
+            {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}}
+        )
+        word, _, rest = text.strip().partition(" ")
+        work = WORDS.get(word, WORDS["say"])
+        session.turn = asyncio.get_running_loop().create_task(work(self, session, rest))
+        try:
+            await asyncio.wait([session.turn])
+            reason = "end_turn" if not session.turn.cancelled() else self.reasons.pop(session.id, "cancelled")
+            if not session.turn.cancelled() and session.turn.exception() is not None:
+                raise session.turn.exception()  # type: ignore[misc]
+        finally:
+            session.turn = None
+        return self.answer(session, reason)
+
+    def answer(self, session: Session, reason: str) -> Any:
+        if reason == "cancelled":
+            self.was_cancelled.add(session.id)
+            if self.breaks(162):
+                raise Refusal(-32603)
+            if self.breaks(161):
+                reason = "end_turn"
+        if reason == "refused":
+            raise Refusal(-32603)
+        if self.breaks(349):
+            session.title = "generated"
+        late = {164: "cancelled", 144: "end_turn"}.get(self.agent.broken)
+        if late == reason:
+            asyncio.get_running_loop().call_soon(self.say, session, "and one more thing")
+        usage = {"totalTokens": 3, "inputTokens": 2, "outputTokens": 1}
+        return {"stopReason": reason, "usage": usage}
+
+    # -- cancelling
+
+    def cancel(self, session: Session, reason: str = "cancelled") -> None:
+        if session.turn is not None and not self.breaks(163):
+            self.reasons[session.id] = reason
+            session.turn.cancel()
+
+    def cancel_request(self, id: Any) -> bool:
+        """End the turn of a request; the model agent has one turn at a time when this is used."""
+        for session in self.agent.sessions.open.values():
+            if session.turn is not None and id != 9999:
+                self.cancel(session, "refused" if self.breaks(50) else "cancelled")
+                return True
+        return False
+
+    def pieces(self, message: Message) -> None:
+        """Send one message over several lines, which nobody may do."""
+        for line in json.dumps({"jsonrpc": "2.0", **message}, indent=1).splitlines():
+            self.agent.raw(line.encode())

@@ -1,0 +1,144 @@
+"""The model agent's end of the wire, in raw JSON: it answers, notifies and asks, and may get that wrong on purpose."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from accord.wire.transport import End, Frame, Transport
+
+Message = dict[str, Any]
+Mutation = Callable[[Message], Message]
+
+
+class Refusal(Exception):
+    """An error answer."""
+
+    def __init__(self, code: int, message: str = "refused", data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Wire:
+    """Sends and hears whole messages. `broken` is the rule that the agent breaks, or None."""
+
+    def __init__(self, transport: Transport, broken: Any = None, mutation: Mutation | None = None) -> None:
+        self.broken = broken
+        self.ended = asyncio.Event()
+        self._mutation = mutation
+        self._transport = transport
+        self._asked: dict[Any, asyncio.Future[Message]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next = 0
+        self.dead = False
+
+    def breaks(self, rule: Any) -> bool:
+        return self.broken == rule
+
+    def start(self) -> None:
+        self._transport.start(self)
+
+    # -- out
+
+    def raw(self, data: bytes) -> None:
+        if not self.dead:
+            self._transport.send(data)
+
+    def send(self, message: Message) -> None:
+        message = {"jsonrpc": "2.0", **message}
+        if self._mutation is not None:
+            message = self._mutation(message)
+        self.raw(json.dumps(message, ensure_ascii=False).encode())
+
+    def notify(self, method: str, params: Any) -> None:
+        self.send({"method": method, "params": params})
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """A request to the client: its result; raises `Refusal`."""
+        self._next += 1
+        id = f"model-{self._next}"
+        future = self._asked[id] = asyncio.get_running_loop().create_future()
+        self.send({"id": id, "method": method, "params": params})
+        answer = await future
+        if "error" in answer:
+            raise Refusal(answer["error"]["code"], "the client refused")
+        return answer["result"]
+
+    def die(self) -> None:
+        """Hear and say nothing any more."""
+        self.dead = True
+
+    # -- in
+
+    def frames(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            assert isinstance(frame, bytes)
+            if not self.dead:
+                self.line(frame)
+
+    def ended_(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self.ended.set()
+
+    def line(self, data: bytes) -> None:
+        try:
+            message = json.loads(data)
+        except ValueError:
+            if not self.breaks(21):
+                self.error(None, -32700)
+            return
+        if isinstance(message, list):
+            if self.breaks(31):
+                self.die()
+            else:
+                self.error(None, -32600)
+        elif not isinstance(message, dict) or ("method" not in message and "id" not in message):
+            if not self.breaks(23):
+                self.error(None, -32600)
+        elif "method" not in message:
+            future = self._asked.pop(message["id"], None)
+            if future is not None and not future.done():
+                future.set_result(message)
+        elif "id" in message:
+            self.spawn(self.serve(message))
+        else:
+            self.hear(message["method"], message.get("params") or {})
+
+    def spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def serve(self, message: Message) -> None:
+        id = message["id"]
+        try:
+            result = await self.call(message["method"], message.get("params"), id)
+        except Refusal as refusal:
+            self.error(id, refusal.code, refusal.data)
+        else:
+            self.send({"id": id, "result": result})
+
+    def error(self, id: Any, code: int, data: Any = None) -> None:
+        more = {} if data is None else {"data": data}
+        self.send({"id": id, "error": {"code": code, "message": "refused", **more}})
+
+    async def call(self, method: str, params: Any, id: Any) -> Any:
+        raise NotImplementedError
+
+    def hear(self, method: str, params: Any) -> None:
+        raise NotImplementedError
+
+
+class Ear:
+    """Hands what a transport brings to the wire."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+
+    def frames(self, frames: list[Frame]) -> None:
+        self.wire.frames(frames)
+
+    def ended(self, end: End) -> None:
+        self.wire.ended_()

@@ -1,0 +1,339 @@
+"""What the model agent can be told to do, one function for each word."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.check.model.state import MODES, Session, absolute
+from tests.check.model.wire import Refusal
+
+if TYPE_CHECKING:
+    from tests.check.model.turns import Turns
+
+Word = Callable[["Turns", Session, str], Awaitable[None]]
+
+
+async def say(turns: "Turns", session: Session, rest: str) -> None:
+    if session.values.get("broken") and turns.breaks(97):
+        raise Refusal(-32603)
+    turns.update(
+        session,
+        {"sessionUpdate": "usage_update", "used": 5, "size": 100, "cost": {"amount": 0.1, "currency": "USD"}},
+    )
+    turns.update(session, {"sessionUpdate": "session_info_update", "title": "A talk"})
+    turns.say(session, "Hello, ")
+    turns.say(
+        session,
+        "world. " + ("periwinkle" if "periwinkle" in session.system and not turns.breaks(352) else ""),
+        fresh=False,
+    )
+    if turns.breaks(29):
+        turns.agent.raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
+
+
+async def lines(turns: "Turns", session: Session, rest: str) -> None:
+    if turns.breaks(3):
+        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "one two"}}
+        turns.pieces({"method": "session/update", "params": {"sessionId": session.id, "update": update}})
+    else:
+        turns.say(session, "one\ntwo\nthree")
+
+
+async def echo(turns: "Turns", session: Session, rest: str) -> None:
+    other = [one for one in turns.agent.sessions.open.values() if one is not session]
+    if turns.breaks(138) and other:
+        turns.say(other[0], rest)
+    if turns.breaks(5):
+        turns.agent.raw(b'{"jsonrpc":"2.0","method":"_model/ready","params":{"name":"na\xefve"}}')
+    turns.say(session, rest)
+
+
+async def think(turns: "Turns", session: Session, rest: str) -> None:
+    turns.say(session, "hm", "agent_thought_chunk")
+    await say(turns, session, rest)
+
+
+async def plan(turns: "Turns", session: Session, rest: str) -> None:
+    steps = ["look", "change", "test"]
+    newer = turns.agent.offers("plan")
+    for done in range(2):
+        entries = [
+            {"content": step, "priority": "medium", "status": "completed" if place < done else "pending"}
+            for place, step in enumerate(steps)
+        ]
+        if newer or turns.breaks(284):
+            plan = {"type": "items", "planId": "p", "entries": entries}
+            turns.update(session, {"sessionUpdate": "plan_update", "plan": plan})
+        if not turns.breaks(285):
+            turns.update(
+                session,
+                {"sessionUpdate": "plan", "entries": entries[1:2] if done and turns.breaks(203) else entries},
+            )
+
+
+class Call:
+    """A tool call, from its announcement to its end."""
+
+    def __init__(self, turns: "Turns", session: Session, title: str, kind: str, path: str) -> None:
+        self.turns, self.session = turns, session
+        turns.calls += 1
+        self.id = "call" if turns.breaks(174) else f"call-{session.id}-{turns.calls}"
+        if turns.breaks(172):
+            return
+        places = [{"path": path, "line": 1}] if absolute(path) else []
+        call = {"toolCallId": self.id, "title": title, "kind": kind, "status": "pending", "locations": places}
+        if not turns.breaks(181):
+            turns.update(session, {"sessionUpdate": "tool_call", **call})
+
+    def change(self, **members: Any) -> None:
+        if not self.turns.breaks(172):
+            self.turns.update(
+                self.session, {"sessionUpdate": "tool_call_update", "toolCallId": self.id, **members}
+            )
+
+    def begin(self) -> None:
+        if not self.turns.breaks(182):
+            self.change(status="in_progress")
+
+    def end(self, text: str = "", status: str = "completed", content: list[Any] | None = None) -> None:
+        shown = (
+            [{"type": "content", "content": {"type": "text", "text": text}}] if content is None else content
+        )
+        if not self.turns.breaks(183):
+            self.change(status=status, content=shown)
+
+
+async def read(turns: "Turns", session: Session, rest: str) -> None:
+    agent, path = turns.agent, Path(session.cwd) / rest
+    if turns.breaks(136) and session.roots and not absolute(rest):
+        path = Path(session.roots[0]) / rest
+    if turns.breaks(94) and not absolute(rest):
+        path = Path(agent.where) / rest
+    call = Call(turns, session, f"Read {rest}", "read", str(path))
+    call.begin()
+    inside = any(path.is_relative_to(root) for root in [session.cwd, *session.roots])
+    if not inside and not (turns.breaks(137) or turns.breaks(94)):
+        call.end("outside", "failed")
+        turns.say(session, "That is outside.")
+        return
+    asks = agent.offers("fs", "readTextFile")
+    asks = asks or (turns.breaks(236) and not agent.none_told) or (turns.breaks(68) and agent.none_told)
+    try:
+        if asks:
+            result = await agent.ask("fs/read_text_file", {"sessionId": session.id, "path": str(path)})
+            text = result["content"]
+        else:
+            text = path.read_text()
+    except (Refusal, OSError):
+        call.end("no such file", "failed")
+        return
+    call.end(text)
+    turns.say(session, text)
+
+
+async def write(turns: "Turns", session: Session, rest: str) -> None:
+    agent, (name, _, text) = turns.agent, rest.partition(" ")
+    path = Path(session.cwd) / name
+    call = Call(turns, session, f"Write {name}", "edit", str(path))
+    call.begin()
+    old = "" if turns.breaks(179) else None
+    diff = [{"type": "diff", "path": str(path), "oldText": old, "newText": text}]
+    result: Any = {}
+    if agent.offers("fs", "writeTextFile") or (turns.breaks(237) and not agent.none_told):
+        try:
+            result = await agent.ask(
+                "fs/write_text_file", {"sessionId": session.id, "path": str(path), "content": text}
+            )
+        except Refusal:
+            result = {}
+    else:
+        path.write_text(text)
+    if result is None and turns.breaks(246):
+        call.end(status="failed", content=diff)
+    else:
+        call.end(content=diff)
+
+
+KINDS = {"allow": "allow_once", "always": "allow_always", "reject": "reject_once"}
+
+
+async def guarded(turns: "Turns", session: Session, rest: str) -> None:
+    path = Path(session.cwd) / rest
+    call = Call(turns, session, f"Make {rest}", "edit", str(path))
+    if turns.breaks(198):
+        path.write_text("too early")
+    if session.always or await allowed(turns, session, call):
+        call.begin()
+        path.write_text("made")
+        call.end("made")
+    else:
+        call.end("refused", "failed")
+    turns.say(session, "So be it.")
+
+
+async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
+    options = [{"optionId": id, "name": id.title(), "kind": kind} for id, kind in KINDS.items()]
+    tool = {"toolCallId": call.id, "title": "Make it"}
+    params = {"sessionId": session.id, "toolCall": tool, "options": options}
+    try:
+        answer = await turns.agent.ask("session/request_permission", params)
+    except Refusal as refusal:
+        if turns.breaks(169) and refusal.code == -32800:
+            raise
+        return turns.breaks(200)
+    outcome = answer.get("outcome") if isinstance(answer, dict) else None
+    if outcome == "allow_once" and (not turns.agent.strict or turns.breaks(390)):
+        return True
+    if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
+        return False
+    chosen = outcome.get("optionId")
+    session.always = session.always or chosen == "always" or (turns.breaks(201) and chosen == "allow")
+    if chosen == "reject":
+        return turns.breaks(199)
+    return chosen in ("allow", "always") or turns.breaks(388)
+
+
+async def run(turns: "Turns", session: Session, rest: str) -> None:
+    await in_terminal(turns, session, "echo")
+
+
+async def busy(turns: "Turns", session: Session, rest: str) -> None:
+    await in_terminal(turns, session, "sleep")
+
+
+async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
+    agent = turns.agent
+    call = Call(turns, session, f"Run {command}", "execute", session.cwd)
+    call.begin()
+    if not (agent.offers("terminal") or (turns.breaks(247) and not agent.none_told)):
+        if command == "sleep":
+            await asyncio.Event().wait()
+        call.end("done")
+        return
+    about = {"sessionId": session.id}
+    try:
+        made = await agent.ask(
+            "terminal/create", {**about, "command": command, "args": [], "env": [], "cwd": session.cwd}
+        )
+    except Refusal:
+        call.end("no terminal", "failed")
+        return
+    about["terminalId"] = made["terminalId"]
+    shown = [{"type": "terminal", "terminalId": made["terminalId"]}]
+    if not turns.breaks(190):
+        call.change(content=shown)
+    try:
+        await agent.ask("terminal/wait_for_exit", about)
+    finally:
+        if not turns.breaks(257):
+            agent.spawn(agent.ask("terminal/release", about))
+            await asyncio.sleep(0)
+    call.end(content=shown)
+
+
+async def ask(turns: "Turns", session: Session, rest: str) -> None:
+    agent = turns.agent
+    if not agent.offers("elicitation", "form") and not turns.breaks(260):
+        turns.say(session, "Nobody to ask.")
+        return
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    params = {"mode": "form", "message": "Which colour?", "sessionId": session.id, "requestedSchema": schema}
+    try:
+        answer = await agent.ask("elicitation/create", params)
+    except Refusal:
+        turns.say(session, "No answer.")
+        return
+    if turns.breaks(274) and answer["action"] == "decline":
+        raise Refusal(-32603)
+    if turns.breaks(275) and "content" in answer and answer["content"] is None:
+        raise Refusal(-32603)
+    accepted = answer["action"] == "accept" or (turns.breaks(276) and answer["action"] == "_x")
+    turns.say(
+        session, str((answer.get("content") or {}).get("answer", "nothing")) if accepted else "No answer."
+    )
+
+
+async def page(turns: "Turns", session: Session, rest: str) -> None:
+    agent = turns.agent
+    if not agent.offers("elicitation", "url"):
+        return
+    ids = ["e1", "e2"]
+    for id in ids:
+        params = {
+            "mode": "url",
+            "message": "Look",
+            "sessionId": session.id,
+            "url": "https://example.com/",
+            "elicitationId": id,
+        }
+        await agent.ask("elicitation/create", params)
+    agent.notify("elicitation/complete", {"elicitationId": "e1" if turns.breaks(267) is False else "one"})
+
+
+async def leave(turns: "Turns", session: Session, rest: str) -> None:
+    session.mode = next(mode for mode in MODES if mode != session.mode)
+    if not turns.breaks(210):
+        turns.update(session, {"sessionUpdate": "current_mode_update", "currentModeId": session.mode})
+    turns.tell_options(session)
+
+
+async def command(turns: "Turns", session: Session, rest: str) -> None:
+    turns.say(session, "What?" if turns.breaks(230) else "hello from the command")
+
+
+async def tell(turns: "Turns", session: Session, rest: str) -> None:
+    session.word = rest
+    turns.say(session, "ok")
+
+
+async def recall(turns: "Turns", session: Session, rest: str) -> None:
+    turns.say(session, session.word)
+
+
+async def notice(turns: "Turns", session: Session, rest: str) -> None:
+    if turns.agent.offers("session", "notices") or turns.breaks(312):
+        turns.update(session, {"sessionUpdate": "notice", "severity": "info", "title": "Mind this"})
+    elif not turns.breaks(313):
+        turns.say(session, "Mind this")
+    if turns.breaks(289) and turns.agent.offers("session", "notices"):
+        raise Refusal(-32603)
+
+
+async def compact(turns: "Turns", session: Session, rest: str) -> None:
+    if not turns.agent.offers("session", "compaction") and not turns.breaks(291):
+        return
+    turns.calls += 1
+    id = "c" if turns.breaks(318) else f"c{turns.calls}"
+    for status in ("in_progress", "completed"):
+        turns.update(session, {"sessionUpdate": "compaction_update", "compactionId": id, "status": status})
+
+
+async def delegate(turns: "Turns", session: Session, rest: str) -> None:
+    if not turns.agent.offers("subagents") and not turns.breaks(374):
+        turns.say(session, "I do it myself.")
+        return
+    child = Session("child", session.cwd)
+    words = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "child"}}
+    if turns.breaks(375):
+        turns.update(child, words)
+    turns.update(session, {"sessionUpdate": "subagent_update", "sessionId": "child", "cwd": session.cwd})
+    if not turns.breaks(375):
+        turns.update(child, words)
+
+
+async def mcp(turns: "Turns", session: Session, rest: str) -> None:
+    params = {"serverId": session.acp, "requestId": "1", "method": "tools/list", "params": {}}
+    await turns.agent.ask("mcp/message", params)
+
+
+WORDS: dict[str, Word] = {
+    **{
+        word.__name__: word
+        for word in (
+            *(say, lines, echo, think, plan, read, write, guarded, run, busy, ask, page, leave, tell, recall),
+            *(notice, compact, delegate, mcp),
+        )
+    },
+    "/hello": command,
+}

@@ -1,0 +1,51 @@
+"""The kit proves itself: an agent that keeps every rule passes, and for each rule one that breaks it is found out."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.check.idle_clock import idle_clock
+from tests.check.model.launch import SCRIPT, ModelLauncher
+
+from accord.check.agent.run import Options, Run, agent_rules, check_agent, first_words
+from accord.check.agent.scenes import UNTRIED, scenes
+from accord.clock import SYSTEM_CLOCK
+
+LACKS = {66: ("session/status",)}
+"""What the model agent must not have, for there is nothing to see otherwise."""
+IN_OTHER_PROCESSES = (95, 96)
+CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
+FALLIBLE = [rule for rule in agent_rules() if rule not in UNTRIED and rule not in CANNOT_FAIL]
+
+
+async def broken_rules(rule: Any, folder: Path) -> set[Any]:
+    """The rules that an agent with this defect is found to break, in all scenes that are about it."""
+    clock = nullcontext(SYSTEM_CLOCK) if rule in IN_OTHER_PROCESSES else idle_clock()
+    async with clock as hands:
+        launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()))
+        options = Options(script=SCRIPT, jobs=1, clock=hands)
+        initialized = await first_words(launcher, folder / "first", options)
+        run = Run(launcher, folder, SCRIPT, initialized, options)
+        ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
+    return {note.rule for note in ledger.notes if note.outcome == "broken"}
+
+
+@pytest.mark.parametrize("rule", FALLIBLE)
+async def test_an_agent_that_breaks_one_rule_is_found_to_break_that_one(rule: Any, tmp_path: Path) -> None:
+    assert await broken_rules(rule, tmp_path) == {rule}
+
+
+async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
+    report = await check_agent(ModelLauncher(), options=Options(script=SCRIPT, jobs=1))
+    others = {finding.subject.id: finding.why for finding in report.findings if finding.verdict != "pass"}
+    # What the model agent has, it cannot lack: rule 66 is shown by the one that lacks something.
+    assert set(others) == {"66", *map(str, UNTRIED)}, others
+    report = await check_agent(ModelLauncher(lacks=LACKS[66]), [66], Options(script=SCRIPT, jobs=1))
+    assert [finding.verdict for finding in report.findings] == ["pass"]
+
+
+def test_every_rule_has_a_scene_or_a_reason_why_not() -> None:
+    shown = {rule for scene in scenes() for rule in scene.rules}
+    assert set(agent_rules()) - shown == set(UNTRIED)
+    assert not shown & set(UNTRIED)
