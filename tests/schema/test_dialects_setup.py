@@ -17,6 +17,7 @@ from accord.schema.dialects import (
     repair_result,
     set_by,
     stop_reason_as_sent,
+    variables,
 )
 from accord.schema.initialize import InitializeRequest, InitializeResponse
 from accord.schema.methods import notification, request
@@ -217,6 +218,17 @@ def test_auth_methods_without_or_with_an_unknown_type_are_the_agents():
     got = read(InitializeResponse, {"protocolVersion": 1, "authMethods": methods}).auth_methods
     assert got
     assert [type(one).__name__ for one in got] == ["AuthMethodAgent", "AuthMethodAgent"]
+
+
+@pytest.mark.dialect(205)
+def test_the_variables_of_an_auth_method_are_kept():
+    listed = [{"name": "KEY", "secret": True}, {"label": "no name"}, 5]
+    method = {"id": "b", "name": "B", "type": "env_var", "vars": listed}
+    result = result_after("initialize", {"protocolVersion": 1, "authMethods": [method]}, 205)
+    [got] = read(InitializeResponse, result).auth_methods or []
+    assert variables(got) == ["KEY"]
+    [plain] = read(InitializeResponse, {"protocolVersion": 1, "authMethods": [method]}).auth_methods or []
+    assert variables(plain) is None
 
 
 @pytest.mark.dialect(73)

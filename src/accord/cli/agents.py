@@ -1,6 +1,6 @@
-"""`accord agents`: which agents can be launched here, and how they get into `acp.json` and out of it.
+"""`accord agents`: which agents can be launched here, how they get into `acp.json` and out of it, and how to sign in to one.
 
-Nothing is started, so a project's file needs no agreement to be shown.
+But for signing in nothing is started, so a project's file needs no agreement to be shown.
 """
 
 import json
@@ -190,6 +190,18 @@ def _remove(arguments: Sequence[str]) -> int:
     return remove(arguments)
 
 
+def _login(arguments: Sequence[str]) -> int:
+    from accord.cli.signing import log_in
+
+    return log_in(arguments)
+
+
+def _logout(arguments: Sequence[str]) -> int:
+    from accord.cli.signing import log_out
+
+    return log_out(arguments)
+
+
 def _setup(arguments: Sequence[str]) -> int:
     from accord.cli.editors.setup import setup
 
@@ -203,6 +215,8 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
     "remove": ("Take an agent out of acp.json.", _remove),
     "trust": ("Look at the project's acp.json and agree to it.", _trust),
     "schema": ("Print the JSON Schema of acp.json.", _schema),
+    "login": ("Sign in to an agent, by one of the ways it offers.", _login),
+    "logout": ("Sign out of an agent.", _logout),
     "setup": ("Make an editor launch `accord agent`.", _setup),
 }
 

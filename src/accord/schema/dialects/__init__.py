@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .members import Repaired
     from .names import ALIASES, METHOD_ALIASES, Alias, aliases
     from .permission import Outcome, read_outcome
-    from .provenance import display_kind, final_text, official_kind, set_by, stop_reason_as_sent
+    from .provenance import display_kind, final_text, official_kind, set_by, stop_reason_as_sent, variables
     from .repairs import repair_params, repair_result
     from .table import DIALECTS, Dialect
 
@@ -32,13 +32,21 @@ __all__ = [
     "repair_result",
     "set_by",
     "stop_reason_as_sent",
+    "variables",
 ]
 
 _HOMES = {
     "names": ("ALIASES", "METHOD_ALIASES", "Alias", "aliases"),
     "members": ("Repaired",),
     "permission": ("Outcome", "read_outcome"),
-    "provenance": ("display_kind", "final_text", "official_kind", "set_by", "stop_reason_as_sent"),
+    "provenance": (
+        "display_kind",
+        "final_text",
+        "official_kind",
+        "set_by",
+        "stop_reason_as_sent",
+        "variables",
+    ),
     "repairs": ("repair_params", "repair_result"),
     "table": ("DIALECTS", "Dialect"),
 }

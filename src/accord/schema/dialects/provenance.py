@@ -13,6 +13,7 @@ FINAL_TEXT: Final = "accord/finalText"
 STOP_REASON_AS_SENT: Final = "accord/stopReasonAsSent"
 SET_BY: Final = "accord/setBy"
 FORMAT_AS_SENT: Final = "accord/formatAsSent"
+VARIABLES: Final = "accord/variables"
 
 TOOL_KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
@@ -57,6 +58,12 @@ def stop_reason_as_sent(prompt_response: Any) -> str | None:
     """The peer's own word where the stop reason had to be replaced by `end_turn` (rows 4 and 5)."""
     reason = _mark(prompt_response, STOP_REASON_AS_SENT)
     return reason if isinstance(reason, str) else None
+
+
+def variables(auth_method: Any) -> list[str] | None:
+    """The variables of the environment that an `env_var` method wants set; None for any other method (row 205)."""
+    names = _mark(auth_method, VARIABLES)
+    return names if isinstance(names, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def set_by(config_option: Any) -> str | None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from accord.schema.dialects.content import rename_label
 from accord.schema.dialects.members import Object, Rows, each_in, is_array, is_object, move, twins
+from accord.schema.dialects.provenance import VARIABLES
 
 
 def initialize_params(params: Object, rows: Rows) -> Object:
@@ -22,7 +23,7 @@ def initialize_params(params: Object, rows: Rows) -> Object:
 
 
 def initialize_result(result: Object, rows: Rows) -> Object:
-    """Keys, names of auth methods, and the boolean gate of an early `auth/status` (rows 73, 207)."""
+    """Keys, auth methods, and the boolean gate of an early `auth/status` (rows 73, 205, 207)."""
     result = dict(result)
     twins(result, "protocolVersion", "agentCapabilities", "agentInfo", "authMethods", rows=rows)
     each_in(result, "authMethods", _auth_method, rows)
@@ -36,6 +37,12 @@ def initialize_result(result: Object, rows: Rows) -> Object:
 def _auth_method(method: Object, rows: Rows) -> Object:
     method = dict(method)
     rename_label(method, "name", rows)
+    if method.get("type") == "env_var" and is_array(listed := method.get("vars")):
+        names = [one.get("name") for one in listed if is_object(one)]
+        meta = method.get("_meta")
+        kept = [name for name in names if isinstance(name, str)]
+        method["_meta"] = {**(meta if is_object(meta) else {}), VARIABLES: kept}
+        rows.add(205)
     return method
 
 

@@ -119,7 +119,7 @@ _TABLE: Final = """
 202 | close             | OFF         | method session/stop                                    | session/close                      | alias
 203 | elicitation       | OFF         | session/elicitation and its completion                 | elicitation/*                      | alias
 204 | capabilities      | OFF         | clientCapabilities.planCapabilities                    | plan                               | repair
-205 | auth              | OFF         | auth methods of type env_var                           | agent                              | official
+205 | auth              | OFF         | auth methods of type env_var                           | agent; the variables are kept      | repair
 206 | cancel            | OFF         | method session/cancelled                               | session/cancel                     | alias
 207 | auth              | OFF         | auth/status with `authenticated`                       | state                              | repair
 208 | proxy             | OFF         | _proxy/initialize, _proxy/successor                    | proxy/*                            | alias

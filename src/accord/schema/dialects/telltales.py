@@ -13,6 +13,7 @@ PARAMS_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
 }
 
 RESULT_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "initialize": (b'"env_var"',),
     "session/new": (b'"models"',),
     "session/load": (b'"models"',),
     "session/resume": (b'"models"',),

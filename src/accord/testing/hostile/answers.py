@@ -127,6 +127,7 @@ class WantsLogin(HostileAgent):
     """Answers `session/new` with `-32000` until somebody signed in; offers one way of each kind."""
 
     habit = "wants-login"
+    signed_in = False
 
     def initialize(self, asked: Json) -> None:
         """With the ways to sign in."""
@@ -144,8 +145,19 @@ class WantsLogin(HostileAgent):
         self.reply(asked, {"protocolVersion": 1, "authMethods": methods})
 
     def new_session(self, asked: Json) -> None:
-        """Never signed in."""
-        self.refuse(asked, -32000, "Authentication required")
+        """Not before."""
+        if self.signed_in:
+            super().new_session(asked)
+        else:
+            self.refuse(asked, -32000, "Authentication required")
+
+    def other(self, asked: Json) -> None:
+        """Takes anybody."""
+        if asked.get("method") == "authenticate":
+            self.signed_in = True
+            self.reply(asked, {})
+        else:
+            super().other(asked)
 
 
 class Refuses(HostileAgent):

@@ -1,0 +1,213 @@
+"""`accord agents login` and `logout`: every kind of method, on a terminal and without one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.terminal import Terminal, in_terminal
+
+GATED = str(Path(__file__).parent / "agents" / "gated.py")
+
+ACCOUNT = {"id": "account", "name": "Account", "description": "the usual \x1b[31mway"}
+WEB = {"id": "web", "name": "In the browser"}
+TTY = {"type": "terminal", "id": "tty", "name": "Here", "args": ["--login"], "env": {"FLAVOUR": "sweet"}}
+KEY = {"type": "env_var", "id": "key", "name": "A key", "vars": [{"name": "GATED_KEY"}]}
+
+
+class Desk:
+    """A user, and an agent called `gated` that wants a login."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.state = folder / "signed-in"
+        self._log = folder / "log"
+        for made in (self.home / "config", self.project):
+            made.mkdir(parents=True)
+        self.env = {**os.environ, "ACCORD_HOME": str(self.home), "TERM": "xterm"}
+        self.offer(ACCOUNT, TTY, KEY)
+
+    def offer(self, *methods: Any, **env: str) -> None:
+        """What the agent offers."""
+        own = {
+            "GATED_METHODS": json.dumps(methods),
+            "GATED_STATE": str(self.state),
+            "GATED_LOG": str(self._log),
+            **env,
+        }
+        server = {"command": sys.executable, "args": [GATED, "--acp"], "env": own}
+        (self.home / "config" / "acp.json").write_text(json.dumps({"servers": {"gated": server}}))
+
+    def accord(self, *words: str, code: int = 0) -> str:
+        """Without a terminal; what was said on stderr."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "accord.cli", *words],
+            cwd=self.project, env=self.env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert ran.returncode == code, ran.stderr
+        assert "\x1b" not in ran.stderr
+        return ran.stderr
+
+    @contextmanager
+    def at_terminal(self, *words: str) -> Generator[Terminal]:
+        with in_terminal("agents", *words, "--cwd", str(self.project), env=self.env) as terminal:
+            yield terminal
+
+    @property
+    def log(self) -> list[Any]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def called(self, method: str) -> list[Any]:
+        return [entry["params"] for entry in self.log if entry.get("method") == method]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+# -- on a terminal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(78, 79, 80)
+def test_a_terminal_method_runs_the_agents_program_here(desk: Desk) -> None:
+    with desk.at_terminal("login", "gated") as terminal:
+        terminal.expect("How do you want to sign in to gated?")
+        terminal.expect("1  account: Account, the usual way")
+        terminal.expect("2  tty: Here (runs")
+        terminal.expect("3  key: A key (set GATED_KEY)")
+        terminal.expect("Number or id: ")
+        terminal.type("2\n")
+        terminal.expect("Password? ")
+        terminal.type("sesame\n")
+        terminal.expect("signed in to gated by 'Here'")
+        assert terminal.end() == 0
+    starts = [(entry["started"], entry["flavour"]) for entry in desk.log if "started" in entry]
+    assert starts == [(["--acp"], None), (["--acp", "--login"], "sweet"), (["--acp"], None)]
+    assert len(desk.called("initialize")) == 2
+    assert desk.called("initialize")[0]["clientCapabilities"]["auth"] == {"terminal": True}
+    assert desk.called("authenticate") == []
+    desk.accord("run", "-a", "gated", "hello")
+
+
+@pytest.mark.rule(80)
+def test_a_program_that_does_not_let_the_user_in_is_a_failure(desk: Desk) -> None:
+    with desk.at_terminal("login", "gated", "tty") as terminal:
+        terminal.expect("Password? ")
+        terminal.type("wrong\n")
+        terminal.expect("failed: the program exited with 3")
+        assert terminal.end() == 1
+    assert not desk.state.exists()
+
+
+@pytest.mark.rule(81)
+def test_an_agents_own_method_shows_what_the_agent_prints(desk: Desk) -> None:
+    with desk.at_terminal("login", "gated") as terminal:
+        terminal.expect("Number or id: ")
+        terminal.type("account\n")
+        terminal.expect("gated: your code is ABCD-1234")
+        terminal.expect("signed in to gated by 'Account'")
+        assert terminal.end() == 0
+    assert desk.called("authenticate") == [{"methodId": "account"}]
+
+
+def test_an_address_to_sign_in_at_is_shown_and_agreed_to(desk: Desk) -> None:
+    desk.offer(WEB)
+    with desk.at_terminal("login", "gated") as terminal:
+        terminal.expect("https://login.example/start")
+        terminal.expect("[y/N]")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    desk.state.unlink()
+    with desk.at_terminal("login", "gated") as terminal:
+        terminal.expect("[y/N]")
+        terminal.type("\n")
+        terminal.expect("Nobody went there")
+        assert terminal.end() == 1
+
+
+@pytest.mark.parametrize("typed", ["\n", "9\n", "nonsense\n", "\x04"])
+def test_who_chooses_nothing_changes_nothing(desk: Desk, typed: str) -> None:
+    with desk.at_terminal("login", "gated") as terminal:
+        terminal.expect("Number or id: ")
+        terminal.type(typed)
+        terminal.expect("nothing was changed")
+        assert terminal.end() == 2
+    assert not desk.state.exists()
+
+
+def test_ctrl_c_at_the_question_and_in_the_program(desk: Desk) -> None:
+    for words, shown in ((("login", "gated"), "Number or id: "), (("login", "gated", "tty"), "Password? ")):
+        with desk.at_terminal(*words) as terminal:
+            terminal.expect(shown)
+            terminal.type("\x03")
+            assert terminal.end() == 130
+            assert (
+                "Traceback (most recent call last)"
+                not in terminal.shown.replace("Password? ", "").partition("gated.py")[0]
+            )
+    for entry in desk.log:
+        if "pid" in entry:
+            with pytest.raises(ProcessLookupError):
+                os.kill(entry["pid"], 0)
+
+
+# -- without one --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(78)
+def test_without_a_terminal_the_method_is_named(desk: Desk) -> None:
+    said = desk.accord("agents", "login", "gated", code=2)
+    assert said == (
+        "accord agents: gated offers several ways to sign in, name one of them: account, tty, key\n"
+    )
+    assert "auth" not in desk.called("initialize")[0]["clientCapabilities"]
+    assert "has no way to sign in called 'nope'" in desk.accord("agents", "login", "gated", "nope", code=2)
+    assert "in a terminal, and there is none" in desk.accord("agents", "login", "gated", "tty", code=2)
+    assert desk.called("authenticate") == []
+
+
+@pytest.mark.rule(81, 84)
+def test_the_whole_way_from_the_first_refusal(desk: Desk) -> None:
+    said = desk.accord("run", "-a", "gated", "hello", code=6)
+    assert "accord agents login gated account" in said
+    assert "signed in to gated by 'Account'" in desk.accord("agents", "login", "gated", "account")
+    desk.accord("run", "-a", "gated", "hello")
+    assert desk.accord("agents", "logout", "gated") == "accord agents: signed out of gated\n"
+    desk.accord("run", "-a", "gated", "hello", code=6)
+
+
+def test_the_only_method_needs_no_name(desk: Desk) -> None:
+    desk.offer(ACCOUNT)
+    desk.accord("agents", "login", "gated")
+    assert desk.called("authenticate") == [{"methodId": "account"}]
+
+
+def test_a_key_in_the_environment_is_told_not_called(desk: Desk) -> None:
+    said = desk.accord("agents", "login", "gated", "key", code=6)
+    assert said.splitlines() == [
+        "accord agents: set GATED_KEY in your environment",
+        'accord agents: and hand it on in acp.json, in the entry of gated: "env": {"GATED_KEY": "${GATED_KEY}"}',
+    ]
+    desk.env["GATED_KEY"] = "secret"
+    said = desk.accord("agents", "login", "gated", "key", code=6)
+    assert said.startswith("accord agents: GATED_KEY is set here, but gated does not get it\n")
+    desk.offer(KEY, GATED_KEY="${GATED_KEY}")
+    assert "nothing to do" in desk.accord("agents", "login", "gated")
+    assert desk.called("authenticate") == []
+
+
+@pytest.mark.rule(86)
+def test_what_cannot_be_done_is_said(desk: Desk) -> None:
+    desk.offer(GATED_NO_LOGOUT="1")
+    assert "offers no way to sign in over ACP" in desk.accord("agents", "login", "gated", code=2)
+    assert "cannot sign out over ACP" in desk.accord("agents", "logout", "gated", code=2)
+    assert desk.called("logout") == []
+    assert "no agent is called" in desk.accord("agents", "login", "nobody", code=2)
+    desk.accord("agents", "login", code=2)
