@@ -1,5 +1,6 @@
 """The tool calls of a turn: live lines while they run, lines that stay once they are done."""
 
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from accord.cli.output.style import DIM, Style
@@ -48,8 +49,9 @@ class Calls:
         """The turn is over: the lines of the calls that never ended."""
         lines: list[str] = []
         for call_id, shown in list(self._running.items()):
-            if self._session is not None:
-                shown.call = self._session.state.tool_calls.get(call_id, shown.call)
+            known = None if self._session is None else self._session.state.tool_calls.get(call_id)
+            shown.call = copy(known or shown.call)
+            shown.call.give_up("ended_without_result")
             lines += self._ended(shown)
         return lines
 

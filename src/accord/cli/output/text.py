@@ -57,6 +57,7 @@ class TextOutput:
         self._replaying = False
         self._flow: Flow | None = None
         self._speaking: tuple[str, str | None] = ("", None)
+        self._unsaid = ""  # nothing but space so far
         self._calls = calls.Calls(style, clock)
         self._plans: dict[str, list[str]] = {}
         self._lines = lines.Lines(style)
@@ -149,14 +150,17 @@ class TextOutput:
 
     def _say(self, kind: str, message_id: str | None, text: str) -> None:
         spoken, spoken_id = self._speaking
-        flow = self._flow
-        if flow is None or spoken != kind or (message_id and spoken_id and message_id != spoken_id):
-            if not text.strip():  # some agents begin with nothing
-                return
+        if spoken != kind or (message_id and spoken_id and message_id != spoken_id):
             self._end_flow()
-            flow = self._flow = self._new_flow(kind)
             self._speaking = (kind, message_id)
-        flow.feed(text)
+        if self._flow is None:
+            text = self._unsaid + text
+            if not text.strip():  # many begin with empty lines, and some say no more than that
+                self._unsaid = text
+                return
+            self._unsaid = ""
+            self._flow = self._new_flow(kind)
+        self._flow.feed(text)
 
     def _new_flow(self, kind: str) -> Flow:
         thought = kind == "thought"
@@ -167,12 +171,15 @@ class TextOutput:
 
     def _end_flow(self) -> None:
         flow, self._flow = self._flow, None
+        self._unsaid = ""
         if flow is not None:
             flow.end()
 
     # -- what it does -------------------------------------------------------------------------------------------
 
     def _tool_call(self, event: ToolCallChanged) -> None:
+        if event.new:  # what is said from now on is another message
+            self._end_flow()
         self._show(self._calls.changed(event.call))
 
     def _asked(self, event: PermissionAsked) -> None:

@@ -2,6 +2,10 @@
 
 import unicodedata
 from functools import lru_cache
+from typing import Final
+
+EMOJI_LOOK: Final = "\ufe0f"
+"""After a character of one cell: as a picture, which may take two."""
 
 
 def cells(text: str) -> int:
@@ -33,8 +37,19 @@ def is_wide(char: str) -> bool:
     return _cell(char) == 2
 
 
+def joins(char: str) -> bool:
+    """Whether the character belongs to the one before it."""
+    return char == EMOJI_LOOK or _cell(char) == 0
+
+
 @lru_cache(maxsize=4096)
 def _cell(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+    """Where terminals differ, the most that one of them takes."""
+    category = unicodedata.category(char)
+    if char == EMOJI_LOOK:
+        return 1
+    if category in ("Mn", "Me", "Cf"):
         return 0
+    if "\U0001f1e6" <= char <= "\U0001f1ff" or (category == "Cn" and "\U0001f000" <= char <= "\U0001faff"):
+        return 2  # flags, and pictures that are newer than the tables of this Python
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

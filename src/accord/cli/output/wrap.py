@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from accord.cli.output.style import PLAIN, Look, Style
-from accord.cli.output.width import cells, fitting, is_wide
+from accord.cli.output.width import cells, fitting, is_wide, joins
 
 Emit: TypeAlias = Callable[[str, int], None]
 """Takes text for the screen, and the column where the cursor stands after it."""
@@ -82,7 +82,7 @@ class Wrapper:
         begun = 0
         for at, char in enumerate(token):
             wide = is_wide(char)
-            if char in _CLOSING or (not wide and not (self._after_wide and cells(char))):
+            if char in _CLOSING or (not wide and (not self._after_wide or joins(char))):
                 continue
             if at > begun:
                 self._add(token[begun:at], look)

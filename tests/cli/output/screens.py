@@ -1,0 +1,94 @@
+"""What an output leaves on a terminal or on a pipe, for tests to look at."""
+
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyte
+import pyte.modes
+
+from accord.cli.output import Output, output_for
+from accord.schema import AgentMessageChunk, AgentThoughtChunk, TextContent, ToolCallUpdate
+from accord.session import Event, SessionState, ToolCallChanged
+from accord.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from accord.client import ClientEvent
+
+
+class Terminal(io.StringIO):
+    """A stream whose text also goes through an emulated terminal."""
+
+    def __init__(self, columns: int = 60, lines: int = 40) -> None:
+        super().__init__()
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.Stream(self.screen)
+        self.screen.set_mode(pyte.modes.LNM)  # as the terminal driver does: a newline returns too
+
+    def write(self, text: str, /) -> int:
+        self._stream.feed(text)
+        return super().write(text)
+
+    @property
+    def shown(self) -> list[str]:
+        """The lines of the screen, without the empty ones at its end."""
+        lines = [line.rstrip() for line in self.screen.display]
+        while lines and not lines[-1]:
+            del lines[-1]
+        return lines
+
+
+@dataclass
+class Show:
+    """An output with its streams; events are completed by a state, as a session does."""
+
+    output: Output
+    stdout: io.StringIO
+    stderr: io.StringIO
+    clock: FakeClock
+    state: SessionState = field(default_factory=SessionState)
+
+    def tell(self, *events: "ClientEvent") -> None:
+        """Let these happen."""
+        for event in events:
+            self.output.event(self.state.apply(event) if isinstance(event, Event.__args__) else event)  # type: ignore[attr-defined]
+
+    @property
+    def text(self) -> str:
+        return self.stdout.getvalue()
+
+    @property
+    def screen(self) -> list[str]:
+        assert isinstance(self.stdout, Terminal)
+        return self.stdout.shown
+
+
+def on_terminal(columns: int = 60, lines: int = 40, *, colour: bool = True) -> Show:
+    """A text output on a terminal."""
+    clock, stdout, stderr = FakeClock(), Terminal(columns, lines), io.StringIO()
+    output = output_for(
+        "text", stdout=stdout, stderr=stderr, terminal=True, width=columns, colour=colour, clock=clock
+    )
+    return Show(output, stdout, stderr, clock)
+
+
+def on_pipe(format: str = "text") -> Show:
+    """An output on a pipe."""
+    clock, stdout, stderr = FakeClock(), io.StringIO(), io.StringIO()
+    output = output_for(format, stdout=stdout, stderr=stderr, terminal=False, colour=False, clock=clock)
+    return Show(output, stdout, stderr, clock)
+
+
+def said(text: str, message_id: str | None = None) -> AgentMessageChunk:
+    """A piece of the answer."""
+    return AgentMessageChunk(content=TextContent(text=text), message_id=message_id)
+
+
+def thought(text: str) -> AgentThoughtChunk:
+    """A piece of a thought."""
+    return AgentThoughtChunk(content=TextContent(text=text))
+
+
+def call(call_id: str = "1", **changes: object) -> ToolCallChanged:
+    """A change of a tool call."""
+    return ToolCallChanged(ToolCallUpdate(tool_call_id=call_id, **changes))  # type: ignore[arg-type]

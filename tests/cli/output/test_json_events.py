@@ -1,0 +1,306 @@
+"""`--format json` holds to its schema: every line of real runs, and every type of event."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.cli.output.screens import Show, on_pipe
+
+import accord
+from accord.cli.output import event_schema, output_for
+from accord.client import (
+    AgentEnded,
+    AgentRestarted,
+    ClientEvent,
+    SessionLost,
+    SessionReattached,
+    TerminalPrinted,
+)
+from accord.client.connect import connect, connect_transport
+from accord.errors import AccordError, Crashed, RpcError
+from accord.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    ConfigOptionUpdate,
+    Content,
+    Cost,
+    Diff,
+    Error,
+    IdleStateUpdate,
+    ImageContent,
+    Notice,
+    PermissionOption,
+    PlanEntry,
+    PlanItems,
+    PlanMarkdown,
+    ResourceLink,
+    SessionConfigBoolean,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionInfoUpdate,
+    SessionMessage,
+    SessionMessageChunk,
+    SessionMode,
+    SessionModeState,
+    SubagentUpdate,
+    Terminal,
+    TextContent,
+    ToolCallLocation,
+    ToolCallUpdate,
+    Unknown,
+    Usage,
+    UsageUpdate,
+    UserMessageChunk,
+)
+from accord.session import (
+    MessageChanged,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
+    PlanChanged,
+    ReplayEnded,
+    ReplayStarted,
+    SessionOpened,
+    ToolCallChanged,
+    TurnCancelling,
+    TurnEnded,
+    TurnStarted,
+    turn_failed,
+)
+from accord.testing import steps
+from accord.testing.agents import AgentScript, ScriptedAgent
+
+SCHEMA: dict[str, Any] = json.loads(event_schema())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+TEXT = TextContent(text="Hi \x1b[31m\u202e\x9b")
+YES = PermissionOption("y", "Allow", "allow_once")
+PATCH = ToolCallUpdate(
+    "c",
+    title="Edit",
+    kind="edit",
+    status="in_progress",
+    content=[Content(content=TEXT), Diff(path="/a", new_text="x"), Terminal(terminal_id="t")],
+    locations=[ToolCallLocation(path="/a", line=1)],
+    raw_input={"any": ["thing"]},
+)
+SWITCH = SessionConfigBoolean(id="w", name="Web", current_value=True)
+SELECT = SessionConfigSelect(
+    id="m",
+    name="Model",
+    current_value="a",
+    options=[SessionConfigSelectOption(value="a", name="A")],
+    category="model",
+)
+EVERY: list[ClientEvent] = [
+    TurnStarted([TEXT, ImageContent(data="AA==", mime_type="image/png")]),
+    TurnStarted(),
+    AgentMessageChunk(content=TEXT, message_id="1"),
+    AgentThoughtChunk(content=ResourceLink(name="n", uri="file:///x")),
+    UserMessageChunk(content=TEXT, meta={"a": 1}),
+    MessageChanged("agent", "1", [TEXT]),
+    MessageChanged("thought"),
+    ToolCallChanged(PATCH, announce=True),
+    PlanChanged(
+        "", PlanItems(plan_id="", entries=[PlanEntry(content="x", priority="low", status="pending")])
+    ),
+    PlanChanged("p", PlanMarkdown(plan_id="p", content="# x")),
+    PlanChanged("p", None),
+    ModeChanged("plan"),
+    ConfigOptionUpdate(config_options=[SWITCH, SELECT]),
+    AvailableCommandsUpdate(available_commands=[AvailableCommand(name="x", description="y")]),
+    SessionInfoUpdate(title=None, updated_at="2026-01-01T00:00:00Z"),
+    UsageUpdate(used=1, size=2, cost=Cost(0.5, "USD")),
+    Notice(severity="info", title="t", description=None),
+    CompactionUpdate(compaction_id="k", status="completed", summary=[TEXT], error=None),
+    CompactionSummaryChunk(compaction_id="k", content=TEXT),
+    SubagentUpdate(session_id="s", title="t", state=IdleStateUpdate(stop_reason="end_turn")),
+    SessionMessage(message_id="m", sender_session_id="a", content=[TEXT]),
+    SessionMessageChunk(message_id="m", content=TEXT),
+    PermissionAsked("1", [YES], PATCH),
+    PermissionAsked("2", [YES]),
+    PermissionAnswered("1", YES),
+    PermissionAnswered("2"),
+    SessionOpened("s", "/x", [], SessionModeState("a", [SessionMode("a", "A")]), [SWITCH]),
+    SessionOpened("s"),
+    ReplayStarted(),
+    ReplayEnded(),
+    TurnCancelling(),
+    TurnEnded("end_turn", "end_turn", Usage(total_tokens=3, input_tokens=1, output_tokens=2)),
+    TurnEnded(None, "tired"),
+    TurnEnded(error=Error(code=-32000, message="x", data={"a": None})),
+    turn_failed(RpcError("x")),
+    Unknown("new_thing", {"sessionUpdate": "new_thing", "type": "no", "v": 9}),
+    AgentEnded(Crashed("gone", exit_code=1, stderr="oops")),
+    AgentRestarted(1),
+    SessionReattached("s", "load"),
+    SessionLost("s", "why"),
+    TerminalPrinted("t", "out\r\n"),
+]
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    """The lines, each held to the schema, none with a member that the schema does not name."""
+    assert text.endswith("\n")
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        problems = [error.message for error in VALIDATOR.iter_errors(line)]
+        assert not problems, (line, problems)
+        named = SCHEMA["properties"].keys() | SCHEMA["$defs"][f"event_{line['type']}"]["properties"].keys()
+        assert line.keys() <= named, line
+    return lines
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert {f"event_{kind}" for kind in SCHEMA["properties"]["type"]["enum"]} == {
+        name for name in SCHEMA["$defs"] if name.startswith("event_")
+    }
+
+
+def test_the_guide_tells_of_every_type() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "json-events.md").read_text()
+    for kind in SCHEMA["properties"]["type"]["enum"]:
+        members = SCHEMA["$defs"][f"event_{kind}"]
+        (row,) = [line for line in guide.splitlines() if line.startswith(f"| `{kind}` |")]
+        assert members["description"] in row
+        for member in members["properties"].keys() - {"type", "_meta"}:
+            assert f"`{member}`" + ("" if member in members["required"] else "?") in row
+
+
+def test_every_event_there_is_has_a_line() -> None:
+    assert {type(event) for event in EVERY} == set(get_args(ClientEvent))
+    show = on_pipe("json")
+    show.tell(*EVERY)
+    assert len(lines_of(show.text)) == len(EVERY)
+
+
+def test_what_a_terminal_could_act_on_is_escaped_but_not_lost() -> None:
+    show = on_pipe("json")
+    text = "\x1b[31m\x9b\u202e\u2028\x7f\U000e0041é語"
+    show.tell(AgentMessageChunk(content=TextContent(text=text)))
+    assert not {"\x1b", "\x9b", "\u202e", "\u2028", "\x7f", "\U000e0041"} & set(show.text)
+    assert "é語" in show.text
+    (line,) = lines_of(show.text)
+    assert line["content"]["text"] == text
+
+
+def test_the_result_is_the_last_line_also_when_nothing_came_about() -> None:
+    show = on_pipe("json")
+    show.output.note("a note")
+    show.output.finished(None, Crashed("gone", exit_code=1, stderr="boom"), 3)
+    show.output.note("too late")
+    note, result = lines_of(show.text)
+    assert (note["type"], note["text"], note["session"]) == ("note", "a note", None)
+    assert result["exitCode"] == 3
+    assert result["error"] == {
+        "kind": "Crashed",
+        "message": "gone; its last words on stderr:\nboom",
+        "exitCode": 1,
+        "signal": None,
+        "stderr": "boom",
+    }
+    assert "too late" in show.stderr.getvalue()
+
+
+async def run(remote: accord.RemoteAgent, folder: Path, show: Show) -> list[dict[str, Any]]:
+    """A turn as the command runs it."""
+    session = await remote.new_session(folder)
+    show.output.opened(session, remote)
+    ended, error = None, None
+    try:
+        async for event in session.prompt("go"):
+            show.output.event(event)
+            if isinstance(event, TurnEnded):
+                ended = event
+    except AccordError as caught:
+        error = caught
+    show.output.finished(ended, error, 0 if error is None else 3)
+    return lines_of(show.text)
+
+
+async def test_a_real_run(tmp_path: Path) -> None:
+    agent = ScriptedAgent(
+        [
+            [
+                steps.think("hm"),
+                steps.plan(("Read", "completed"), "Fix"),
+                steps.tool("Run", steps.ask(), steps.terminal("echo", "out"), kind="execute"),
+                steps.update({"sessionUpdate": "brand_new", "x": [1]}),
+                steps.update({"sessionUpdate": "usage_update", "used": 5, "size": 10}),
+                steps.say("The ", "answer."),
+            ]
+        ]
+    )
+    show = on_pipe("json")
+    handlers = accord.ClientHandlers(permissions=accord.allow_all, workspace=accord.local_workspace)
+    async with connect_transport(agent.transport(), handlers=handlers) as remote:
+        lines = await run(remote, tmp_path, show)
+    kinds = [line["type"] for line in lines]
+    assert kinds[:2] == ["opened", "turn_started"]
+    assert kinds[-2:] == ["turn_ended", "result"]
+    assert set(kinds) >= {
+        "agent_thought_chunk",
+        "plan_changed",
+        "tool_call_changed",
+        "permission_asked",
+        "permission_answered",
+        "terminal_printed",
+        "unknown",
+        "usage_update",
+        "agent_message_chunk",
+    }
+    assert len({line["session"] for line in lines}) == 1
+    result = lines[-1]
+    assert (result["text"], result["stopReason"], result["exitCode"]) == ("The answer.", "end_turn", 0)
+    assert result["context"] == {"used": 5, "size": 10}
+    assert show.stderr.getvalue() == ""
+
+
+async def test_a_run_whose_agent_dies(tmp_path: Path) -> None:
+    command = AgentScript(tmp_path).command([[{"say": "Well"}, {"die": 7}]])
+    show = on_pipe("json")
+    async with connect(*command) as remote:
+        lines = await run(remote, tmp_path, show)
+    died = next(line for line in lines if line["type"] == "agent_ended")
+    assert died["exitCode"] == 7
+    result = lines[-1]
+    assert (result["stopReason"], result["error"]["kind"], result["error"]["exitCode"]) == (
+        None,
+        "Crashed",
+        7,
+    )
+    assert result["text"] == "Well"
+
+
+@pytest.mark.parametrize(("said", "answer"), [(["One.", "Two."], "Two.\n"), ([], "")])
+async def test_quiet_is_the_last_message_alone(tmp_path: Path, said: list[str], answer: str) -> None:
+    messages = [
+        steps.update(
+            {
+                "sessionUpdate": "agent_message_chunk",
+                "content": {"type": "text", "text": f"\n{text}\x1b[0m\n"},
+                "messageId": text,
+            }
+        )
+        for text in said
+    ]
+    agent = ScriptedAgent([[steps.think("hm"), *messages, steps.tool("Work", kind="read")]])
+    stdout, stderr = io.StringIO(), io.StringIO()
+    output = output_for("quiet", stdout=stdout, stderr=stderr, terminal=False)
+    async with connect_transport(agent.transport()) as remote:
+        session = await remote.new_session(tmp_path)
+        output.opened(session, remote)
+        async for event in session.prompt("go"):
+            output.event(event)
+        assert stdout.getvalue() == ""
+        output.finished(TurnEnded("end_turn", "end_turn"), None, 0)
+    assert stdout.getvalue() == answer
+    assert stderr.getvalue() == ""
