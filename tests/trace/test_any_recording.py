@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.testing import FakeClock
-from accord.trace.drive import folded
+from accord.trace.compare import folded
 from accord.trace.exchange import Step
 from accord.trace.lines import Entry, entry_line, entry_of, new_start, read_line
 from accord.trace.page import page

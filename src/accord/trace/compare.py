@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 
 from accord.trace.credentials import REDACTED
+from accord.trace.exchange import at
 from accord.trace.names import words
 
 MADE_UP: Final = frozenset(
@@ -17,6 +18,7 @@ MADE_UP: Final = frozenset(
         "sessionId toolCallId messageId terminalId requestId compactionId planId elicitationId cursor nextCursor updatedAt cwd"
     )
 )
+_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
 _ABSENT: Final = object()
 
 
@@ -119,6 +121,31 @@ def differences(
                 yield from differences(before[place], after[place], names, path=here, ignore=ignore)
     elif not _equal(recorded, now, names):
         yield Difference(path or "all of it", recorded, now)
+
+
+def folded(updates: list[Any]) -> list[Any]:
+    """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
+    folded: list[Any] = []
+    calls: dict[Any, dict[str, Any]] = {}
+    for update in updates:
+        kind = at(update, "sessionUpdate")
+        if kind in _CHUNKS and at(update, "content", "type") == "text":
+            text = str(at(update, "content", "text"))
+            if folded and folded[-1].get("sessionUpdate") == kind and "text" in folded[-1]:
+                folded[-1]["text"] += text
+            else:
+                folded.append({"sessionUpdate": kind, "text": text})
+        elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
+            members = cast(dict[str, Any], update)
+            call = calls.get(members.get("toolCallId"))
+            if call is None:
+                call = calls[members.get("toolCallId")] = {}
+                folded.append(call)
+            call.update({name: value for name, value in members.items() if value is not None})
+            call["sessionUpdate"] = "tool_call"
+        else:
+            folded.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})
+    return folded
 
 
 def _equal(recorded: Any, now: Any, names: Names) -> bool:

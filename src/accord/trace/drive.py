@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
 from accord.schema.jsontext import NotJson, parse_json
-from accord.trace.compare import Names, differences
+from accord.trace.compare import Names, differences, folded
 from accord.trace.exchange import Step, at, id_key, listed
 from accord.trace.script import Script
 from accord.wire.transport import End, Frame, Transport
@@ -24,7 +24,8 @@ IGNORED: Final = ("_meta", "agentInfo", "used", "cost", "usage")
 SILENCE: Final = 60.0
 """Seconds without a word from the agent after which it is given up."""
 
-_CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+
+_TURNS: Final = ("session/prompt", "session/load")
 
 
 class Outcome(Struct):
@@ -71,6 +72,9 @@ class Driver:
         self._answers: dict[str, dict[str, Any]] = {}
         self._heard: dict[str, Heard] = {}
         self._used: set[Step] = set()
+        self._places = {step: place for place, step in enumerate(script.steps)}
+        self._place = 0  # how far the play has come
+        self._held: dict[Step, bytes] = {}  # answers that were given only after something else was said
         self._strays: list[str] = []
         self._news = asyncio.Event()
         self._end: End | None = None
@@ -81,9 +85,12 @@ class Driver:
         self._transport.start(self)
         try:
             for place, step in enumerate(self._script.steps):
+                self._place = place
                 if step.side == "client" and step.kind in ("request", "notification"):
                     await self._known_by(place)
                     self._say(step)
+                elif step in self._held:
+                    self._transport.send(self._held.pop(step))
                 elif step.side == "agent" and step.asked is not None:
                     outcome = await self._answered(step)
                     outcomes.append(outcome)
@@ -146,9 +153,11 @@ class Driver:
         ]
         said = Names(moved=dict(self._names.moved))
         same = [step for step in fits if not any(differences(step.params, message.get("params"), said))]
+        answered: Step | None = None
         for step in (*same, *fits):
             if step.answer is None or step.answer.message is None:
                 continue
+            answered = step.answer
             self._used.add(step)
             recorded = {
                 name: step.answer.message[name] for name in ("result", "error") if name in step.answer.message
@@ -157,9 +166,23 @@ class Driver:
             if method == "session/request_permission":
                 answer = _permission(step, message, answer)
             break
-        self._transport.send(msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **answer}))
+        frame = msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], **answer})
+        if answered is not None and self._later(answered):
+            self._held[answered] = frame
+        else:
+            self._transport.send(frame)
+
+    def _later(self, answer: Step) -> bool:
+        """Whether the client said something else in this session before it gave this answer, and is yet to say it."""
+        between = self._script.steps[self._place : self._places[answer]]
+        return any(
+            step.side == "client" and step.asked is None and step.session == answer.session
+            for step in between
+        )
 
     def _say(self, step: Step) -> None:
+        if step.method in _TURNS:
+            self._heard[self._names.now.get(("sessionId", step.session), step.session)] = Heard()
         message = self._names.to_now(step.message)
         self._transport.send(step.entry.data if message is step.message else msgspec.json.encode(message))
 
@@ -178,11 +201,17 @@ class Driver:
         if running is None or (running.answer is not None and running.answer in before):
             return
         began = before.index(running)
-        seen = sum(one.method == "session/update" and one.session == step.session for one in before[began:])
+        mine = [one for one in before[began:] if one.session == step.session and one.side == "agent"]
+        seen = sum(one.method == "session/update" for one in mine)
+        asked = sum(one.kind == "request" for one in mine)
         session = self._names.now.get(("sessionId", step.session), step.session)
         heard = self._heard.setdefault(session, Heard())
         await self._until(
-            lambda: len(heard.updates) >= seen or id_key(running.id) in self._answers, step.method
+            lambda: (
+                (len(heard.updates) >= seen and len(heard.asked) >= asked)
+                or id_key(running.id) in self._answers
+            ),
+            step.method,
         )
 
     async def _answered(self, step: Step) -> Outcome:
@@ -202,8 +231,8 @@ class Driver:
             )
             outcome.differences += map(str, found)
         session = self._names.now.get(("sessionId", step.session), step.session)
-        heard = self._heard.pop(session, Heard())
-        if asked.method in ("session/prompt", "session/load"):
+        heard = self._heard.get(session, Heard())
+        if asked.method in _TURNS:
             outcome.differences += self._turn(step, asked, heard)
         return outcome
 
@@ -237,31 +266,6 @@ class Driver:
                     )
             finally:
                 bell.cancel()
-
-
-def folded(updates: list[Any]) -> list[Any]:
-    """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
-    folded: list[Any] = []
-    calls: dict[Any, dict[str, Any]] = {}
-    for update in updates:
-        kind = at(update, "sessionUpdate")
-        if kind in _CHUNKS and at(update, "content", "type") == "text":
-            text = str(at(update, "content", "text"))
-            if folded and folded[-1].get("sessionUpdate") == kind and "text" in folded[-1]:
-                folded[-1]["text"] += text
-            else:
-                folded.append({"sessionUpdate": kind, "text": text})
-        elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
-            members = cast(dict[str, Any], update)
-            call = calls.get(members.get("toolCallId"))
-            if call is None:
-                call = calls[members.get("toolCallId")] = {}
-                folded.append(call)
-            call.update({name: value for name, value in members.items() if value is not None})
-            call["sessionUpdate"] = "tool_call"
-        else:
-            folded.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})
-    return folded
 
 
 def _permission(step: Step, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:

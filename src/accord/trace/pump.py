@@ -18,7 +18,10 @@ _BROKEN: Final = 0 if not hasattr(select, "poll") else select.POLLERR | select.P
 
 
 class Pump:
-    """From `source` to `target`; both are closed at the end, `target` only if it is `ours` to close."""
+    """From `source` to `target`; both are closed at the end, `target` only if it is `ours` to close.
+
+    `told` gets every read before it is written, `over` whether it ended because nobody reads the target any more.
+    """
 
     def __init__(
         self,
@@ -26,7 +29,7 @@ class Pump:
         target: int,
         *,
         told: Callable[[bytes], None],
-        over: Callable[[], None],
+        over: Callable[[bool], None],
         ours: bool = True,
     ) -> None:
         self._source = source
@@ -51,6 +54,7 @@ class Pump:
                 os.write(self._wake, b"!")
 
     def _run(self) -> None:
+        broken = False
         try:
             while self._readable():
                 try:
@@ -62,7 +66,7 @@ class Pump:
                 self._told(data)
                 self._write(data)
         except OSError:
-            pass  # a reset, a terminal that hung up, a reader that left: an end like any other
+            broken = True  # a reset, a terminal that hung up, a reader that left: an end like any other
         finally:
             # The source goes too: who writes into it is to learn that nobody reads any more.
             for fd in (self._target, self._source) if self._ours else (self._source,):
@@ -72,10 +76,10 @@ class Pump:
                 os.close(self._woken)
                 os.close(self._wake)
                 self._wake = -1
-            self._over()
+            self._over(broken)
 
     def _readable(self) -> bool:
-        """Wait for something to read; False when nobody is left to write it to, or nothing is left to wait for."""
+        """Wait for something to read; False when nothing is left to wait for."""
         if not hasattr(select, "poll"):
             return True
         poll = select.poll()
@@ -86,7 +90,7 @@ class Pump:
         while True:
             ready = dict(poll.poll(0 if self._last.is_set() else None))
             if ready.get(self._target, 0) & _BROKEN:
-                return False
+                raise BrokenPipeError
             if self._source in ready:
                 return True
             if self._last.is_set():

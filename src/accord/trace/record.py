@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from accord.trace.files import FileSink
+from accord.trace.lines import Sender
 from accord.trace.pump import Pump
 from accord.wire.children import Exit, Patience, ProcessTree, start
 
@@ -39,26 +40,28 @@ async def record(command: Sequence[str], sink: FileSink, *, stdin: int, stdout: 
     loop = asyncio.get_running_loop()
     given_up, said, complained = (asyncio.Event() for _ in range(3))
 
-    def told_on_the_loop(event: asyncio.Event, note: Callable[[], None]) -> None:
-        note()
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(event.set)
+    def over(sender: Sender, event: asyncio.Event | None, broken: bool) -> None:
+        # A client whose agent no longer reads has closed nothing.
+        if sender == "stderr" or (sender == "client" and broken):
+            sink.finished(sender)
+        else:
+            sink.closed(sender, "the client no longer reads" if broken else "")
+        if event is not None:
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(event.set)
 
     with _signals_passed_on(tree, given_up.set):
         Pump(
-            stdin, our_in, told=partial(sink.note_bytes, "client"), over=partial(sink.closed, "client")
+            stdin, our_in, told=partial(sink.note_bytes, "client"), over=partial(over, "client", None)
         ).start()
         output = Pump(
-            our_out,
-            stdout,
-            told=partial(sink.note_bytes, "agent"),
-            over=partial(told_on_the_loop, said, partial(sink.closed, "agent")),
+            our_out, stdout, told=partial(sink.note_bytes, "agent"), over=partial(over, "agent", said)
         )
         errors = Pump(
             our_err,
             stderr,
             told=partial(sink.note_bytes, "stderr"),
-            over=partial(told_on_the_loop, complained, partial(sink.finished, "stderr")),
+            over=partial(over, "stderr", complained),
             ours=False,
         )
         output.start()

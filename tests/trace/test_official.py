@@ -1,0 +1,71 @@
+"""A long conversation of the official Python SDK's client and agent: recorded, judged, and played again to both."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.interop.conversation import NOTES, command_of
+from tests.trace.recorded import RECORD
+
+TRACE = [sys.executable, "-m", "accord.cli", "trace"]
+
+
+def work_in(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "notes.txt").write_text(NOTES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("official")
+    file = folder / "trace.jsonl"
+    client, agent = command_of("client", "python"), command_of("agent", "python")
+    between = [*RECORD, "--no-redact", "-o", str(file), "--"]
+    done = subprocess.run(
+        [*client, str(work_in(folder / "work")), *between, *agent], capture_output=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == {"scene": "end", "what": "exit", "code": 7}
+    return file
+
+
+def test_nothing_in_it_breaks_a_rule_but_the_crash(recording: Path):
+    done = subprocess.run(
+        [*TRACE, "show", str(recording), "--faults"], capture_output=True, text=True, check=True
+    )
+    assert [line.split("!")[1].strip() for line in done.stdout.splitlines() if "!" in line] == [
+        "session/prompt was never answered (rule 11)"
+    ]
+
+
+def test_the_client_talks_to_the_recording_as_it_did_to_the_agent(recording: Path, tmp_path: Path):
+    report = tmp_path / "report.json"
+    client = [*command_of("client", "python"), str(work_in(tmp_path / "work"))]
+    subprocess.run(
+        [*client, *TRACE, "replay", str(recording), "--report", str(report)], capture_output=True, check=True
+    )
+    told = json.loads(report.read_text())
+    assert told["played"] == told["of"] > 150
+    # The one thing that is really different: where the commands ran.
+    assert [one for one in told["deviations"] if "terminal/output" not in one] == []
+
+
+def test_the_agent_answers_the_recorded_client_as_it_did(recording: Path, tmp_path: Path):
+    command = [
+        *TRACE,
+        "replay",
+        str(recording),
+        "--as-client",
+        "--cwd",
+        str(work_in(tmp_path / "work")),
+        "--",
+    ]
+    done = subprocess.run(
+        [*command, *command_of("agent", "python")], capture_output=True, text=True, check=False
+    )
+    assert [line for line in done.stdout.splitlines() if not line.startswith("=")][:-1] == []
+    calls = int(done.stdout.splitlines()[-1].split()[0])
+    assert calls > 80
+    assert done.stdout.splitlines()[-1] == f"{calls} calls, {calls} answered as recorded"
