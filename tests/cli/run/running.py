@@ -42,7 +42,7 @@ class Place:
         self.cwd = folder / "project"
         self.cwd.mkdir()
 
-    def run(self, *words: str, stdin: str | bytes | None = None, cwd: Path | None = None, **env: str) -> Ran:
+    def run(self, *words: str, stdin: str | bytes | None = None, **env: str) -> Ran:
         """`accord run WORDS`, to its end, without a terminal."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
@@ -50,7 +50,7 @@ class Place:
             input=data,
             stdin=subprocess.DEVNULL if data is None else None,
             capture_output=True,
-            cwd=cwd or self.cwd,
+            cwd=self.cwd,
             env=self.env(**env),
             start_new_session=True,
             timeout=50,

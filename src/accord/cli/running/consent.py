@@ -4,9 +4,9 @@ What decides by itself only ever picks `allow_once`, and only where the agent of
 refuses. A person sees every option by its name, with none of them preselected. An "always" lasts as long as the session.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from accord.cleaning import one_line
 from accord.cli.running.describing import describe
 from accord.cli.running.person import Person, Question
 from accord.cli.running.requests import bounds_of, request_of, verdict
@@ -75,7 +75,7 @@ class Consent:
 
     def _refuse(self, asked: PermissionRequest, reason: str) -> Chosen:
         self.refused.append(asked.call.label)
-        self._note(f"refused: {asked.call.label}: {reason}")
+        self._note(f"refused: {one_line(asked.call.label)}: {reason}")
         return asked.option("reject_once") or asked.option("reject_always")
 
     def _why_not(self, decision: Decision) -> str:
@@ -112,7 +112,7 @@ class Consent:
         async with self._person.asked() as question:
             if self._policy.decide(request).allowed:
                 return True
-            question.say(f"\n{session.life.name} asks: {what}")
+            question.say(f"\n{one_line(session.life.name)} asks: {what}")
             question.say(decision.reason, "  ")
             option = await choose(question, options)
         answer = read_answer(options, option)
@@ -163,7 +163,7 @@ class _Given:
 async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:
     """Let the person choose by number; nothing is chosen by Enter alone. None: went away."""
     for number, option in enumerate(options, 1):
-        question.say(f"  {number}  {option.name or option.option_id}".replace("\n", " "))
+        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
     if not options:
         question.say("  The agent offers nothing to choose: it is refused.")
         return None
@@ -175,4 +175,3 @@ async def choose(question: Question, options: Sequence[PermissionOption]) -> Per
             return None
         if typed.isdecimal() and 1 <= int(typed) <= len(options):
             return options[int(typed) - 1]
-        await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from accord.cleaning import one_line
 from accord.cli.running.person import Question
 from accord.cli.running.requests import commands_in
 from accord.client import PermissionRequest
@@ -20,7 +21,7 @@ def describe(question: Question, asked: PermissionRequest, decision: Decision) -
     """Say who asks, for what, and why the rules did not decide it."""
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
-    question.say(f"\n{asked.session.life.name} asks: {_short(call.label)}{kind}")
+    question.say(f"\n{asked.session.life.name} asks: {one_line(call.label)}{kind}")
     for line in _details(asked):
         question.say(_short(line), "  ")
     if decision.rule not in ("default ask", "default reads"):

@@ -6,6 +6,7 @@ Asked on the terminal and checked before they are sent; without a terminal decli
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+from accord.cleaning import one_line
 from accord.cli.running.person import Person, Question
 from accord.client import DECLINED, Address, Form
 from accord.client.elicitation import FormAnswer
@@ -87,7 +88,7 @@ class Asking:
         async with self._person.asked() as question:
             question.say(f"\nThe agent asks: {text}")
             for number, option in enumerate(options, 1):
-                question.say(f"  {number}  {option}".replace("\n", " "))
+                question.say(f"  {number}  {one_line(option)}")
             prompt = "A number, or your own words: " if options else "Your answer: "
             while True:
                 typed = await question.line(prompt)
@@ -111,7 +112,7 @@ async def _fill_in(question: Question, form: Form, name: str, schema: Any, value
         question.say(schema.description, "  ")
     choices = _choices(schema)
     for number, (_, words) in enumerate(choices, 1):
-        question.say(f"  {number}  {words}".replace("\n", " "))
+        question.say(f"  {number}  {one_line(words)}")
     hint = _hint(schema, choices, default, required)
     while True:
         typed = await question.line(f"{title}{hint}: ")

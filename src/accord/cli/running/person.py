@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final, TextIO
 
-from accord.cli.output import Output, clean_line, clean_text
+from accord.cleaning import visible
+from accord.cli.output import Output
 
 _LONGEST: Final = 64 * 1024
 
@@ -50,14 +51,14 @@ class Question:
         self._screen = screen
 
     def say(self, text: str, indent: str = "") -> None:
-        """Show a text, cleaned of what could deceive; the indent is in front of each of its lines."""
-        for line in clean_text(text).split("\n"):
-            self._screen.write(f"{indent}{line}\n")
+        """Show a text, with everything spelled out that could deceive; the indent is in front of each of its lines."""
+        for line in text.split("\n"):
+            self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
     async def line(self, prompt: str) -> str | None:
         """What is typed behind the prompt; None when the person goes away (Ctrl-D)."""
-        self._screen.write(clean_line(prompt))
+        self._screen.write(visible(prompt))
         self._screen.flush()
         typed = await _typed(self._keyboard)
         if not typed.endswith("\n"):

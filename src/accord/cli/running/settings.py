@@ -6,6 +6,7 @@ from accord.cli.running.arguments import Arguments
 from accord.client import ClientSession, RemoteAgent
 from accord.errors import InvalidParams, UsageError
 from accord.session import Picker
+from accord.session.pickers import of_modes
 
 SET_MODEL: Final = "_agentao.cn/set_model"
 
@@ -31,10 +32,12 @@ async def apply_settings(given: Arguments, agent: RemoteAgent, session: ClientSe
 
 async def _apply(given: Arguments, agent: RemoteAgent, session: ClientSession) -> None:
     if given.mode is not None:
-        picker = _find(session, "mode", "mode")
-        if picker is None:
+        # Modes are there beside config options that do not speak of them, so no picker need stand for them.
+        modes = session.state.settings.modes
+        if not modes:
             raise UsageError(f"--mode {given.mode}: the agent has no modes")
-        await session.choose(picker, _value(picker, given.mode, "--mode"))
+        picker = of_modes(modes, session.state.settings.current_mode_id)
+        await session.set_mode(str(_value(picker, given.mode, "--mode")))
     if given.model is not None:
         await _set_model(given.model, agent, session)
     for key, value in given.settings:
