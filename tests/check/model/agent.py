@@ -38,7 +38,7 @@ class ModelAgent(Wire):
         self.strict = strict
         self.lacks = lacks
         self.client: Any = None
-        self.signed = False
+        self.signed = self.was_signed = False
         self.providers: dict[str, Any] = {
             "main": {"apiType": "openai", "baseUrl": "https://example.com"},
             "other": None,
@@ -73,7 +73,7 @@ class ModelAgent(Wire):
             return {}
         if method in self.lacks:
             if self.breaks(66):
-                return {}
+                return {"status": "saved"}
             raise Refusal(-32601)
         served = {
             "authenticate": self.authenticate,
@@ -171,6 +171,7 @@ class ModelAgent(Wire):
     def sign(self, signed: bool) -> None:
         if signed != self.signed or self.breaks(361):
             self.signed = signed
+            self.was_signed = self.was_signed or signed
             if not self.breaks(360):
                 self.notify("auth/status_update", self.status())
             if self.breaks(361):
@@ -186,7 +187,7 @@ class ModelAgent(Wire):
 
     def must_be_signed(self) -> None:
         if not self.signed and self.client is not None:
-            raise Refusal(-32603 if self.breaks(83) else -32000)
+            raise Refusal(-32603 if self.breaks(83) and not self.was_signed else -32000)
 
     # -- providers
 

@@ -62,7 +62,7 @@ def _no_version(message: Message) -> Message:
 
 def _bad_error(message: Message) -> Message:
     if message.get("error"):
-        message["error"]["code"] = str(message["error"]["code"])
+        message["error"].pop("message")
     return message
 
 
@@ -103,7 +103,7 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     67: _result("agentInfo", _drop("agentInfo")),
     76: _result("authMethods", lambda result: result["authMethods"].append(result["authMethods"][0])),
     77: _result("authMethods", lambda result: result["authMethods"].append(_TERMINAL)),
-    120: _result("sessions", lambda result: [one.update(cwd="project") for one in result["sessions"]]),
+    120: _result("sessions", lambda result: [one.update(cwd="extra") for one in result["sessions"] if one["cwd"].endswith("extra")]),
     117: _result("sessions", _set(sessions={})),
     142: _result("stopReason", _set(stopReason="done")),
     145: _update("agent_message_chunk", _drop("sessionUpdate")),

@@ -86,6 +86,8 @@ class Sessions:
         await self.contact(params.get("mcpServers") or [], session)
         commands = [{"name": "hello", "description": "Says hello", "input": {"hint": "who"}}]
         self.agent.notify("_model/ready", {})
+        if self.breaks(29):
+            self.agent.raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
         answer = {"sessionId": session.id, **self.told(session)}
         asyncio.get_running_loop().call_soon(
             self.agent.turns.update,
@@ -101,7 +103,7 @@ class Sessions:
             session.roots = roots or []
         system = params.get("systemPrompt")
         session.system = (
-            "".join(block["text"] for block in system["content"]) if isinstance(system, dict) else ""
+            "".join(block.get("text", "") for block in system["content"]) if isinstance(system, dict) else ""
         )
         if isinstance(system, dict) and system.get("mode") == "override" and self.breaks(355):
             session.always = True
@@ -196,7 +198,7 @@ class Sessions:
             archived = "include"
         if archived in ("exclude", "only"):
             known = [one for one in known if one.archived == (archived == "only")]
-        if self.breaks(125) and store.looks > 4:
+        if self.breaks(125) and store.looks > 3:
             known = known[:-1]
         place = int(cursor) if str(cursor).isdigit() else 0
         page = known[place : place + PAGE]
@@ -222,7 +224,7 @@ class Sessions:
     async def stop(self, session: Session) -> None:
         if session.turn is not None:
             self.agent.turns.cancel(
-                session, "end_turn" if self.breaks(114) or self.breaks(333) else "cancelled"
+                session, "refusal" if self.breaks(114) or self.breaks(333) else "cancelled"
             )
             await asyncio.wait([session.turn])
 
@@ -266,7 +268,8 @@ class Sessions:
         if not isinstance(title, str) or (not title.strip() and not self.breaks(348)):
             raise Refusal(-32602)
         session = self.stored(params)
-        session.title = "" if self.breaks(347) else title
+        if title.strip():
+            session.title = "" if self.breaks(347) else title
         return {"title": title.strip()}
 
     async def set_mode(self, params: Message) -> Any:

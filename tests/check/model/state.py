@@ -25,6 +25,7 @@ class Session:
     system: str = ""
     open: bool = True
     acp: str = ""
+    asking: bool = False
     turn: "asyncio.Task[Any] | None" = None
 
 

@@ -112,7 +112,7 @@ class Turns:
     # -- cancelling
 
     def cancel(self, session: Session, reason: str = "cancelled") -> None:
-        if session.turn is not None and not self.breaks(163):
+        if session.turn is not None and not self.breaks(163) and not (self.breaks(169) and session.asking):
             self.reasons[session.id] = reason
             session.turn.cancel()
 

@@ -28,8 +28,6 @@ async def say(turns: "Turns", session: Session, rest: str) -> None:
         "world. " + ("periwinkle" if "periwinkle" in session.system and not turns.breaks(352) else ""),
         fresh=False,
     )
-    if turns.breaks(29):
-        turns.agent.raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
 
 
 async def lines(turns: "Turns", session: Session, rest: str) -> None:
@@ -176,12 +174,17 @@ async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
     options = [{"optionId": id, "name": id.title(), "kind": kind} for id, kind in KINDS.items()]
     tool = {"toolCallId": call.id, "title": "Make it"}
     params = {"sessionId": session.id, "toolCall": tool, "options": options}
+    session.asking = True
     try:
         answer = await turns.agent.ask("session/request_permission", params)
     except Refusal as refusal:
         if turns.breaks(169) and refusal.code == -32800:
             raise
         return turns.breaks(200)
+    finally:
+        session.asking = False
+    if turns.breaks(169) and answer == {"outcome": {"outcome": "cancelled"}}:
+        raise asyncio.CancelledError
     outcome = answer.get("outcome") if isinstance(answer, dict) else None
     if outcome == "allow_once" and (not turns.agent.strict or turns.breaks(390)):
         return True
@@ -294,7 +297,7 @@ async def recall(turns: "Turns", session: Session, rest: str) -> None:
 async def notice(turns: "Turns", session: Session, rest: str) -> None:
     if turns.agent.offers("session", "notices") or turns.breaks(312):
         turns.update(session, {"sessionUpdate": "notice", "severity": "info", "title": "Mind this"})
-    elif not turns.breaks(313):
+    if not turns.agent.offers("session", "notices") and not turns.breaks(313):
         turns.say(session, "Mind this")
     if turns.breaks(289) and turns.agent.offers("session", "notices"):
         raise Refusal(-32603)

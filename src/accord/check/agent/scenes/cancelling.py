@@ -73,14 +73,14 @@ async def requests(stage: Stage) -> None:
 
 async def questions(stage: Stage) -> None:
     """A turn is cancelled while a question of permission is open; both ways to answer that question will do."""
-    answers: tuple[Reply, ...] = (CANCELLED, error(-32800, "Request cancelled"))
+    answers = (CANCELLED, error(-32800, "Request cancelled"))
+    talk = await stage.begin()
     for reply in answers:
-        talk, session = await stage.open()
+        session = await stage.session(talk)
         talk.desk.answers["session/request_permission"] = _hold
         asked = talk.prompt(session, stage.act("permission").filled(file="cancelled.txt"))
         question = await _question(talk, asked)
         talk.cancel(session)
-        assert reply is not None
         talk.reply(question, reply)
         turn = await talk.turn_of(asked, owes=169, bound=stage.bounds.soon)
         bad = f"after a cancelled question the turn gave {turn.answer.says}"

@@ -165,6 +165,6 @@ SCENES: Final = (
         envelopes,
     ),
     Scene("params", "missing, wrong, null and additional members", (24, 26, 32, 40, 44), params),
-    Scene("_meta", "vendor members and trace context on everything", (38, 48), meta),
+    Scene("_meta", "vendor members and trace context on everything", (38, 46, 48), meta),
     Scene("the end of the input", "a turn, then the input is closed", (1, 36), leaving),
 )

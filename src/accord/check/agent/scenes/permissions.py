@@ -92,8 +92,9 @@ def _always(reply: Any) -> Callable[[Line], Reply]:
 
 
 async def remembered(stage: Stage) -> None:
-    for kind, again in (("allow_always", False), ("allow_once", True)):
-        talk, session = await stage.open()
+    talk = await stage.begin()
+    for kind, again in (("allow_once", True), ("allow_always", False)):
+        session = await stage.session(talk)
         chosen: list[str] = []
 
         def choose(line: Line, kind: str = kind, chosen: list[str] = chosen) -> Reply:

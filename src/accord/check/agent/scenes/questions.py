@@ -13,8 +13,10 @@ _ANSWER: Final = "turquoise"
 
 
 async def _asked(stage: Stage, reply: Server | None, act: str = "ask") -> Turn:
-    """The ask act with this answer to the form."""
-    talk, session = await stage.open()
+    """The ask act in a new session, with this answer to the form."""
+    talk = stage.talks[-1] if stage.talks else await stage.begin()
+    session = await stage.session(talk)
+    talk.desk.answers.pop("elicitation/create", None)
     if reply is not None:
         talk.desk.answers["elicitation/create"] = reply
     turn = await stage.play(talk, session, act)
@@ -68,9 +70,9 @@ async def actions(stage: Stage) -> None:
 
 async def poorer(stage: Stage) -> None:
     for lacking in ("elicitation.form", "elicitation.url", "elicitation"):
+        talk, session = await stage.open(without(lacking))
         for act in ("ask", "ask_url"):
             if stage.can(act):
-                talk, session = await stage.open(without(lacking))
                 await stage.play(talk, session, act)
 
 

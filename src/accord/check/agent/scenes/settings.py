@@ -53,11 +53,14 @@ async def modes(stage: Stage) -> None:
     option = _mode_option(told)
     if option is None:
         stage.ledger.absent(225, "the modes are not also an option")
+    if option is None or not answer.ok:
         return
     update = await _heard(talk, "config_option_update", answer.asked)
     value = at(_mode_option(update.update if update else None), "currentValue")
     bad = f"after set_mode the option of the modes is {value!r}; expected {other!r}"
     stage.ledger.judge(225, value == other, "the option follows the mode", bad, answer.shown)
+    if current not in ids:
+        return
     params = {"sessionId": session, "configId": at(option, "id"), "value": current}
     answer = await talk.call("session/set_config_option", params)
     update = await _heard(talk, "current_mode_update", answer.asked)

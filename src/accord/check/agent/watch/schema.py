@@ -95,6 +95,9 @@ _MEMBERS: Final[dict[str, dict[str, Rule]]] = {
     "session/prompt=": {"usage": 310},
 }
 """The rules that a sound member shows to be kept."""
+_MIXED: Final = re.compile(
+    r"configOptions\[\d+\]\.options\[\d+\](\.(value|group|options): unknown member|: \w+ is missing)"
+)
 _SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
 _INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirectories)\b")
 
@@ -156,6 +159,8 @@ def _rule(line: Line, where: str, violation: Violation) -> Rule:
         return 232
     if where == "elicitation/create" and _SCOPES.match(text):
         return 263
+    if where in _SETTINGS and _MIXED.search(text):
+        return 214
     if violation.reason == "unknown member":
         return 42
     if line.method == "session/update" and (
