@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from accord.cleaning import one_line
 from accord.cli.running.describing import describe
 from accord.cli.running.person import Person, Question
-from accord.cli.running.requests import bounds_of, request_of, verdict
 from accord.client import ClientSession, PermissionRequest
+from accord.client.judging import bounds_of, refusal, request_of, verdict
 from accord.client.permissions import READING
 from accord.client.permissions import Decision as Chosen
 from accord.policy.asking import Answer, options_for, read_answer, remember
@@ -76,7 +76,7 @@ class Consent:
     def _refuse(self, asked: PermissionRequest, reason: str) -> Chosen:
         self.refused.append(asked.call.label)
         self._note(f"refused: {one_line(asked.call.label)}: {reason}")
-        return asked.option("reject_once") or asked.option("reject_always")
+        return refusal(asked)
 
     def _why_not(self, decision: Decision) -> str:
         if decision.allowed:

@@ -7,8 +7,8 @@ from typing import Final
 
 from accord.cleaning import one_line
 from accord.cli.running.person import Question
-from accord.cli.running.requests import commands_in
 from accord.client import PermissionRequest
+from accord.client.judging import command_in
 from accord.policy.request import Decision
 from accord.schema import Content, Diff, TextContent
 
@@ -29,7 +29,7 @@ def describe(question: Question, asked: PermissionRequest, decision: Decision) -
 
 
 def _details(asked: PermissionRequest) -> Iterator[str]:
-    command = commands_in(asked)
+    command = command_in(asked)
     if command is not None and command not in asked.call.label:
         yield from _some(f"$ {command}".split("\n"))
     for item in asked.call.content:

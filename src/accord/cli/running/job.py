@@ -1,14 +1,11 @@
-"""The whole of `accord run`: find the agent, start it, open a session, run the turn, and say how it went."""
+"""The whole of `accord run`: start the agent, open a session, run the turn, and say how it went."""
 
 import asyncio
-import os
-import shlex
-import sys
 from dataclasses import replace
 from typing import Final
 
 from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
-from accord.cli.output import Output, output_for
+from accord.cli.output import Output
 from accord.cli.running.arguments import Arguments
 from accord.cli.running.attachments import Attaching
 from accord.cli.running.consent import Consent
@@ -17,7 +14,7 @@ from accord.cli.running.guarded import guarded_workspace
 from accord.cli.running.interrupts import Interrupts
 from accord.cli.running.mentions import mentions_in
 from accord.cli.running.opening import Opening, reachable
-from accord.cli.running.person import Person, is_there
+from accord.cli.running.person import Person
 from accord.cli.running.settings import apply_settings
 from accord.cli.running.signin import how_to_sign_in
 from accord.cli.running.turn import Result, TurnRun
@@ -26,42 +23,12 @@ from accord.client.connect import Connecting
 from accord.client.options import ClientReport
 from accord.client.recording import Recording, Records
 from accord.client.restart import RestartPolicy
-from accord.client.servers import Server, ask, leave_out, load, once
+from accord.client.servers import Server
 from accord.errors import AccordError, AuthRequired, StoreError
 from accord.policy.rules import Word
 from accord.schema import ContentBlock, TextContent
 
 _NOISE_TOLD: Final = 3
-
-
-def find_server(given: Arguments) -> Server:
-    """The agent that is meant. Raises UsageError."""
-    if not given.command:
-        servers = load(given.cwd, trust=once if given.trust else ask)
-        return servers.default if given.agent is None else servers[given.agent]
-    # A command of the user's own needs nothing of a project's file; one that is not trusted is no obstacle.
-    servers = load(given.cwd, trust=once if given.trust else leave_out)
-    files = [file for file in (servers.user, servers.project) if file is not None]
-    everywhere = {entry.name: entry for file in files for entry in file.mcp}
-    return Server(
-        name=shlex.join(given.command),
-        origin="user",
-        command=given.command,
-        place="the command behind --",
-        folder=os.getcwd(),
-        cwd=os.getcwd(),
-        mcp=tuple(everywhere.values()),
-    )
-
-
-async def run(given: Arguments, prompt: str, server: Server) -> int:
-    """Run the turn; the result is the exit code."""
-    terminal = is_there()
-    output = output_for(
-        given.format, stdout=sys.stdout, stderr=sys.stderr, terminal=sys.stdout.isatty(), width=None
-    )
-    job = Job(given, prompt, server, output, Person(output) if terminal else None)
-    return await job.run()
 
 
 class Job:

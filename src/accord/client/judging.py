@@ -1,4 +1,4 @@
-"""What an agent wants to do, as the policy judges it: made of permission requests, and of what it asks of files and terminals.
+"""Permission requests before the policy: what an agent wants to do as rules judge it, and a handler that answers by rules alone.
 
 The kind counts only as the agent itself sent it. Paths, commands and addresses are looked for wherever agents put them: they
 can only make a verdict stricter than the kind alone would.
@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
-from accord.client import ClientSession, PermissionRequest
+from accord.client.permissions import Decision as Chosen
+from accord.client.permissions import PermissionHandler, PermissionRequest
+from accord.client.session import ClientSession
 from accord.policy.bounds import Bounds
 from accord.policy.grants import Grants
 from accord.policy.policy import Policy
@@ -26,6 +28,25 @@ _FOLDERS: Final = ("cwd", "workdir", "working_directory", "workingDirectory")
 _ADDRESSES: Final = ("url", "uri")
 _ABOUT_RULES: Final = ("deny rule", "ask rule")
 _MOST: Final = 200
+
+
+def by_policy(policy: Policy) -> PermissionHandler:
+    """A permission handler that asks nobody: once what the policy allows, a refusal for everything else."""
+    grants = Grants()
+
+    def answer(asked: PermissionRequest) -> Chosen:
+        if verdict(policy, request_of(asked, grants), asked).allowed:
+            option = asked.option("allow_once")
+            if option is not None:
+                return option
+        return refusal(asked)
+
+    return answer
+
+
+def refusal(asked: PermissionRequest) -> Chosen:
+    """The option that refuses, the milder one first; None where the agent offers none."""
+    return asked.option("reject_once") or asked.option("reject_always")
 
 
 def bounds_of(session: ClientSession) -> Bounds:
@@ -67,7 +88,7 @@ def verdict(policy: Policy, request: Request, asked: PermissionRequest) -> Decis
     return decision
 
 
-def commands_in(asked: PermissionRequest) -> str | None:
+def command_in(asked: PermissionRequest) -> str | None:
     """The command that a request speaks of, for people."""
     command = _command(_input(asked))
     return command if command is None or isinstance(command, str) else " ".join(command)
