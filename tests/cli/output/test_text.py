@@ -1,6 +1,10 @@
 """The turn for people: on an emulated terminal, and on a pipe."""
 
+import fcntl
 import io
+import os
+import struct
+import termios
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from tests.cli.output.screens import Show, Terminal, call, on_pipe, on_terminal,
 import accord
 from accord.cli.output import output_for
 from accord.cli.output.style import wants_colour
+from accord.cli.output.terminalsize import TerminalSize
 from accord.client import AgentEnded, AgentRestarted, SessionLost, TerminalPrinted
 from accord.client.connect import connect_transport
 from accord.errors import Crashed, RpcError, UsageError
@@ -383,6 +388,26 @@ def test_without_colours_nothing_is_coloured_and_the_marks_stay() -> None:
     show = on_terminal(colour=False)
     show.tell(said("# Title\n**bold**"), thought("hm"), call(title="x", status="completed"), ENDED)
     assert show.text == "# Title\n**bold**\n\n· hm\n\n✓ x (0.0 s)\n"
+
+
+async def test_live_lines_take_nothing_away_without_colours() -> None:
+    show = on_terminal(30, colour=False)
+    show.tell(TurnStarted(), thought("A thought that is longer than a line\n\nand go"))
+    await show.clock.advance(1)
+    lines = ["· A thought that is longer", "· than a line", "·", "· and go"]
+    assert show.screen == [*lines, f"{show.screen[-1][0]} working 1 s"]
+    show.tell(thought("es on."), ENDED)
+    assert show.screen == [*lines[:3], "· and goes on."]
+
+
+def test_the_width_is_asked_again_after_a_resize() -> None:
+    master, slave = os.openpty()
+    with open(master, "rb"), open(slave, "w") as stream:
+        size = TerminalSize(stream)
+        for columns in (100, 42):
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+            assert (size.columns, size.lines) == (columns, 30)
+        assert TerminalSize(stream, 3).columns == 20  # nobody can write on less
 
 
 def test_signs_fit_the_encoding() -> None:

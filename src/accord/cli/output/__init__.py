@@ -17,8 +17,8 @@ __all__ = ["FORMATS", "Output", "clean_line", "clean_text", "event_schema", "out
 def output_for(
     format: str,
     *,
-    stdout: TextIO,
-    stderr: TextIO,
+    stdout: TextIO | None,
+    stderr: TextIO | None,
     terminal: bool,
     width: int | None = None,
     colour: bool | None = None,
@@ -36,7 +36,7 @@ def output_for(
 
             # A dumb terminal cannot move its cursor: it is written on as on paper.
             live = terminal and os.environ.get("TERM") != "dumb"
-            size = TerminalSize(stdout, width) if live else None
+            size = TerminalSize(stdout, width) if live and stdout is not None else None
             wanted = wants_colour(terminal) if colour is None else colour
             return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock)
         case "json":

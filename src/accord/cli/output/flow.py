@@ -33,9 +33,9 @@ class Flow(Protocol):
 class RenderedFlow:
     """Markdown for eyes."""
 
-    def __init__(self, screen: Screen, style: Style, look: Look = PLAIN) -> None:
+    def __init__(self, screen: Screen, style: Style, look: Look = PLAIN, mark: str = "") -> None:
         self._cleaner = Cleaner()
-        self._markdown = Markdown(screen.write, screen.width, style, look=look)
+        self._markdown = Markdown(screen.write, screen.width, style, look=look, mark=mark)
 
     def feed(self, text: str) -> None:
         self._markdown.feed(self._cleaner.feed(text))

@@ -14,6 +14,8 @@ from accord.cli.output.wrap import Emit, Wrapper
 
 _ENOUGH: Final = 24
 """So many characters tell what kind of line it is; of most, the first does."""
+_DEEPEST: Final = 200
+"""A line that is indented more than this comes whole."""
 _TELLING: Final = frozenset("#`~|>-*_+0123456789")
 """What a line that is not just text begins with."""
 
@@ -32,13 +34,16 @@ class Markdown:
     """One text, from beginning to end."""
 
     def __init__(
-        self, emit: Emit, width: Callable[[], int | None], style: Style, *, look: Look = PLAIN
+        self, emit: Emit, width: Callable[[], int | None], style: Style, *, look: Look = PLAIN, mark: str = ""
     ) -> None:
-        """`look` is that of the whole text. Without colour the marks stay, since nothing else would tell."""
+        """`look` is that of the whole text, `mark` stands before each line of it. Without colour the marks of Markdown
+        stay, since nothing else would tell.
+        """
         self._emit = emit
         self._width = width
         self._style = style
         self._look = look
+        self._mark = mark
         self._wrapper = Wrapper(emit, width, style)
         self._inline = Inline(self._wrapper.feed)
         self._parts: list[str] = []
@@ -87,7 +92,9 @@ class Markdown:
         line = "".join(self._parts)
         self._parts = [line]
         text = line.lstrip(" \t")
-        if len(text) >= _ENOUGH or (text and text[0] not in _TELLING):
+        if len(line) - len(text) >= _DEEPEST:
+            self._whole = True
+        elif len(text) >= _ENOUGH or (text and text[0] not in _TELLING):
             self._classify(line, final=False)
 
     def _end_line(self) -> None:
@@ -123,7 +130,7 @@ class Markdown:
 
     def _run(self, text: str, indent: int, head: str) -> None:
         self._separate()
-        look, first, hang = self._look, " " * indent, " " * indent
+        look, first, hang = self._look, self._mark + " " * indent, self._mark + " " * indent
         at = 0
         if not self._style.colour:
             item = _ITEM.match(head)
@@ -150,7 +157,7 @@ class Markdown:
 
     def _separate(self) -> None:
         if self._blank:
-            self._emit("\n", 0)
+            self._emit(f"{self._mark.rstrip()}\n", 0)
         self._blank = False
         self._begun = True
 
@@ -191,7 +198,7 @@ class Markdown:
         self._line(line, self._look + look)
 
     def _line(self, line: str, look: Look) -> None:
-        self._emit(self._style.paint(line, look) + "\n", 0)
+        self._emit(self._mark + self._style.paint(line, look) + "\n", 0)
 
     # -- lines that run -----------------------------------------------------------------------------------------
 

@@ -11,27 +11,28 @@ _WAIT: Final = 60_000
 
 
 class Sink:
-    """One stream. Everything written is out when the call returns.
+    """One stream, or none where the command was started without. Everything written is out when the call returns.
 
     It is written past the stream's own buffer, because that loses text where the terminal was set not to block, which
     happens when it is also the stdin that somebody watches.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
         self.broken = False
         """Whether the reader is gone."""
         self._stream = stream
+        self._file: int | None = None
         try:
-            self._file: int | None = stream.fileno()
+            self._file = None if stream is None else stream.fileno()
         except (OSError, AttributeError, io.UnsupportedOperation):
-            self._file = None
+            pass
 
     def write(self, text: str) -> None:
         """Write it. BrokenPipeError when the reader is gone, AccordError when it cannot be written."""
         if self.broken:
             raise BrokenPipeError("the reader of the output is gone")
-        if not text:
+        if not text or self._stream is None:
             return
         if self._file is None:
             self._stream.write(text)

@@ -163,11 +163,12 @@ class TextOutput:
         self._flow.feed(text)
 
     def _new_flow(self, kind: str) -> Flow:
-        thought = kind == "thought"
         self._screen.begin(kind, apart=True)
-        if self._rendered and (self._style.colour or not thought):
-            return RenderedFlow(self._screen, self._style, DIM if thought else PLAIN)
-        return PlainFlow(self._screen, THOUGHT_MARK if thought else "")
+        thought = kind == "thought"
+        mark = THOUGHT_MARK if thought and not self._style.colour else ""
+        if self._rendered:
+            return RenderedFlow(self._screen, self._style, DIM if thought else PLAIN, mark)
+        return PlainFlow(self._screen, mark)
 
     def _end_flow(self) -> None:
         flow, self._flow = self._flow, None

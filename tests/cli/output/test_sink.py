@@ -1,0 +1,102 @@
+"""Where output goes when its reader is gone, slow or full: no traceback, nothing lost, the right exit code."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from accord.cli.output import output_for
+from accord.cli.output.sink import Sink
+from accord.errors import AccordError
+from accord.testing.agents import AgentScript
+
+
+def test_a_reader_that_is_gone_is_told_to_the_writer_and_to_nobody_else() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as stream:
+        sink = Sink(stream)
+        for _ in range(2):
+            with pytest.raises(BrokenPipeError):
+                sink.write("text")
+        sink.say("text")
+        stream.write(
+            "what somebody else left in the buffer"
+        )  # is flushed when the file is closed, without an error
+
+
+def test_a_full_disk_is_an_error_in_one_line() -> None:
+    with (
+        open("/dev/full", "w") as stream,
+        pytest.raises(AccordError, match="cannot be written: No space left"),
+    ):
+        Sink(stream).write("text")
+
+
+def test_a_slow_reader_gets_all_of_it_also_where_writing_does_not_block() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    got: list[bytes] = []
+
+    def read() -> None:
+        while data := os.read(reading, 1 << 16):
+            got.append(data)
+
+    text = "é" * (1 << 20)
+    reader = threading.Thread(target=read)
+    with open(writing, "w", encoding="utf-8") as stream:
+        reader.start()
+        Sink(stream).write(text)
+    reader.join()
+    os.close(reading)
+    assert b"".join(got).decode() == text
+
+
+def test_what_the_encoding_lacks_is_replaced(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w", encoding="ascii") as stream:
+        Sink(stream).write("naïve 語\n")
+    assert (tmp_path / "out").read_bytes() == b"na?ve ?\n"
+
+
+def test_a_command_without_streams_is_silent() -> None:
+    for format in ("text", "json", "quiet"):
+        output = output_for(format, stdout=None, stderr=None, terminal=False)
+        output.note("a note")
+        output.finished(None, AccordError("why"), 1)
+
+
+@pytest.mark.parametrize("format", ["text", "json", "quiet"])
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(format: str, tmp_path: Path) -> None:
+    agent = AgentScript(tmp_path).command([[{"say": ["first line\n"] + ["many words " * 400 + "\n"] * 200}]])
+    command = [sys.executable, "-m", "accord.cli", "run", "--format", format, "go", "--", *agent]
+    env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        assert run.stdout.read(1)
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 0
+
+
+def test_the_command_prints_nothing_but_json_lines(tmp_path: Path) -> None:
+    agent = AgentScript(tmp_path).command([[{"say": "Hi."}]])
+    command = [sys.executable, "-m", "accord.cli", "run", "--format", "json", "go", "--", *agent]
+    env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["type"] for line in lines if line["type"] in ("opened", "result")] == ["opened", "result"]
+    assert lines[-1]["text"] == "Hi."
