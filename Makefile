@@ -23,10 +23,10 @@ node: $(VENV)/dev.stamp
 	  test -d $(NODE_DIR)/node_modules/@agentclientprotocol/sdk || (cd $(NODE_DIR) && npm ci --silent --no-audit --no-fund); \
 	else echo "npm not found: tests that need Node are skipped"; fi
 
+# The main job, from nothing to a finished turn: the client, the coding agent and the model inside the package.
 run: $(VENV)/core.stamp
-	@$(BIN)/python examples/client.py
-	@echo
-	@$(BIN)/python examples/coding.py
+	@ACCORD_HOME="$(CURDIR)/$(VENV)/home" $(BIN)/accord run -a accord --model rehearsal \
+	  "plan: look around; read; sum up then list src/accord then search for rehearsal in README.md then read Makefile"
 
 test: $(VENV)/dev.stamp node
 	$(BIN)/python -m pytest

@@ -1,5 +1,6 @@
 """What the README and the examples say, done literally."""
 
+import os
 import re
 import subprocess
 import sys
@@ -38,6 +39,48 @@ def test_the_coding_agent_works_for_the_example_client() -> None:
         "  -- the turn ended: end_turn",
     ]
     assert said.endswith("notes.txt is now 'apples'\n")
+
+
+def test_a_batch_works_in_many_folders_and_one_that_fails_costs_no_other(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(f"TODO {name}\n")
+    prompt = "search TODO then write new.txt: made then write deploy/x.txt: no then run rm a.txt"
+    folders = [str(tmp_path / name) for name in ("one", "two", "three", "missing")]
+    env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home"), "ACCORD_MODEL": "rehearsal"}
+    command = [sys.executable, "examples/batch.py", prompt, *folders]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (1, "")
+    told = [line.partition(":")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
+    assert sorted(told) == ["== missing", "== one", "== three", "== two"]
+    assert done.stdout.count(": done") == 3
+    for name in ("one", "two", "three"):
+        made = sorted(path.name for path in (tmp_path / name).iterdir())
+        assert made == ["a.txt", "new.txt"], (
+            "a rule let it write, another kept it out of deploy, none let it run rm"
+        )
+
+
+def test_make_run_finishes_a_turn_of_the_coding_agent(tmp_path: Path) -> None:
+    """The recipe without what sets up the environment."""
+    recipe = re.search(r"^run:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
+    line = recipe[1].replace("\\\n", " ").strip().removeprefix("@")
+    line = line.replace("$(CURDIR)/$(VENV)/home", str(tmp_path)).replace(
+        "$(BIN)/accord", f"{sys.executable} -m accord.cli"
+    )
+    done = subprocess.run(
+        line,
+        shell=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nDone.\n" in done.stdout
 
 
 def test_the_agent_and_client_of_the_readme_work_as_printed(tmp_path: Path) -> None:
