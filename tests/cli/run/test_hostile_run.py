@@ -1,0 +1,240 @@
+"""`accord run` with every hostile agent of the test kit: the outcome that the guide promises, and nothing left behind."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.cli.run.running import Place, Ran
+from tests.client.hostile import files_in, processes_in
+
+from accord.testing.hostile import habits, hostile_command
+from accord.testing.hostile.floods import PIECES
+
+GUIDE = Path(__file__).parents[3] / "docs" / "testing.md"
+WORDS = "its last words on stderr:\nhostile: the disk is full"
+
+
+class Outcome(NamedTuple):
+    """What a run is to come to: the exit code, and what is in its two outputs."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+    options: tuple[str, ...] = ()
+
+
+OUTCOMES = {
+    "dies-at-start": Outcome(3, err=f"exited with code 7 before initialize was answered; {WORDS}"),
+    "dies-in-initialize": Outcome(3, err=f"exited with code 7 before initialize was answered; {WORDS}"),
+    "dies-opening": Outcome(3, err=f"session/new was not answered: python exited with code 7; {WORDS}"),
+    "dies-in-turn": Outcome(3, "I was just about to", f"exited with code 7; {WORDS}"),
+    "dies-unheard": Outcome(3, err=f"exited with code 7; {WORDS}"),
+    "killed-in-turn": Outcome(3, "Think hard (ended without a result", "was ended by SIGKILL"),
+    "dies-asking": Outcome(3, err=f"exited with code 7; {WORDS}"),
+    "dies-after-answer": Outcome(0, "Done, and gone."),
+    "hangs-up": Outcome(3, "Wait a moment", "closed its output"),
+    "ignores-the-end": Outcome(0, "All is well."),
+    "leaves-children": Outcome(0, "Two children."),
+    "silent-at-start": Outcome(4, err="initialize was not answered within 0.3 s"),
+    "silent-opening": Outcome(4, err="session/new"),
+    "silent-in-turn": Outcome(4, err="(--deadline)", options=("--deadline", "0.3")),
+    "silent-after-cancel": Outcome(
+        4, "This will take a while.", "(--deadline)", options=("--deadline", "1.5")
+    ),
+    "waits-for-cancel": Outcome(4, "This will take a while.", "no sign of life", options=("--timeout", "1")),
+    "floods": Outcome(0, f"{PIECES - 1} xxx"),
+    "floods-forever": Outcome(4, "0 xxx", "(--deadline)", options=("--deadline", "1")),
+    "floods-stderr": Outcome(0, "Did you read all that?"),
+    "huge-message": Outcome(0, "Here it comes. There it was."),
+    "deep-message": Outcome(0, "Still there?"),
+    "noise": Outcome(0, "One, two.", "the agent printed what is no message: Welcome to hostile v1.0!"),
+    "escapes": Outcome(0, "cut The end."),
+    "answers-twice": Outcome(0, "Once and for all."),
+    "answers-unasked": Outcome(0, "That was not for you."),
+    "both-answers": Outcome(1, "Yes and no.", "and failed"),
+    "wrong-shapes": Outcome(3, "Here.", "the result cannot be read"),
+    "no-session": Outcome(3, err="sessionId is missing"),
+    "string-error": Outcome(1, err="it went wrong"),
+    "fails-turn": Outcome(1, err="The model is overloaded"),
+    "refuses-initialize": Outcome(3, err="initialize failed: Not today"),
+    "wrong-version": Outcome(3, err="it speaks version 9 of the protocol"),
+    "wants-login": Outcome(6, err="accord agents login hostile account"),
+    "refuses": Outcome(1, "I would rather not."),
+    "runs-out": Outcome(1, "I would rather not."),
+    "unknown-stop": Outcome(1, "moon_phase"),
+    "unknown-updates": Outcome(0, "Before, hostile/ask: -32601\n_hostile/ask: -32601\n$/ask: -32601\nafter."),
+    "endless-list": Outcome(0, "All is well."),
+    "asks-after-cancel": Outcome(4, "Shall I?", options=("--timeout", "1", "--permissions", "all")),
+    "asks-after-answer": Outcome(0, "Done.", options=("--permissions", "all")),
+    "asks-unfairly": Outcome(5, "kind in capitals: not allowed", "refused: Delete everything"),
+    "asks-forms": Outcome(0, "odd mode: not accepted", "declined"),
+    "reads-outside": Outcome(0, "read for another session: -32002", options=("--permissions", "all")),
+    "writes-outside": Outcome(0, "outside: untouched", options=("--permissions", "all")),
+    "many-terminals": Outcome(0, "asked for 1000 terminals, got some", options=("--permissions", "all")),
+    "terminal-outside": Outcome(0, "in /etc: -32602", options=("--permissions", "all")),
+    "dialects": Outcome(5, "row 6 row 7 row 8 row 9 row 9a", "refused: row 11"),
+    "dialect-stops": Outcome(1, "I stopped."),
+    "wild": Outcome(0, "That is all."),
+    "ends-on-rejection": Outcome(5, err="refused: Delete everything"),
+    "ends-after-cancel": Outcome(4, "Working. Just this.", options=("--timeout", "1")),
+}
+
+
+class HostilePlace:
+    """Where a hostile agent is at work; it is called `hostile` there."""
+
+    def __init__(self, place: Place, name: str, *words: str) -> None:
+        self.place = place
+        self.log = place.home.parent / "log"
+        self.temporary = place.home.parent / "tmp"
+        self.temporary.mkdir()
+        command, *args = hostile_command(name, "--log", str(self.log), *words)
+        limits = {"silent-at-start": {"startupTimeoutMs": 300}, "silent-opening": {"timeoutMs": 300}}
+        place.settings(servers={"hostile": {"command": command, "args": args, **limits.get(name, {})}})
+
+    def run(self, *options: str) -> Ran:
+        ran = self.place.run("go", "-a", "hostile", *options, TMPDIR=str(self.temporary))
+        self.assert_nothing_is_left()
+        return ran
+
+    def assert_nothing_is_left(self) -> None:
+        """No process, no terminal, no file; nothing but the user's own files was touched."""
+        assert processes_in(self.place.cwd) == []
+        assert files_in(self.place.cwd) == set()
+        assert files_in(self.temporary) == set()
+
+    @property
+    def heard(self) -> list[Any]:
+        """What the agent heard, a message each."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+def clean(text: str) -> bool:
+    """Whether nothing in it could steer a terminal or turn text around."""
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
+@pytest.mark.parametrize("name", habits())
+def test_the_outcome_is_the_documented_one_and_nothing_is_left(place: Place, name: str) -> None:
+    expected = OUTCOMES[name]
+    ran = HostilePlace(place, name).run(*expected.options)
+    assert ran.code == expected.code, ran.err
+    assert expected.out in ran.out
+    assert expected.err in ran.err
+    assert clean(ran.out), ran.out
+    assert clean(ran.err), ran.err
+    assert "Traceback (most recent call last):\n  File" not in ran.err
+
+
+def test_the_guide_tells_the_outcome_of_every_habit() -> None:
+    _, _, section = GUIDE.read_text().partition("## What happens when an agent misbehaves")
+    told = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (\d)\b[^|]*\|$", section, re.MULTILINE))
+    assert told == {name: str(outcome.code) for name, outcome in OUTCOMES.items()}
+    assert list(told) == list(habits())
+
+
+def test_in_json_every_misbehaviour_ends_with_a_result(place: Place) -> None:
+    for name in ("dies-in-turn", "wrong-shapes", "noise", "escapes"):
+        hostile = HostilePlace(place, name)
+        ran = hostile.run("--format", "json")
+        assert ran.result["exitCode"] == ran.code == OUTCOMES[name].code
+        assert clean(ran.out)
+        hostile.temporary.rmdir()
+
+
+def test_of_a_flood_nothing_is_lost(place: Place) -> None:
+    ran = HostilePlace(place, "floods").run("--format", "quiet")
+    assert [int(line.split()[0]) for line in ran.out.splitlines()] == list(range(PIECES))
+
+
+# -- consent ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(165)
+def test_after_the_cancel_no_permission_is_given_whatever_is_allowed(place: Place) -> None:
+    hostile = HostilePlace(place, "asks-after-cancel")
+    hostile.run("--permissions", "all", "--timeout", "1")
+    [answer] = [message["after cancel"] for message in hostile.heard if "after cancel" in message]
+    assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_what_only_allows_is_no_consent_by_default(place: Place) -> None:
+    ran = HostilePlace(place, "asks-unfairly").run("--format", "quiet")
+    assert [line.rpartition(": ")[2] for line in ran.out.splitlines()] == ["not allowed"] * 6
+
+
+@pytest.mark.rule(245)
+@pytest.mark.parametrize("name", ["reads-outside", "writes-outside"])
+def test_nothing_outside_is_reached_although_everything_is_allowed(place: Place, name: str) -> None:
+    ran = HostilePlace(place, name).run("--permissions", "all", "--format", "quiet")
+    asked = [line for line in ran.out.splitlines() if line.startswith(("read", "write"))]
+    assert len(asked) >= 5
+    assert not [line for line in asked if line.endswith(": ok")]
+
+
+# -- Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+def interrupted(hostile: HostilePlace, *until: str) -> tuple[int, str]:
+    """Run until this was shown, then Ctrl-C, for each; the exit code and what was said on stderr."""
+    place = hostile.place
+    process = subprocess.Popen(
+        [sys.executable, "-m", "accord.cli", "run", "go", "-a", "hostile", "--permissions", "all"],
+        cwd=place.cwd, env=place.env(TMPDIR=str(hostile.temporary)), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    shown = b""
+    try:
+        for number, text in enumerate(until):
+            stream = process.stdout if number == 0 else process.stderr
+            shown = b""
+            while text.encode() not in shown:
+                more = stream.read1(4096)  # type: ignore[attr-defined]
+                assert more, shown
+                shown += more
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+        return process.returncode, (shown + said).decode()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_waits_for_the_agent_and_leaves_nothing(place: Place) -> None:
+    hostile = HostilePlace(place, "asks-after-cancel")
+    code, _ = interrupted(hostile, "Shall I?")
+    assert code == 130
+    hostile.assert_nothing_is_left()
+    [answer] = [message["after cancel"] for message in hostile.heard if "after cancel" in message]
+    assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_a_second_ctrl_c_ends_an_agent_that_does_not_hear_the_first(place: Place) -> None:
+    hostile = HostilePlace(place, "silent-after-cancel")
+    code, _ = interrupted(hostile, "This will take a while.", "accord run: ")
+    assert code == 130
+    hostile.assert_nothing_is_left()
+
+
+# -- once ---------------------------------------------------------------------------------------------------------
+
+
+def test_harm_that_is_done_once_is_repaired_by_retry_if_nothing_was_done(place: Place) -> None:
+    done = place.home.parent / "done"
+    ran = HostilePlace(place, "dies-unheard", "--once", str(done)).run("--retry", "--format", "quiet")
+    assert (ran.code, ran.out) == (0, "All is well.\n")
+
+
+def test_what_was_begun_is_not_begun_again(place: Place) -> None:
+    done = place.home.parent / "done"
+    hostile = HostilePlace(place, "dies-in-turn", "--once", str(done))
+    ran = hostile.run("--retry")
+    assert ran.code == 3
+    assert len([message for message in hostile.heard if message.get("method") == "session/prompt"]) == 1
