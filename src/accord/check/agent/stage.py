@@ -153,6 +153,12 @@ class Stage:
         """A whole turn of one act."""
         return await talk.turn(session, self.act(act).filled(**values))
 
+    async def works(self, talk: Talk, session: str) -> None:
+        """A plain turn, without which nothing can be said of what is added to it; where it fails, the scene ends."""
+        turn = await self.play(talk, session, "talk")
+        if not turn.answer.ok:
+            raise Missing(f"a plain turn fails already: {turn.answer.says}")
+
     async def busy(self, talk: Talk, session: str) -> Line:
         """Begin the turn that goes on until it is cancelled, and return once it is under way."""
         talk.desk.stay = True

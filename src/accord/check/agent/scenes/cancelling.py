@@ -36,6 +36,7 @@ async def turns(stage: Stage) -> None:
         _judge(stage, turn)
         talk.desk.stay = False
         if stage.can("talk"):
+            await stage.works(talk, await stage.session(talk))
             again = await talk.turn(session, stage.act("talk").filled(), owes=170)
             bad = f"a prompt after a cancelled turn gave {again.answer.says}"
             worked = again.answer.ok and again.stop != "cancelled"
@@ -45,6 +46,7 @@ async def turns(stage: Stage) -> None:
 
 async def idle(stage: Stage) -> None:
     talk, session = await stage.open()
+    await stage.works(talk, session)
     talk.cancel(session)
     turn = await talk.turn(session, stage.act("talk").filled(), owes=168)
     bad = f"after a cancel without a turn a prompt gave {turn.answer.says}"

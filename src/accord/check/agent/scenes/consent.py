@@ -5,7 +5,7 @@ from typing import Any, Final
 from accord.check.agent.desk import Reply, Server, result, selected
 from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.scenes.permissions import answered
+from accord.check.agent.scenes.permissions import answered, permitted
 from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
 
@@ -23,7 +23,7 @@ def _always(reply: Reply) -> Server:
 
 
 async def dialect_answers(stage: Stage) -> None:
-    talk = await stage.begin()
+    talk = await permitted(stage)
     replies: list[tuple[str, Reply]] = [(repr(value), result(value)) for value in _NO_YES]
     replies.append(("an option that was not offered", selected("not-offered")))
     for number, (name, reply) in enumerate(replies):

@@ -133,16 +133,18 @@ async def meta(stage: Stage) -> None:
         "baggage": "user=1",
     }
     talk = await stage.connect()
-    first = await talk.begin({"fs": {"_meta": vendor}, "_meta": vendor}, _meta={**vendor, **trace})
+    answers = [await talk.begin({"fs": {"_meta": vendor}, "_meta": vendor}, _meta={**vendor, **trace})]
     await stage.login(talk)
-    second = await talk.new(stage.cwd, _meta=vendor)
-    answers = [first, second]
-    if second.ok and stage.can("talk"):
-        blocks = [{"type": "text", "text": stage.act("talk").filled(), "_meta": vendor}]
-        asked = talk.prompt(second.result["sessionId"], blocks, _meta={**vendor, **trace})
-        answers.append((await talk.turn_of(asked)).answer)
+    answers.append(await talk.new(stage.cwd, _meta=vendor))
     for answer in answers:
         bad = f"{answer.asked.method} with `_meta` gave {answer.says}"
+        stage.ledger.judge(38, answer.ok, "`_meta` does no harm", bad, answer.shown)
+    session = at(answers[-1].result, "sessionId")
+    if isinstance(session, str) and stage.can("talk"):
+        await stage.works(talk, session)
+        blocks = [{"type": "text", "text": stage.act("talk").filled(), "_meta": vendor}]
+        answer = (await talk.turn_of(talk.prompt(session, blocks, _meta={**vendor, **trace}))).answer
+        bad = f"session/prompt with `_meta` gave {answer.says}"
         stage.ledger.judge(38, answer.ok, "`_meta` does no harm", bad, answer.shown)
 
 

@@ -1,15 +1,27 @@
 """Permissions: nothing is done before a yes, and nothing but a yes is one."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from accord.check.agent.desk import CANCELLED, EFFECTS, HOLD, Reply, error, option, reject, result, selected
+from accord.check.agent.desk import (
+    CANCELLED,
+    EFFECTS,
+    HOLD,
+    Reply,
+    Server,
+    allow,
+    error,
+    option,
+    reject,
+    result,
+    selected,
+)
 from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
 from accord.check.agent.stage import Missing, Stage
 from accord.check.agent.talk import Talk, Turn
 
+_NO_EFFECT: Final = "the permitted act made no file and asked the client for nothing"
 _NOT_ASKED: Final = "the agent asked for no permission"
 
 
@@ -22,11 +34,9 @@ def effects(talk: Talk, since: int, path: Path) -> list[Line]:
 
 
 async def answered(
-    stage: Stage, name: str, reply: Callable[[Line], Reply], *, talk: Talk | None = None
+    stage: Stage, name: str, reply: Server, *, talk: Talk
 ) -> tuple[Turn, list[Line], list[Line]]:
     """The permission act with this answer to every question: the turn, the questions, what was done all the same."""
-    if talk is None:
-        talk = await stage.begin()
     session = await stage.session(talk)
     talk.desk.answers["session/request_permission"] = reply
     path = stage.folder / name
@@ -36,6 +46,15 @@ async def answered(
     if not questions:
         raise Missing(_NOT_ASKED)
     return turn, questions, effects(talk, questions[0].number if questions else since, path)
+
+
+async def permitted(stage: Stage) -> Talk:
+    """A connection on which the permission act has its effect; without that, its absence would show nothing."""
+    talk = await stage.begin()
+    _, _, done = await answered(stage, "permitted.txt", allow, talk=talk)
+    if not done:
+        raise Missing(_NO_EFFECT)
+    return talk
 
 
 async def waiting(stage: Stage) -> None:
@@ -50,13 +69,15 @@ async def waiting(stage: Stage) -> None:
     if question is None or question.is_answer:
         raise Missing(_NOT_ASKED)
     await talk.barrier()
-    done = effects(talk, asked.number, stage.folder / "held.txt")
-    shown = [question.shown, *(line.shown for line in done[:2])]
-    bad = "something was done while the question was open"
-    stage.ledger.judge(198, not done, "nothing is done while the question is open", bad, shown)
+    early = effects(talk, asked.number, stage.folder / "held.txt")
     del talk.desk.answers["session/request_permission"]
     talk.reply(question, talk.desk.serve(question) or {})
     await talk.turn_of(asked)
+    if not effects(talk, asked.number, stage.folder / "held.txt"):
+        raise Missing(_NO_EFFECT)
+    shown = [question.shown, *(line.shown for line in early[:2])]
+    bad = "something was done while the question was open"
+    stage.ledger.judge(198, not early, "nothing is done while the question is open", bad, shown)
 
 
 def _hold(line: Line) -> Reply:
@@ -64,7 +85,7 @@ def _hold(line: Line) -> Reply:
 
 
 async def rejected(stage: Stage) -> None:
-    turn, questions, done = await answered(stage, "rejected.txt", reject)
+    turn, questions, done = await answered(stage, "rejected.txt", reject, talk=await permitted(stage))
     shown = [questions[0].shown, *(line.shown for line in done[:2]), turn.answer.line.shown]
     bad = "a refused tool did its work" if done else f"a refusal ended the turn with {turn.answer.says}"
     stage.ledger.judge(199, not done and turn.answer.ok, "a refused tool does nothing", bad, shown)
@@ -79,7 +100,7 @@ _NO: Final[tuple[tuple[str, Reply], ...]] = (
 
 
 async def no_yes(stage: Stage) -> None:
-    talk = await stage.begin()
+    talk = await permitted(stage)
     for number, (name, reply) in enumerate(_NO):
         _, questions, done = await answered(stage, f"no-{number}.txt", _always(reply), talk=talk)
         bad = f"{name} counts as a yes"
@@ -87,7 +108,7 @@ async def no_yes(stage: Stage) -> None:
         stage.ledger.judge(200, not done, f"{name} is no yes", bad, shown)
 
 
-def _always(reply: Any) -> Callable[[Line], Reply]:
+def _always(reply: Reply) -> Server:
     return lambda line: reply
 
 

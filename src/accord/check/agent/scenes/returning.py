@@ -82,6 +82,8 @@ async def remembering(stage: Stage) -> None:
     if not answer.ok:
         raise Missing(f"a session of its own cannot be resumed: {answer.says}")
     turn = await talk.turn(session, recall.filled(word=word))
+    if not turn.answer.ok:
+        raise Missing(f"the question gave {turn.answer.says}")
     expected = recall.shows or word
     bad = f"it knows nothing of what was said before: {turn.text[:200]!r}"
     stage.ledger.judge(111, expected in turn.text, "it knows what was said before", bad, turn.answer.shown)

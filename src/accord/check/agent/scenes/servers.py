@@ -43,7 +43,8 @@ async def attached(stage: Stage) -> None:
 
 
 async def broken(stage: Stage) -> None:
-    talk = await stage.begin()
+    talk, session = await stage.open()
+    await stage.works(talk, session)
     server: dict[str, Any] = {"name": "broken", "command": "/nonexistent/check-server", "args": [], "env": []}
     answer = await talk.call("session/new", {"cwd": stage.cwd, "mcpServers": [server]}, owes=97)
     if not answer.ok:

@@ -43,6 +43,7 @@ async def texts(stage: Stage) -> None:
                 5, f"{TEXT} came back as {spoiled[0]!r}", [line.shown for line in turn.lines[-2:]]
             )
     if stage.can("talk"):
+        await stage.works(talk, session)
         text = stage.act("talk").filled() + " \\ud83d"
         params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}'
         asked = talk.send(f'{{"jsonrpc":"2.0","id":"half","method":"session/prompt","params":{params}}}')
