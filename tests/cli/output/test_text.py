@@ -51,6 +51,7 @@ from accord.session import (
 )
 from accord.testing import steps
 from accord.testing.agents import ScriptedAgent
+from accord.testing.clock import FakeClock
 
 ENDED = TurnEnded("end_turn", "end_turn")
 
@@ -345,7 +346,9 @@ async def test_live_lines_never_wrap() -> None:
 async def test_the_last_line_tells_what_it_cost(tmp_path: Path) -> None:
     agent = ScriptedAgent([[steps.say("Hi.")]])
     stdout = Terminal(200)
-    output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=True, width=200, colour=True)
+    output = output_for(
+        "text", stdout=stdout, stderr=io.StringIO(), terminal=True, width=200, clock=FakeClock()
+    )
     async with connect_transport(agent.transport()) as remote:
         session = await remote.new_session(tmp_path)
         output.opened(session, remote)
@@ -353,8 +356,26 @@ async def test_the_last_line_tells_what_it_cost(tmp_path: Path) -> None:
         usage = Usage(total_tokens=1234, input_tokens=1000, output_tokens=234, thought_tokens=UNSET)
         output.finished(TurnEnded("max_tokens", "max_tokens", usage), None, 1)
     (line,) = stdout.shown
-    assert line.startswith("stopped: the token limit is reached · 0.")
+    assert line.startswith("stopped: the token limit is reached · 0.0 s · 1,234 tokens")
     assert "· 1,234 tokens (1,000 in, 234 out) · context 25 % of 200,000 · 0.25 USD · session " in line
+
+
+async def test_the_end_is_broken_between_its_parts(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    stdout = Terminal(50)
+    output = output_for(
+        "text", stdout=stdout, stderr=io.StringIO(), terminal=True, width=50, clock=FakeClock()
+    )
+    async with connect_transport(agent.transport()) as remote:
+        session = await remote.new_session(tmp_path)
+        output.opened(session, remote)
+        path = str(tmp_path)
+        where = [ToolCallLocation(path=path), ToolCallLocation(path=f"{path}/src/a.py", line=3)]
+        output.event(session.state.apply(call(title="List .", status="completed", locations=where)))
+        output.finished(ENDED, None, 0)
+    assert stdout.shown[0].startswith("✓ List .  src/a.py:3 (0.0 s)")
+    assert stdout.shown[2] == "done · 0.0 s"
+    assert stdout.shown[3] == f"session {session.id}"
 
 
 def test_the_error_is_told_on_stderr_and_cleaned() -> None:

@@ -95,9 +95,12 @@ class Lines:
         return [self._dim(text)]
 
     def _notice(self, event: Notice) -> str:
-        text = f"{self._style.signs.notice} {_one(event.severity)}: {_one(event.title)}"
+        text = _one(event.title)
         if event.description:
             text += f": {_one(event.description)}"
+        if event.severity == "info":
+            return self._dim(text)
+        text = f"{self._style.signs.notice} {_one(event.severity)}: {text}"
         return self._style.paint(text, _SEVERITIES.get(event.severity, DIM))
 
     def _child(self, event: SubagentUpdate) -> list[str]:

@@ -53,10 +53,6 @@ class Screen:
             self._out = []
             self._sink.write(text)
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
-        self.write(("\n" if self._column else "") + text + "\n", 0)
-
     def lines(self, texts: Iterable[str]) -> None:
         """Lines that stay."""
         text = "".join([f"{text}\n" for text in texts])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accord.cli.output import calls, lines
 from accord.cli.output.blocks import words_of
-from accord.cli.output.closing import closing_line
+from accord.cli.output.closing import closing_lines
 from accord.cli.output.flow import Flow, PlainFlow, RenderedFlow
 from accord.cli.output.notes import error_text, note_line
 from accord.cli.output.plans import plan_lines
@@ -113,7 +113,7 @@ class TextOutput:
             self._show(self._calls.left_open())
             if self._session is not None:
                 self._screen.begin("end")
-                self._screen.line(self._closing(ended))
+                self._screen.lines(self._closing(ended))
             self._screen.flush()
         except (BrokenPipeError, AccordError):
             pass  # the turn is over: what is left to say is the exit code
@@ -121,11 +121,11 @@ class TextOutput:
         if error is not None:
             self._stderr.say(error_text(error))
 
-    def _closing(self, ended: TurnEnded | None) -> str:
+    def _closing(self, ended: TurnEnded | None) -> list[str]:
         session = self._session
         assert session is not None
         took = self._clock.now() - self._began
-        return closing_line(ended, session.state.usage, took, session.id, self._style)
+        return closing_lines(ended, session.state.usage, took, session.id, self._style, self._screen.width())
 
     def _hush(self) -> None:
         """Nothing half written and nothing live, for somebody else writes now."""

@@ -137,7 +137,8 @@ def tail(text: str, style: Style) -> list[str]:
 
 def short(path: str, cwd: str) -> str:
     """The path as seen from the session's folder, where it lies in there."""
-    return os.path.relpath(path, cwd) if cwd and path.startswith(cwd.rstrip("/") + "/") else path
+    inside = cwd and (path == cwd or path.startswith(cwd.rstrip("/") + "/"))
+    return os.path.relpath(path, cwd) if inside else path
 
 
 def _printed(view: "TerminalView", style: Style) -> list[str]:
