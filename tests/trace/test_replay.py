@@ -493,7 +493,7 @@ def test_another_agent_differs(example: Path, tmp_path: Path):
     )
     assert done.returncode == 1
     assert (
-        '~ session/prompt\n    updates[0].sessionUpdate: was "agent_thought_chunk", is "agent_message_chunk"'
+        '~ session/prompt\n    updates[0]: is missing, was {"sessionUpdate": "agent_thought_chunk"'
         in done.stdout
     )
 

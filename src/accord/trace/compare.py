@@ -5,6 +5,7 @@ A secret that was taken out of the recording fits anything.
 
 import json
 from collections.abc import Collection, Iterator
+from difflib import SequenceMatcher
 from typing import Any, Final, cast
 
 from msgspec import Struct, field
@@ -19,6 +20,10 @@ MADE_UP: Final = frozenset(
     )
 )
 _CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+OF_THE_SESSION: Final = words(
+    "available_commands_update usage_update session_info_update config_option_update current_mode_update"
+)
+"""Updates that belong to no turn: they come at any time."""
 _ABSENT: Final = object()
 
 
@@ -79,6 +84,12 @@ class Names(Struct):
                     return scheme + new + text[len(before) :]
         return text
 
+    def reworded(self, text: str) -> str:
+        """A text with the folders of now, wherever it names them."""
+        for old, new in self.moved.items():
+            text = text.replace(old, new)
+        return text
+
     def _renamed(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
             return self.now.get((name, value)) or self.relocated(value)
@@ -123,12 +134,38 @@ def differences(
         yield Difference(path or "all of it", recorded, now)
 
 
+def turns_differ(
+    recorded: list[Any], now: list[Any], names: Names, *, ignore: Collection[str] = ("_meta",)
+) -> Iterator[Difference]:
+    """Where the updates of a turn differ, in what they add up to; one more or one less does not shift the rest.
+
+    What belongs to the session, not to the turn (commands, titles, usage...), comes at any time and is left out.
+    """
+    before, after = folded(recorded), folded(now)
+    matched = SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
+    for what, old, old_end, new, new_end in matched.get_opcodes():
+        pairs = min(old_end - old, new_end - new) if what in ("equal", "replace") else 0
+        for step in range(pairs):
+            path = f"updates[{new + step}]"
+            yield from differences(before[old + step], after[new + step], names, path=path, ignore=ignore)
+        for place in range(old + pairs, old_end):
+            yield Difference(f"updates[{place}]", recorded=before[place], missing="now")
+        for place in range(new + pairs, new_end):
+            yield Difference(f"updates[{place}]", now=after[place], missing="recorded")
+
+
+def _kind(update: Any) -> str:
+    return str(at(update, "sessionUpdate"))
+
+
 def folded(updates: list[Any]) -> list[Any]:
     """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
     folded: list[Any] = []
     calls: dict[Any, dict[str, Any]] = {}
     for update in updates:
         kind = at(update, "sessionUpdate")
+        if kind in OF_THE_SESSION:
+            continue
         if kind in _CHUNKS and at(update, "content", "type") == "text":
             text = str(at(update, "content", "text"))
             if folded and folded[-1].get("sessionUpdate") == kind and "text" in folded[-1]:
@@ -150,7 +187,7 @@ def folded(updates: list[Any]) -> list[Any]:
 
 def _equal(recorded: Any, now: Any, names: Names) -> bool:
     if isinstance(recorded, str):
-        return REDACTED in recorded or recorded == now or names.relocated(recorded) == now
+        return REDACTED in recorded or recorded == now or names.reworded(recorded) == now
     return recorded == now and isinstance(recorded, bool) == isinstance(now, bool)
 
 

@@ -6,7 +6,7 @@ given for the same kind of option.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, cast
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
 from accord.schema.jsontext import NotJson, parse_json
-from accord.trace.compare import Names, differences, folded
+from accord.trace.compare import OF_THE_SESSION, Names, differences, turns_differ
 from accord.trace.exchange import Step, at, id_key, listed
 from accord.trace.script import Script
 from accord.wire.transport import End, Frame, Transport
@@ -202,13 +202,13 @@ class Driver:
             return
         began = before.index(running)
         mine = [one for one in before[began:] if one.session == step.session and one.side == "agent"]
-        seen = sum(one.method == "session/update" for one in mine)
+        seen = _in_turn(at(one.params, "update") for one in mine if one.method == "session/update")
         asked = sum(one.kind == "request" for one in mine)
         session = self._names.now.get(("sessionId", step.session), step.session)
         heard = self._heard.setdefault(session, Heard())
         await self._until(
             lambda: (
-                (len(heard.updates) >= seen and len(heard.asked) >= asked)
+                (_in_turn(heard.updates) >= seen and len(heard.asked) >= asked)
                 or id_key(running.id) in self._answers
             ),
             step.method,
@@ -242,9 +242,7 @@ class Driver:
         mine = [one for one in steps[steps.index(asked) : steps.index(step)] if one.session == step.session]
         updates = [at(one.params, "update") for one in mine if one.method == "session/update"]
         requests = [one.method for one in mine if one.side == "agent" and one.kind == "request"]
-        found = differences(
-            folded(updates), folded(heard.updates), self._names, path="updates", ignore=self._ignore
-        )
+        found = turns_differ(updates, heard.updates, self._names, ignore=self._ignore)
         asked_now = differences(requests, heard.asked, self._names, path="requests")
         return [*map(str, found), *map(str, asked_now)]
 
@@ -266,6 +264,10 @@ class Driver:
                     )
             finally:
                 bell.cancel()
+
+
+def _in_turn(updates: Iterable[Any]) -> int:
+    return sum(at(update, "sessionUpdate") not in OF_THE_SESSION for update in updates)
 
 
 def _permission(step: Step, message: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
