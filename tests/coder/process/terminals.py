@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from contextlib import suppress
 from typing import Any
 
 from tests.coder.process.editor import Editor, Message
@@ -27,8 +28,9 @@ class Terminal:
         return {"exitCode": code} if code >= 0 else {"signal": signal.Signals(-code).name}
 
     def kill(self) -> None:
-        if self.process.returncode is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if not self.over.done():
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Terminals:

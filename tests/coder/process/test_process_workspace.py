@@ -98,11 +98,11 @@ async def test_the_user_is_asked_by_a_form_or_by_the_extension(home: Path, proje
         assert told.call["rawOutput"] == {"answer": "blue"}
         [form] = editor.asked_for("elicitation/create")
         assert form["message"] == "which colour?"
-    for answer in ({"answer": "green"}, {"outcome": "answered", "text": "green"}):
-        async with started(home, project) as editor:
+    async with started(home, project) as editor:
+        chat = await editor.new()
+        for answer in ({"answer": "green"}, {"outcome": "answered", "text": "green"}):
             editor.answers["_agentao.cn/ask_user"] = lambda params, answer=answer: answer
-            told = await (await editor.new()).turn("ask: which colour?")
-            assert told.call["rawOutput"] == {"answer": "green"}
+            assert (await chat.turn("ask: which colour?")).call["rawOutput"] == {"answer": "green"}
 
 
 async def test_a_client_that_can_do_everything_gets_everything_valid(home: Path, project: Path) -> None:

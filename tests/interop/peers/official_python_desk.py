@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import PIPE, STDOUT, Process
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ class Terminal:
         return self._printed[-self._limit :].decode(errors="ignore"), True
 
     def kill(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
+        if self.process.returncode is None or not self._reading.done():
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)  # with all its children
 
 
 class Desk(acp.Client):
@@ -117,6 +119,7 @@ class Desk(acp.Client):
             stdin=asyncio.subprocess.DEVNULL,
             stdout=PIPE,
             stderr=STDOUT,
+            start_new_session=True,
         )
         name = f"terminal-{len(self.terminals) + 1}"
         self.terminals[name] = Terminal(process, output_byte_limit)

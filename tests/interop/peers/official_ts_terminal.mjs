@@ -8,7 +8,8 @@ export class Terminal {
   constructor({ command, args = [], env = [], cwd, outputByteLimit }) {
     this.limit = outputByteLimit ?? Infinity;
     const variables = { ...process.env, ...Object.fromEntries(env.map(({ name, value }) => [name, value])) };
-    this.child = spawn(command, args, { cwd, env: variables, stdio: ["ignore", "pipe", "pipe"] });
+    // In a group of its own, to be ended with all its children.
+    this.child = spawn(command, args, { cwd, env: variables, stdio: ["ignore", "pipe", "pipe"], detached: true });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on("data", (data) => (this.printed = Buffer.concat([this.printed, data])));
     }
@@ -26,6 +27,11 @@ export class Terminal {
   }
 
   kill() {
-    if (!this.exitStatus) this.child.kill("SIGKILL");
+    if (this.exitStatus) return;
+    try {
+      process.kill(-this.child.pid, "SIGKILL");
+    } catch {
+      // they have just ended
+    }
   }
 }
