@@ -151,5 +151,5 @@ def test_many_small_pieces_take_no_longer_than_their_text() -> None:
     for start in ("", "*", "[", "```\n", "| ", "word "):
         show = on_terminal(80)
         show.tell(said(start))
-        show.tell(*[said("xyz`**[ "[i % 8]) for i in range(20_000)], ENDED)
-        assert show.text.count("x") >= 2_500
+        show.tell(*[said("xyz`**[ "[i % 8]) for i in range(8_000)], ENDED)
+        assert show.text.count("x") >= 1_000

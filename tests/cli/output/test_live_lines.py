@@ -1,0 +1,85 @@
+"""Live lines come and go; what stays on the screen is what would be there without them, also where it scrolls."""
+
+import asyncio
+import io
+import re
+
+import pyte
+import pyte.modes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cli.output.screens import Show, call, said, thought
+
+from accord.cli.output import output_for
+from accord.session import TurnEnded, TurnStarted
+from accord.testing.clock import FakeClock
+
+WORDS = [
+    "Some words ",
+    "and more",
+    " of them.\n",
+    "\n\n- item ",
+    "**bold** ",
+    "日本語",
+    "`co",
+    "de` ",
+    "```\n",
+    "x" * 45,
+]
+STEPS = st.one_of(
+    st.sampled_from(WORDS).map(said),
+    st.sampled_from(WORDS).map(thought),
+    st.integers(1, 9).map(lambda number: call(str(number), title=f"Call {number}", status="in_progress")),
+    st.integers(1, 9).map(lambda number: call(str(number), title=f"Call {number}", status="completed")),
+    st.just(0.3),
+)
+
+
+class Scrolling(io.StringIO):
+    """A small terminal that remembers what it scrolled away."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        super().__init__()
+        self.screen = pyte.HistoryScreen(columns, lines, history=10_000, ratio=0.1)
+        self.screen.set_mode(pyte.modes.LNM)
+        self._stream = pyte.Stream(self.screen)
+
+    def write(self, text: str, /) -> int:
+        self._stream.feed(text)
+        return super().write(text)
+
+    @property
+    def lines(self) -> list[str]:
+        gone = [
+            "".join(line[column].data for column in range(self.screen.columns)).rstrip()
+            for line in self.screen.history.top
+        ]
+        lines = gone + [line.rstrip() for line in self.screen.display]
+        while lines and not lines[-1]:
+            del lines[-1]
+        return [re.sub(r"\d+\.\d s\)", "some time)", line) for line in lines]
+
+
+async def shown(steps: list[object], *, live: bool) -> list[str]:
+    terminal, clock = Scrolling(40, 9), FakeClock()
+    output = output_for(
+        "text", stdout=terminal, stderr=io.StringIO(), terminal=True, width=40, colour=True, clock=clock
+    )
+    show = Show(output, terminal, io.StringIO(), clock)
+    show.tell(TurnStarted())
+    for before, step in zip([None, *steps], steps, strict=False):
+        if not isinstance(step, float):
+            show.tell(step)  # type: ignore[arg-type]
+        elif live and not isinstance(
+            before, float
+        ):  # a longer silence shows half a word, which may then be broken
+            await clock.advance(step)
+    show.tell(TurnEnded("end_turn", "end_turn"))
+    output.finished(None, None, 0)
+    return terminal.lines
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_they_leave_no_trace(steps: list[object]) -> None:
+    assert asyncio.run(shown(steps, live=True)) == asyncio.run(shown(steps, live=False))
