@@ -290,7 +290,7 @@ def test_the_schema_is_printed(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nope"], "there is no 'nope'; there are: list, show, add, remove, trust, schema, setup"),
+        (["nope"], "there is no 'nope'; there are: list, show, add, remove, trust, schema, login, logout, setup"),
         (["list", "extra"], "unrecognized arguments: extra (accord agents list --help tells more)"),
         (["list", "--cwd", "nowhere"], "--cwd 'nowhere' is no folder"),
         (["list", "--cwd", ""], "--cwd '' is no folder"),

@@ -148,10 +148,7 @@ def test_ctrl_c_at_the_question_and_in_the_program(desk: Desk) -> None:
             terminal.expect(shown)
             terminal.type("\x03")
             assert terminal.end() == 130
-            assert (
-                "Traceback (most recent call last)"
-                not in terminal.shown.replace("Password? ", "").partition("gated.py")[0]
-            )
+            assert "Traceback" not in terminal.shown
     for entry in desk.log:
         if "pid" in entry:
             with pytest.raises(ProcessLookupError):

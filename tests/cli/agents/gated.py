@@ -6,6 +6,7 @@ what it was started with and what was called. With `--login` it asks for a passw
 
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -69,6 +70,7 @@ def serve(message: dict[str, Any]) -> None:
 
 log({"started": sys.argv[1:], "flavour": os.environ.get("FLAVOUR"), "pid": os.getpid()})
 if "--login" in sys.argv:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.write("Password? ")
     sys.stdout.flush()
     if sys.stdin.readline().strip() != "sesame":

@@ -15,6 +15,18 @@ BY_CLIENTS: Final = frozenset(
 SHOWN: Final = (6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 55, 56, 57, 69, 73, 101, 102, 109, 301)
 """Rows of updates; the text of each comes with its number."""
 
+SPOKEN: Final = frozenset(
+    {
+        *SHOWN,
+        *(3, 4, 15, 20, 21, 22, 23, 27, 29, 35, 39, 40, 41, 42, 44, 45, 47, 48, 49, 51, 52, 53, 54),
+        *(60, 61, 62, 63, 64, 65, 67, 68, 70, 71, 74, 103, 104, 115, 203, 205, 207),
+    }
+)
+"""Every row that `dialects` speaks."""
+
+BY_OTHERS: Final = {5: "unknown-stop", 10: "dies-after-answer", 31: "ends-after-cancel"}
+"""Rows that another habit shows."""
+
 
 class Dialects(HostileAgent):
     """Speaks every dialect of the table that an agent can speak, in one connection and one turn."""

@@ -1,0 +1,68 @@
+"""The hostile agent as a program: its names, its options, and what it says when they are wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord.errors import UsageError
+from accord.schema.dialects import DIALECTS
+from accord.testing import hostile_command
+from accord.testing.hostile import habits
+from accord.testing.hostile.dialects import BY_CLIENTS, BY_OTHERS, SPOKEN
+
+
+def program(*words: str, code: int = 0, stdin: str = "") -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", "accord.testing", "hostile", *words],
+        input=stdin, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    return ran.stdout if code == 0 else ran.stderr
+
+
+def test_without_a_name_it_lists_them():
+    listed = program()
+    assert [line.split()[0] for line in listed.splitlines()[2:]] == list(habits())
+    assert program("--help") == listed
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["wild", "--once"], ["wild", "--loud", "yes"]])
+def test_what_is_wrong_is_one_line(words: list[str]):
+    said = program(*words, code=2)
+    assert said.startswith("accord.testing: ")
+    assert said.count("\n") == 1
+
+
+def test_an_unknown_habit_has_no_command():
+    with pytest.raises(UsageError, match="there is no habit 'polite'"):
+        hostile_command("polite")
+
+
+def test_it_misbehaves_once_and_writes_down_what_it_heard(tmp_path: Path):
+    once, log = tmp_path / "once", tmp_path / "log"
+    words = ("dies-in-initialize", "--once", str(once), "--log", str(log))
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+    assert "the disk is full" in program(*words, code=7, stdin=json.dumps(hello) + "\n")
+    assert once.exists()
+    answer = json.loads(program(*words, stdin=json.dumps(hello) + "\n"))
+    assert (answer["id"], answer["result"]["protocolVersion"]) == (0, 1)
+    first, second, *_ = map(json.loads, log.read_text().splitlines())
+    assert list(first) == ["pid"]
+    assert second == hello
+
+
+async def test_the_guides_example(tmp_path: Path):
+    async with accord.connect(*hostile_command("dies-in-turn")) as agent:
+        session = await agent.new_session(tmp_path)
+        with pytest.raises(accord.Crashed):
+            await session.ask("go")
+
+
+def test_every_dialect_row_is_spoken_by_it_or_by_clients():
+    assert {*SPOKEN, *BY_CLIENTS, *BY_OTHERS} == set(DIALECTS)
+    assert len(SPOKEN) + len(BY_CLIENTS) + len(BY_OTHERS) == len(DIALECTS)
+    assert set(BY_OTHERS.values()) <= set(habits())
