@@ -17,7 +17,7 @@ from accord.coder.auth import REFUSED_MEMBERS, auth_methods
 from accord.coder.coder import Coder
 from accord.coder.start import Start
 from accord.errors import InvalidParams
-from accord.schema.initialize import InitializeRequest
+from accord.schema.initialize import InitializeRequest, InitializeResponse
 from accord.schema.prompts import PromptResponse
 from accord.wire.transport import Transport
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 SET_MODEL: Final = "_agentao.cn/set_model"
 ASK_USER: Final = "_agentao.cn/ask_user"
+EXTENSIONS: Final = "_agentao.cn/extensions"
 
-META: Final = {
+META: Final[dict[str, Any]] = {
     "accord": {"extensions": [SET_MODEL], "asks": [ASK_USER]},
-    "_agentao.cn/extensions": [
+    EXTENSIONS: [
         {"method": SET_MODEL, "description": "Think with another model: {sessionId, model} gives {model}"},
         {"method": ASK_USER, "description": "The agent asks the user: {sessionId, question} gives {answer}"},
     ],
@@ -65,7 +66,7 @@ def _wrapping(coder: Coder) -> Callable[[Transport], Transport]:
         if coder.start.log is not None:
             from accord.trace import tapped
 
-            transport = tapped(transport, coder.start.log)
+            transport = tapped(transport, coder.start.log, by="accord agent")
         return CommitFirst(transport, coder)
 
     return wrap
@@ -121,8 +122,11 @@ class _Service:
 
         return Sessions(self._coder)
 
-    def initialize(self, request: InitializeRequest, call: ClientRequest) -> None:
+    def initialize(self, request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
         call.after_answer(self._coder.preload)
+        answer = call.connection.describe()
+        answer.meta = {EXTENSIONS: META[EXTENSIONS]}  # where clients of Agentao look for it
+        return answer
 
     async def new(self, session: AgentSession) -> None:
         await self._sessions.new(session)
@@ -171,5 +175,5 @@ class _Service:
             from accord.agent.opening import unknown_session
 
             raise unknown_session(session_id)
-        name = await set_model(session.data, model)
+        name = await set_model(session.data, model, tell=True)
         return {"model": name.name}
