@@ -142,6 +142,8 @@ def turn(message: Any) -> None:
                     }
                 )
             )
+        case "environment":
+            say(json.dumps({"cwd": os.getcwd(), "env": {name: os.environ.get(name) for name in MORE}}))
         case "deaf":
             say("working")
             while True:
@@ -201,6 +203,8 @@ def serve(message: Any) -> None:
             methods = json.loads(os.environ.get("AUTH_METHODS", "[]"))
             result = {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods}
             answer(message, {**result, "agentInfo": {"name": "odd", "version": "1"}})
+        case "session/new" if BEHAVIOUR == "opens-nothing":
+            pass
         case "session/new" if BEHAVIOUR == "wants-auth":
             fail(message, -32000, "Authentication required", {"reason": "no key"})
         case "session/new":

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.run.running import Place, alive, odd
+from tests.cli.run.running import ODD_AGENT, Place, alive, odd
 
 
 def test_a_finished_turn_is_0(place: Place) -> None:
@@ -160,6 +160,33 @@ def test_a_start_that_takes_too_long_is_4(place: Place) -> None:
     assert "initialize was not answered within 0.5 s" in ran.err
 
 
+def test_a_request_that_is_not_answered_is_4(place: Place) -> None:
+    _, command, *args = odd("opens-nothing")
+    place.settings(servers={"mine": {"command": command, "args": args, "timeoutMs": 300}})
+    ran = place.run("hello", "-a", "mine")
+    assert ran.code == 4
+    assert "session/new was not answered within 0.3 s" in ran.err
+
+
+# -- what is started --------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_found_from_where_it_was_typed_and_gets_no_keys(place: Place, tmp_path: Path) -> None:
+    agent = place.cwd / "agent.sh"
+    agent.write_text(f"#!/bin/sh\nexec {sys.executable} {ODD_AGENT} environment OPENAI_API_KEY LANG\n")
+    agent.chmod(0o755)
+    words = ("hello", "--format", "quiet", "--cwd", str(tmp_path), "--", "./agent.sh")
+    ran = place.run(*words, OPENAI_API_KEY="sk-123456789", LANG="C.UTF-8")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == {"cwd": str(place.cwd), "env": {"OPENAI_API_KEY": None, "LANG": "C.UTF-8"}}
+
+
+def test_a_strict_run_repairs_nothing(place: Place) -> None:
+    assert place.run("hello", *odd("stops", "endTurn")).code == 0
+    ran = place.run("hello", "--strict", *odd("stops", "endTurn"))
+    assert ran.code != 0
+
+
 # -- signing in -------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +204,19 @@ def test_an_agent_that_wants_a_sign_in_is_6_with_its_methods(place: Place) -> No
     assert "Authentication required ({'reason': 'no key'})" in ran.err
     assert "sign in by 'By browser' (opens a page): accord agents login mine web" in ran.err
     assert "sign in by 'By key': accord agents login mine key" in ran.err
+
+
+def test_of_a_command_its_terminal_method_is_shown_as_what_to_type(place: Place) -> None:
+    method = {
+        "type": "terminal",
+        "id": "t",
+        "name": "In a terminal",
+        "args": ["--login"],
+        "env": {"STEP": "1"},
+    }
+    ran = place.run("hello", *odd("wants-auth"), AUTH_METHODS=json.dumps([method]))
+    assert ran.code == 6
+    assert f"sign in by 'In a terminal': STEP=1 {sys.executable} {ODD_AGENT} wants-auth --login" in ran.err
 
 
 def test_also_in_the_middle_of_a_turn_and_without_any_method(place: Place) -> None:

@@ -211,6 +211,13 @@ def test_terminals_have_a_bound(place: Place) -> None:
     assert json.loads(ran.out) == {"made": 64, "refused": 36}
 
 
+def test_an_agent_that_asks_on_and_on_does_not_flood_the_notes(place: Place) -> None:
+    calls = [json.dumps({"kind": "edit", "title": f"change {number % 30}"}) for number in range(60)]
+    ran = place.run("go", "--format", "quiet", *odd("permissions", *calls))
+    notes = ran.err.splitlines()
+    assert (len(notes), notes[-1]) == (21, "accord run: more of that follows, which is not told")
+
+
 def test_the_agent_of_this_package_works_without_a_detour(place: Place) -> None:
     """It is on this machine and asks by itself: its own modes count."""
     ran = place.run("--mode", "workspace-write", "write a.txt: hello")

@@ -13,12 +13,21 @@ from accord.cli.running.forms import ASK_USER, Asking
 from accord.cli.running.guarded import guarded_workspace
 from accord.cli.running.interrupts import Interrupts
 from accord.cli.running.mentions import mentions_in
+from accord.cli.running.notes import Notes
 from accord.cli.running.opening import Opening, reachable
 from accord.cli.running.person import Person
 from accord.cli.running.settings import apply_settings
 from accord.cli.running.signin import how_to_sign_in
 from accord.cli.running.turn import Result, TurnRun
-from accord.client import ClientHandlers, ClientOptions, ClientSession, Features, RemoteAgent, TimeLimits
+from accord.client import (
+    ClientHandlers,
+    ClientOptions,
+    ClientSession,
+    Features,
+    RemoteAgent,
+    TimeLimits,
+    run_in_terminal,
+)
 from accord.client.connect import Connecting
 from accord.client.options import ClientReport
 from accord.client.recording import Recording, Records
@@ -42,8 +51,8 @@ class Job:
         self._server = server
         self._output = output
         policy = server.policy(_word(given, server, person is not None))
-        self._consent = Consent(policy, person, output.note)
-        self._asking = Asking(person, output.note)
+        self._consent = Consent(policy, person, Notes(output.note))
+        self._asking = Asking(person, Notes(output.note))
         self._interrupts = Interrupts(output.note)
         self._noise = 0
         self._code: int | None = None
@@ -85,6 +94,7 @@ class Job:
             workspace=guarded_workspace(self._consent) if offered else None,
             forms=self._asking.form,
             urls=self._asking.address,
+            login=run_in_terminal,  # by `accord agents login`: said here so that the agent tells of such ways, too
             extensions={ASK_USER: self._asking.question},
         )
 
