@@ -336,6 +336,7 @@ def test_an_agent_that_wants_a_login_first(desk: Desk) -> None:
     desk.agent("keeper", sys.executable, KEEPER, KEEPER_LOGIN=str(desk.home / "signed-in"))
     desk.sessions("list", code=6)
     desk.sessions("show", "bbb-3", code=6)
+    assert "it offers no way to sign in over ACP" in desk.said
     assert "Authentication required" in desk.said
 
 

@@ -12,12 +12,13 @@ from typing import Any, Final
 from accord.cleaning import clean_line, one_line
 from accord.cli.chosen import chosen_server, split_command
 from accord.cli.parser import Parser
+from accord.cli.running.signin import how_to_sign_in
 from accord.cli.stored.form import entry_form, json_text, transcript_form
 from accord.cli.stored.markdown import conversation, markdown
 from accord.cli.stored.sessions import StoredSessions, reach
 from accord.cli.stored.transcript import Entry, Transcript
 from accord.client.recording import Records
-from accord.errors import UsageError
+from accord.errors import AuthRequired, UsageError
 
 _FORMATS: Final = ("md", "json")
 
@@ -203,8 +204,14 @@ async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
             yield StoredSessions(name, records, _say)
             return
         server = chosen_server(given.agent, given.command, given.cwd, trust=given.trust)
-        async with reach(server, given.cwd, records, _say) as stored:
-            yield stored
+        try:
+            async with reach(server, given.cwd, records, _say) as stored:
+                yield stored
+        except AuthRequired as error:
+            name = None if given.command else server.name
+            for line in how_to_sign_in(error, name, server.launch(given.cwd)):
+                _say(clean_line(line))
+            raise
     finally:
         records.close()
 

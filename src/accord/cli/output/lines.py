@@ -151,7 +151,8 @@ class Lines:
         signs = self._style.signs
         match event:
             case AgentEnded():
-                how = f"signal {_one(event.signal)}" if event.signal else f"exit code {event.exit_code}"
+                code = "it hung up" if event.exit_code is None else f"exit code {event.exit_code}"
+                how = f"signal {_one(event.signal)}" if event.signal else code
                 return [self._style.paint(f"{signs.failed} the agent is gone ({how})", RED)]
             case AgentRestarted():
                 return [self._dim(f"the agent was started again (time {event.attempt})")]

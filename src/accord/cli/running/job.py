@@ -116,6 +116,8 @@ class Job:
         return options
 
     def _observe(self, report: ClientReport) -> None:
+        if report.kind == "oversized":
+            self._output.note(f"a message of the agent is left out: {report.detail}")
         if report.kind != "noise":
             return
         self._noise += 1
