@@ -104,6 +104,18 @@ async def test_it_is_made_once_for_all_who_wait_and_whoever_stops_waiting_stops_
 
 
 @sandboxed
+async def test_whoever_comes_while_it_is_made_waits_for_it_too(confinement: Confinement) -> None:
+    first = asyncio.ensure_future(confinement.ready())
+    for _ in range(3):
+        await asyncio.sleep(0)  # it is being made, in its thread
+    assert confinement.sandbox is None
+    await confinement.ready()
+    assert confinement.sandbox is not None
+    assert not confinement.summary().startswith("not tried yet")
+    await first
+
+
+@sandboxed
 async def test_secrets_are_looked_for_again_every_turn(confinement: Confinement, tmp_path: Path) -> None:
     await confinement.ready()
     held = confinement.holds

@@ -44,7 +44,7 @@ class Confinement:
     @property
     def sandbox(self) -> Sandbox | None:
         """The sandbox, as far as it is made and up to date; None where there is none."""
-        return None if self._due or self._closed else self._sandbox
+        return None if self._due or self._work is not None or self._closed else self._sandbox
 
     @property
     def holds(self) -> bool:
@@ -91,7 +91,7 @@ class Confinement:
 
     async def ready(self) -> None:
         """Make the sandbox, or bring it up to date. Whoever stops waiting leaves it to the others."""
-        while self._due and not self._closed:
+        while (self._due or self._work is not None) and not self._closed:
             if self._work is None:
                 self._work = asyncio.get_running_loop().create_task(self._bring_up())
             await asyncio.shield(self._work)
