@@ -199,7 +199,14 @@ class ToolCallScope:
         """Ask whether it may run, showing what it shows now. A yes starts it; after a no it ends as failed."""
         if self._turn.live and not self.open:
             raise UsageError(f"tool call {self.id} is not open; ask inside its `async with` block")
-        question = ToolCallUpdate(self.id, title=self._first.title, kind=self._first.kind)
+        first = self._first
+        question = ToolCallUpdate(
+            self.id,
+            title=first.title,
+            kind=first.kind,
+            locations=first.locations,
+            raw_input=first.raw_input,
+        )
         if self._content:
             question.content = self._content
         answer = await self._turn.ask_permission(question, options, timeout=timeout)
