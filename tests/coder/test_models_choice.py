@@ -112,7 +112,12 @@ def test_found_keys_of_configured_servers_count_if_a_model_is_known() -> None:
     config = ModelsConfig(endpoints={"mine": EndpointConfig(base_url="https://m.example", models=("a", "b"))})
     assert models({"MINE_API_KEY": "k"}, config).choose() == Choice(ModelName("mine", "a"), "credentials")
     nameless = ModelsConfig(endpoints={"mine": EndpointConfig(base_url="https://m.example")})
-    assert models({"MINE_API_KEY": "k"}, nameless).choose().source == "rehearsal"
+    choice = models({"MINE_API_KEY": "k"}, nameless).choose()
+    assert choice.source == "rehearsal"
+    assert choice.unnamed == (
+        "there is a key for mine at https://m.example, but no model is named: set MINE_MODEL, or choose one as mine:NAME"
+    )
+    assert models({}, nameless).choose().unnamed is None
     assert models({"MINE_API_KEY": "k", "MINE_MODEL": "c"}, nameless).choose().model == ("mine", "c")
 
 

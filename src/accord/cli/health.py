@@ -57,7 +57,8 @@ def _models(config: "Config | None") -> list[Finding]:
         "environment": "chosen by ACCORD_MODEL",
         "config": "chosen in the config",
         "credentials": "the first provider whose key was found",
-        "rehearsal": "no AI, a fixed script: set a key or run `accord agent --login` to use a model",
+        "rehearsal": "no AI, a fixed script: "
+        + (choice.unnamed or "set a key or run `accord agent --login` to use a model"),
     }[choice.source]
     state = "ready" if choice.missing is None else "no key"
     if choice.source != "rehearsal" and not is_installed("agent"):

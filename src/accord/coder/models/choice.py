@@ -23,6 +23,8 @@ class Choice(Struct, frozen=True):
     source: Source
     missing: str | None = None
     """Why it cannot be used yet: the line to answer with that says which key is missing and how to give it."""
+    unnamed: str | None = None
+    """For the rehearsal: which server has a key but no model, so that it could not be chosen, and what to do about it."""
 
 
 class UnknownModel(UsageError):
@@ -46,7 +48,19 @@ def choose(
         model = endpoints.default_model(provider)
         if model and (endpoints.get(provider).key is not None or endpoints.withheld_key(provider)):
             return Choice(ModelName(provider, model), "credentials", missing_key(provider, endpoints))
-    return Choice(ModelName(REHEARSAL, REHEARSAL), "rehearsal")
+    return Choice(ModelName(REHEARSAL, REHEARSAL), "rehearsal", unnamed=_unnamed(endpoints))
+
+
+def _unnamed(endpoints: Endpoints) -> str | None:
+    for provider in endpoints.names:
+        endpoint = endpoints.get(provider)
+        if endpoint.key is not None:
+            setting = variable(family_of(provider), "MODEL")
+            return (
+                f"there is a key for {provider} at {endpoint.base_url}, but no model is named: set {setting}, "
+                f"or choose one as {provider}:NAME"
+            )
+    return None
 
 
 def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
