@@ -33,6 +33,8 @@ class Coder:
         self.sign_in = SignIn(lambda: self.models, start.model)
         self.opened = threading.Event()
         """Set once a session is open."""
+        self.told: set[str] = set()
+        """What was said on stderr and need not be said again for every session."""
         self._store: Store | None = None
 
     @cached_property

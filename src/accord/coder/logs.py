@@ -6,6 +6,7 @@ Editors show an agent's stderr to people. `ACCORD_DEBUG=1` brings everything, tr
 import logging
 import os
 import sys
+from contextlib import suppress
 from types import TracebackType
 
 _Info = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -20,6 +21,14 @@ def log_to_stderr() -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug else logging.WARNING)
+
+
+def tell(line: str) -> None:
+    """Say something to whoever reads stderr. Where that is closed, nobody does."""
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] - so it is where the launcher closed it
+            sys.stderr.write(f"accord agent: {line}\n")
+            sys.stderr.flush()
 
 
 class _OneLine(logging.Formatter):

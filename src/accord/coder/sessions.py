@@ -2,31 +2,22 @@
 
 import logging
 import os
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import MsgspecError
 
 from accord.agent.opening import unknown_session
 from accord.agent.request import ClientRequest
 from accord.agent.session import AgentSession
 from accord.coder import options
-from accord.coder.conversation import (
-    CHOSEN,
-    SERVERS,
-    SPENT,
-    Chosen,
-    Conversation,
-    Past,
-    mode_of,
-    spent_of,
-)
-from accord.coder.history import KIND, fold
-from accord.coder.messages import Message, note
+from accord.coder.conversation import SERVERS, Conversation, Past, mode_of
+from accord.coder.logs import tell
+from accord.coder.messages import note
 from accord.coder.models.choice import Choice, UnknownModel, missing_key
 from accord.coder.models.names import ModelName
 from accord.coder.replay import replay, replay_now
-from accord.coder.spending import Spending
 from accord.errors import (
     InternalError,
     InvalidParams,
@@ -41,7 +32,6 @@ from accord.schema.sessions import ListSessionsRequest, ListSessionsResponse
 from accord.session import SessionOpened, SessionState
 from accord.store.heads import Head
 from accord.store.journal import Journal
-from accord.store.records import EVENT
 from accord.store.repairing import repair
 
 if TYPE_CHECKING:
@@ -73,17 +63,18 @@ class Sessions:
             self._coder.store.create(
                 session.id, session.cwd, additional_directories=session.additional_directories
             )
-            journal = self._coder.store.journal(session.id)
-        conversation = Conversation(self._coder, session, journal, choice.model, Past([]))
-        self._offer(session, conversation, mode_of(self._coder.first_mode))
-        conversation.note_choice()
-        self._note_servers(conversation)
+            with _until_it_fails(self._coder.store.journal(session.id)) as journal:
+                conversation = Conversation(self._coder, session, journal, choice.model, Past())
+                self._offer(session, conversation, mode_of(self._coder.first_mode))
+                conversation.note_choice()
+                self._note_servers(conversation)
         session.listener = conversation.log
 
     async def load(self, session: AgentSession) -> None:
         """Take a session up again: tell all of it, give the model its history back."""
         state, conversation = self._taken_up(session, self._head(session.id))
-        await replay(session, state)
+        with _until_it_fails(conversation.journal):
+            await replay(session, state)
         session.listener = conversation.log
 
     async def resume(self, session: AgentSession) -> None:
@@ -100,25 +91,31 @@ class Sessions:
             head = self._coder.store.fork(
                 source_id, session.id, additional_directories=session.additional_directories
             )
-        _, conversation = self._taken_up(session, head)
+        try:
+            _, conversation = self._taken_up(session, head)
+        except BaseException:
+            with suppress(StoreError):
+                self._coder.store.delete(session.id)  # nobody has heard of it
+            raise
         session.listener = conversation.log
 
     async def _continued(self, session: AgentSession, wanted: str | bool) -> bool:
         """Make a new session the continuation of an old one, which is told once the client knows its id."""
+        fresh = session.id
         try:
             head = self._wanted(session, wanted)
             session.id = head.session_id
             state, conversation = self._taken_up(session, head)
         except RpcError as error:
-            sys.stderr.write(f"accord agent: --resume: {error.message}; a new session begins\n")
-            sys.stderr.flush()
+            session.id = fresh
+            tell(f"--resume: {error.message}; a new session begins")
             return False
 
-        def tell() -> None:
+        def catch_up() -> None:
             replay_now(session, state)
             session.listener = conversation.log
 
-        session.after_open(tell)
+        session.after_open(catch_up)
         return True
 
     def _wanted(self, session: AgentSession, wanted: str | bool) -> Head:
@@ -163,6 +160,9 @@ class Sessions:
         except UsageError as error:
             raise InvalidRequest(str(error)) from None
         self._coder.sign_in.require(choice)
+        if choice.unnamed is not None and choice.unnamed not in self._coder.told:
+            self._coder.told.add(choice.unnamed)
+            tell(f"rehearsal: {choice.unnamed}")
         return choice
 
     def _head(self, session_id: str) -> Head:
@@ -175,40 +175,33 @@ class Sessions:
     def _taken_up(self, session: AgentSession, head: Head) -> tuple[SessionState, Conversation]:
         _check_folders(session)
         _check_same_folder(session, head)
-        with _as_rpc():
-            journal = self._coder.store.journal(head.session_id)
-        try:
+        with _as_rpc(), _until_it_fails(self._coder.store.journal(head.session_id)) as journal:
             state, past, interrupted = self._past(head.session_id, journal)
             conversation = Conversation(self._coder, session, journal, self._model(past), past)
             if interrupted:
                 conversation.history.add(note(_INTERRUPTED))
-            self._offer(session, conversation, mode_of(past.mode or self._coder.first_mode))
             self._note_changed_servers(conversation, past)
-        except BaseException:
-            journal.close()
-            raise
+            self._offer(session, conversation, mode_of(past.mode or self._coder.first_mode))
         return state, conversation
 
     def _past(self, session_id: str, journal: Journal) -> tuple[SessionState, Past, bool]:
         """What the log says; what an interrupted turn left open is closed, in the log as well."""
-        store = self._coder.store
-        with _as_rpc():
-            state, closing = repair(store.events(session_id))
-            messages: list[Message] = []
-            past = Past(messages, state.plan, Spending(), bool(state.title), state.settings.current_mode_id)
-            for record in store.read(session_id):
-                if record.kind == EVENT:
-                    continue
-                if record.kind == KIND:
-                    past.messages = fold(past.messages, record.data)
-                elif record.kind == SPENT and past.spending is not None:
-                    past.spending.add(spent_of(record.value))
-                elif record.kind == CHOSEN:
-                    past.chosen = _chosen(record.value)
-                elif record.kind == SERVERS:
-                    past.servers = [str(name) for name in record.value]
-            journal.append(*closing)
-        past.used = state.usage.used if state.usage else 0
+        state, closing = repair(self._coder.store.events(session_id))
+        past = Past(
+            plan=state.plan,
+            titled=bool(state.title),
+            mode=state.settings.current_mode_id,
+            used=state.usage.used if state.usage else 0,
+        )
+        for record in self._coder.store.read(session_id):
+            try:
+                past.take(record)
+            except MsgspecError as error:
+                raise StoreError(
+                    f"session {session_id}: record {record.seq} of its log ({record.kind}) cannot be read ({error}): it is "
+                    "of a newer Accord, or damaged; update Accord, or begin a new session"
+                ) from None
+        journal.append(*closing)
         return state, past, bool(closing)
 
     def _model(self, past: Past) -> ModelName:
@@ -256,15 +249,6 @@ class Sessions:
             conversation.history.add(note(f"The MCP servers are others now: {listed}."))
 
 
-def _chosen(value: Any) -> Chosen | None:
-    from msgspec import ValidationError, convert
-
-    try:
-        return convert(value, Chosen)
-    except ValidationError:
-        return None
-
-
 def _check_folders(session: AgentSession) -> None:
     if not os.path.isdir(session.cwd):
         raise InvalidParams(f"cwd is not an existing folder: {session.cwd!r}")
@@ -278,6 +262,16 @@ def _check_same_folder(session: AgentSession, head: Head) -> None:
         raise InvalidParams(
             f"session {head.session_id} belongs to {head.cwd!r}, not to {session.cwd!r}: open it with its own cwd"
         )
+
+
+@contextmanager
+def _until_it_fails(journal: Journal) -> Generator[Journal]:
+    """A session that cannot be opened after all, or whose request is cancelled, must not stay reserved for this process."""
+    try:
+        yield journal
+    except BaseException:
+        journal.close()
+        raise
 
 
 @contextmanager

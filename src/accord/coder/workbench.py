@@ -7,7 +7,6 @@ import asyncio
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -27,6 +26,7 @@ from accord.coder.context.titles import title_of
 from accord.coder.files.ledger import ReadLedger
 from accord.coder.history import History
 from accord.coder.jobs import Jobs
+from accord.coder.logs import tell
 from accord.coder.loop import Run
 from accord.coder.messages import Part, UserMessage, note
 from accord.coder.models.model import Model, ModelRequest, Usage
@@ -327,24 +327,25 @@ class Workbench:
         """With the first prompt: rules of the project count if the user trusts them, and only tighten."""
         if self.project is not None:
             return
-        self.project = await asyncio.to_thread(
-            project_files, self.conversation.session.cwd, purposes=["rules"]
-        )
-        await ask_trust(self.project, asking_in(turn), clock=self.conversation.clock)
-        rules = self.project.rules()
+        project = await asyncio.to_thread(project_files, self.conversation.session.cwd, purposes=["rules"])
+        await ask_trust(project, asking_in(turn), clock=self.conversation.clock)
+        self.project = project  # only now: a turn that is cancelled at the question leaves it to the next
+        rules = project.rules()
         if rules is not None:
             self.gate.policy = Policy(self.gate.policy.user, rules)
             self.gate.reconsider()
-        for line in self.project.lines():
+        for line in project.lines():
             await turn.notice("Not used", line, severity="warning")
 
     async def announce(self) -> None:
-        """Say what confines commands: to a client that shows notices, else where the agent's own words go."""
+        """Say what confines commands: to a client that shows notices, else where the agent's own words go, there once."""
         await self.confinement.ready()
+        summary, told = self.confinement.summary(), self.conversation.coder.told
         if self.conversation.session.client.shows_notices:
-            await self.conversation.session.notice("Sandbox", self.confinement.summary())
-        else:
-            sys.stderr.write(f"accord agent: sandbox: {self.confinement.summary()}\n")
+            await self.conversation.session.notice("Sandbox", summary)
+        elif summary not in told:
+            told.add(summary)
+            tell(f"sandbox: {summary}")
 
     async def _servers(self) -> None:
         servers = self.conversation.mcp
