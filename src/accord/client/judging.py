@@ -68,7 +68,7 @@ def request_of(asked: PermissionRequest, grants: Grants) -> Request:
         paths=tuple(dict.fromkeys(_paths(asked, said)))[:_MOST],
         command=command if official == "execute" else None,
         cwd=_first(said, _FOLDERS) if official == "execute" else None,
-        url=_first(said, _ADDRESSES) if official == "fetch" else None,
+        url=_url(said, official),
         grants=grants,
     )
 
@@ -88,10 +88,9 @@ def verdict(policy: Policy, request: Request, asked: PermissionRequest) -> Decis
     return decision
 
 
-def command_in(asked: PermissionRequest) -> str | None:
-    """The command that a request speaks of, for people."""
-    command = _command(_input(asked))
-    return command if command is None or isinstance(command, str) else " ".join(command)
+def command_in(asked: PermissionRequest) -> str | tuple[str, ...] | None:
+    """The command that a request speaks of, whatever its kind."""
+    return _command(_input(asked))
 
 
 def _input(asked: PermissionRequest) -> Mapping[str, Any]:
@@ -128,6 +127,14 @@ def _command(said: Mapping[str, Any]) -> str | tuple[str, ...] | None:
             and all(isinstance(word, str) for word in cast("list[Any]", value))
         ):
             return tuple(cast("list[str]", value))
+    return None
+
+
+def _url(said: Mapping[str, Any], kind: ToolKind | None) -> str | None:
+    """The address, also where a call of another kind reaches for the web."""
+    for text in _texts(said, _ADDRESSES):
+        if kind == "fetch" or text.casefold().startswith(("http:", "https:")):
+            return text
     return None
 
 

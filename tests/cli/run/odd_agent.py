@@ -129,6 +129,14 @@ def turn(message: Any) -> None:
             permission(json.loads(MORE[0]))
             for path in MORE[1:]:
                 ask("fs/write_text_file", sessionId="s1", path=path, content="changed")
+        case "agreed-to-run":
+            permission(json.loads(MORE[0]))
+            answers: list[str] = []
+            for text in MORE[1:]:
+                command, *args = json.loads(text)
+                made = ask("terminal/create", sessionId="s1", command=command, args=args)
+                answers.append("result" if "result" in made else "error")
+            say(" ".join(answers))
         case "terminals":
             made = [
                 ask("terminal/create", sessionId="s1", command="sleep", args=["100"])

@@ -119,6 +119,21 @@ def test_what_the_agent_does_without_asking_is_asked_about(place: Place) -> None
     assert target.read_text() == "x"
 
 
+def test_what_was_agreed_to_is_done_and_nothing_besides(place: Place) -> None:
+    call = {"kind": "execute", "title": "Greet", "rawInput": {"command": "echo hello"}}
+    commands = [["sh", "-c", "echo hello"], ["echo", "hello"], ["echo", "other"]]
+    with run(place, *odd("agreed-to-run", json.dumps(call), *map(json.dumps, commands))) as terminal:
+        terminal.expect("odd asks: Greet [execute]")
+        terminal.expect("$ echo hello")
+        terminal.type("1\r")
+        terminal.expect("odd asks: run echo other")
+        terminal.expect("2  Reject")
+        terminal.expect("Choose 1-2: ")
+        terminal.type("2\r")
+        terminal.expect("result result error")
+        assert terminal.end() == 5
+
+
 # -- Ctrl-C -----------------------------------------------------------------------------------------------------
 
 

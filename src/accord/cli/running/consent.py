@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from accord.cleaning import one_line
 from accord.cli.running.describing import describe
+from accord.cli.running.given import Given
 from accord.cli.running.person import Person, Question
 from accord.client import ClientSession, PermissionRequest
 from accord.client.judging import bounds_of, refusal, request_of, verdict
-from accord.client.permissions import READING
 from accord.client.permissions import Decision as Chosen
 from accord.policy.asking import Answer, options_for, read_answer, remember
 from accord.policy.grants import Grants
@@ -34,7 +34,7 @@ class Consent:
         self._person = person
         self._note = note
         self._grants: dict[str, Grants] = {}
-        self._given: list[_Given] = []
+        self._given: list[Given] = []
 
     # -- permission requests ------------------------------------------------------------------------------------
 
@@ -128,36 +128,10 @@ class Consent:
         return any(given.covers(session, request) for given in self._given)
 
     def _give(self, asked: PermissionRequest, request: Request, answer: Answer) -> None:
-        self._given.append(_Given(asked.session, asked.call.tool_call_id, request, answer.always))
+        self._given.append(Given(asked, request, always=answer.always))
 
     def _grants_of(self, session: ClientSession) -> Grants:
         return self._grants.setdefault(session.id, Grants())
-
-
-class _Given:
-    """A permission that was given: it covers what its tool call then does through this client, until the call is over."""
-
-    def __init__(self, session: ClientSession, call_id: str, request: Request, always: bool) -> None:
-        self._session = session
-        self._call_id = call_id
-        self._request = request
-        self._always = always
-        self._real = {place.real for path in request.paths if (place := request.bounds.place(path))}
-
-    def covers(self, session: ClientSession, request: Request) -> bool:
-        """Whether this was part of what was agreed to."""
-        kind = self._request.kind
-        if session is not self._session or (kind in READING and request.kind != "read"):
-            return False
-        if request.kind == "execute" and kind not in ("execute", "other", None):
-            return False
-        call = session.state.tool_calls.get(self._call_id)
-        if not self._always and call is not None and not call.open:
-            return False
-        if request.kind == "execute" or not self._real or self._always:
-            return True
-        places = [request.bounds.place(path) for path in request.paths]
-        return all(place and any(place.real.is_relative_to(real) for real in self._real) for place in places)
 
 
 async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:

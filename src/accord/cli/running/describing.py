@@ -1,6 +1,7 @@
 """A permission request in words: what the agent wants to do, so that somebody can decide about it."""
 
 import difflib
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -30,6 +31,7 @@ def describe(question: Question, asked: PermissionRequest, decision: Decision) -
 
 def _details(asked: PermissionRequest) -> Iterator[str]:
     command = command_in(asked)
+    command = shlex.join(command) if isinstance(command, tuple) else command
     if command is not None and command not in asked.call.label:
         yield from _some(f"$ {command}".split("\n"))
     for item in asked.call.content:

@@ -8,7 +8,16 @@ from typing import Final
 
 from accord.client import ClientSession, RemoteAgent
 from accord.client.recording import Records
-from accord.errors import AuthRequired, InvalidParams, NotFound, NotOffered, RpcError, StoreError, UsageError
+from accord.errors import (
+    AuthRequired,
+    BadAnswer,
+    InvalidParams,
+    NotFound,
+    NotOffered,
+    RpcError,
+    StoreError,
+    UsageError,
+)
 from accord.schema import McpServer, McpServerHttp, McpServerSse, SessionInfo
 
 _MOST_LISTED: Final = 5_000
@@ -56,12 +65,9 @@ class Opening:
 
     async def newest(self, records: Records | None) -> str:
         """The newest session of the folder, as the agent lists it, else as it was recorded here. Raises UsageError."""
-        sessions = self.agent.capabilities.session_capabilities or None
-        found: SessionInfo | None = None
-        if sessions and sessions.list:
-            found = await self._listed()
-            if found is not None:
-                return found.session_id
+        listed = await self._listed()
+        if listed is not None:
+            return listed.session_id
         try:
             recorded = records.newest(self.cwd, agent=self.name) if records is not None else None
         except StoreError:
@@ -73,14 +79,23 @@ class Opening:
         return recorded.session_id
 
     async def _listed(self) -> SessionInfo | None:
+        """The newest that the agent lists, as far as it can; a list that breaks off is one, too."""
+        sessions = self.agent.capabilities.session_capabilities or None
         newest: SessionInfo | None = None
+        if not (sessions and sessions.list):
+            return None
         seen = 0
-        async for info in self.agent.list_sessions(cwd=self.cwd):
-            if _same(info.cwd, self.cwd) and (newest is None or _time(info) > _time(newest)):
-                newest = info
-            seen += 1
-            if seen == _MOST_LISTED:
-                break
+        try:
+            async for info in self.agent.list_sessions(cwd=self.cwd):
+                if _same(info.cwd, self.cwd) and (newest is None or _time(info) > _time(newest)):
+                    newest = info
+                seen += 1
+                if seen == _MOST_LISTED:
+                    break
+        except AuthRequired:
+            raise
+        except (RpcError, BadAnswer):
+            pass
         return newest
 
 

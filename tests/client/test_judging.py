@@ -1,0 +1,71 @@
+"""Rules judge permission requests, for clients that have nobody to ask."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord.client.judging import by_policy
+from accord.policy import Policy, Rule, Rules
+from accord.testing import AgentScript, ask, tool
+
+RULES = Rules(
+    allow=(
+        Rule(kind="edit", path="src/**"),
+        Rule(kind="execute", command="npm test"),
+        Rule(host="docs.example"),
+    ),
+    deny=(Rule(path="src/secret/**"), Rule(command="npm publish")),
+    default="reads",
+)
+
+
+async def allowed(accord_agent: AgentScript, folder: Path, rules: Rules, **call: Any) -> bool:
+    """Whether the call was permitted."""
+    agent = accord_agent(tool("Do it", ask(), **call))
+    handlers = accord.ClientHandlers(permissions=by_policy(Policy(rules)))
+    async with accord.connect_transport(agent.transport(), handlers=handlers) as remote:
+        session = await remote.new_session(folder)
+        await session.ask("go")
+    (outcome,) = agent.outcomes
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome"),
+    [
+        ({"kind": "read"}, True),
+        ({"kind": "search", "raw_input": {"pattern": "x"}}, True),
+        ({"kind": "read", "raw_input": {"path": "/etc/passwd"}}, False),
+        ({"kind": "read", "raw_input": {"url": "https://evil.example/?q=1"}}, False),
+        ({"kind": "read", "raw_input": {"command": "npm publish"}}, False),
+        ({"kind": "edit", "raw_input": {"file_path": "src/a.py"}}, True),
+        ({"kind": "edit", "raw_input": {"file_path": "src/secret/a.py"}}, False),
+        ({"kind": "edit", "raw_input": {"file_path": "a.py"}}, False),
+        ({"kind": "edit", "raw_input": {"paths": ["src/a.py", "b.py"]}}, False),
+        ({"kind": "edit"}, False),
+        ({"kind": "execute", "raw_input": {"command": "npm test"}}, True),
+        ({"kind": "execute", "raw_input": {"command": ["npm", "test"]}}, True),
+        ({"kind": "execute", "raw_input": {"command": "npm", "args": ["test"]}}, True),
+        ({"kind": "execute", "raw_input": {"command": "npm test; rm -rf ."}}, False),
+        ({"kind": "execute"}, False),
+        ({"kind": "fetch", "raw_input": {"url": "https://docs.example/x"}}, True),
+        ({"kind": "fetch", "raw_input": {"url": "https://evil.example/x"}}, False),
+        ({"kind": "other", "raw_input": {"path": "src/a.py"}}, False),
+        ({}, False),
+    ],
+    ids=str,
+)
+async def test_kind_path_command_and_host_decide(
+    accord_agent: AgentScript, tmp_path: Path, call: dict[str, Any], outcome: bool
+) -> None:
+    assert await allowed(accord_agent, tmp_path, RULES, **call) is outcome
+
+
+async def test_the_floor_holds_whatever_is_allowed(accord_agent: AgentScript, tmp_path: Path) -> None:
+    everything = Rules(default="all")
+    assert await allowed(accord_agent, tmp_path, everything, kind="execute", raw_input={"command": "make"})
+    for kind in ("execute", "read", "other"):
+        call = {"kind": kind, "raw_input": {"command": "rm -rf /"}}
+        assert not await allowed(accord_agent, tmp_path, everything, **call)
