@@ -85,15 +85,6 @@ async def test_no_command_outlives_its_session(chat: Chat, how: str) -> None:
     assert await chat.editor.sessions(chat.folder) == ([] if how == "session/delete" else [chat.id])
 
 
-async def test_what_runs_in_the_background_ends_with_the_session(chat: Chat) -> None:
-    async with lifeline(chat.folder) as line:
-        told = await chat.turn(Lifeline.COMMAND + " &")
-        await line.up()
-        assert told.stop == "end_turn"
-        await chat.do("session/close")
-        await line.gone()
-
-
 @pytest.mark.parametrize("how", ["the client goes away", "SIGTERM", "SIGINT"])
 async def test_no_command_outlives_its_agent(home: Path, project: Path, how: str) -> None:
     async with lifeline(project) as line, started(home, project) as editor:

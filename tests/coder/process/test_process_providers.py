@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 from tests.coder.process.editor import Chat, Editor, started
+from tests.coder.process.lifeline import Lifeline, lifeline
 
 from accord.testing.models import Answer, Call, Drop, Fault, Gate, ModelServer, Refusal, Thought, Tokens
 
@@ -57,9 +58,13 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Scen
         words = ("--model", MODELS["anthropic"], "--log", str(log))
         async with started(home, folder, *words, variables={**KEYS, **addresses}) as editor:
             yield Scene(home, log, server, editor)
+            server.add(Answer("the canary sings"))
+            await (await editor.new()).turn("sing")
     said = log.read_bytes() + b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     said += b"\n".join([*editor.wire.lines, editor.wire.end.stderr.encode() if editor.wire.end else b""])
-    assert said.count(b"swordfish") >= 2, "what was said is in the logs as it was said"
+    assert said.count(b"canary") >= 3, (
+        "what was said is in the recording, in the store and on the wire as it was said"
+    )
     for key in KEYS.values():
         assert key.encode() not in said, "a key is on the wire, in a log or in the store"
 
@@ -320,6 +325,22 @@ async def test_a_loaded_session_gives_the_model_its_history_back(scene: Scene, t
     assert "alpha = 1" in before
     assert "alpha = 1" in after
     assert "It says alpha." in after
+
+
+async def test_what_runs_in_the_background_outlives_its_turn_and_ends_with_its_session(
+    scene: Scene, project: Path
+) -> None:
+    scene.editor.choose = "allow_once"
+    chat = await scene.editor.new(project)
+    command = Lifeline.COMMAND.removeprefix("run ")
+    scene.server.add(Answer(Call("bash", {"command": command, "background": True})), Answer("It runs."))
+    async with lifeline(project) as line:
+        assert (await chat.turn("Start it")).text == "It runs."
+        await line.up()
+        scene.server.add(Answer("Still there."))
+        assert (await chat.turn("And?")).stop == "end_turn"
+        await chat.do("session/close")
+        await line.gone()
 
 
 async def test_many_turns_at_once_with_all_providers(scene: Scene, project: Path) -> None:
