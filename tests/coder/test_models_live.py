@@ -20,7 +20,7 @@ from accord.coder.messages import (
     user,
     uses_of,
 )
-from accord.coder.models import Stopped, TextDelta, ThoughtDelta, ToolSpec, Usage
+from accord.coder.models import ModelError, Stopped, TextDelta, ThoughtDelta, ToolSpec, Usage
 from accord.coder.models.config import Kind, ModelFacts
 from accord.schema.codec import encode
 from accord.testing.models import Answer, Call, Gate, ModelServer, Refusal, Thought, Tokens
@@ -115,6 +115,21 @@ async def test_malformed_arguments_are_kept_as_they_came_and_can_be_sent_back(ki
             assert use.arguments == '{"path": "a.py"'
         await ask(model, request(user("go"), answered, result(use, "not JSON", failed=True)))
     assert "not JSON" in json.dumps(server.requests[1].body)
+
+
+@pytest.mark.parametrize("depth", [150, 5000])
+async def test_arguments_that_are_nested_beyond_all_meaning_are_kept_as_text(kind: Kind, depth: int) -> None:
+    if kind == "google" and depth > 1000:
+        pytest.skip("there they are part of the JSON of the answer, which is unreadable then")
+    bomb = Call("read_file", '{"path":' * depth + "1" + "}" * depth, id="call_x")
+    async with ModelServer([Answer(bomb), Answer("sorry")]) as server, remote_model(server, kind) as model:
+        try:
+            answered = message_in(await ask(model))
+        except ModelError:
+            return  # the library below did not take it: an error of the model, and no more
+        (use,) = uses_of(answered)
+        assert isinstance(use.arguments, str)
+        await ask(model, request(user("go"), answered, result(use, "too deep", failed=True)))
 
 
 async def test_calls_without_arguments_and_with_equal_ids_are_told_apart(kind: Kind) -> None:

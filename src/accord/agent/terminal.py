@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RELEASE_BOUND: Final = 2.0
 """Seconds that the end of a block waits for the client to confirm a release; the release itself is not undone."""
+CANCELLED_BOUND: Final = 0.5
+"""The same where a cancel ended the block."""
 
 
 class CommandResult(Struct, frozen=True):
@@ -88,7 +90,8 @@ class ClientTerminal:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.release()
+        cancelled = isinstance(error, asyncio.CancelledError)
+        await self._release_within(CANCELLED_BOUND if cancelled else RELEASE_BOUND)
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far; does not wait."""
@@ -113,10 +116,7 @@ class ClientTerminal:
 
     async def release(self) -> None:
         """Stop the command and forget the terminal; happens by itself at the end of the block."""
-        if self.released or not self.id:
-            return
-        self.released = True
-        await within(self._peer.clock, RELEASE_BOUND, self._peer.own(self._release()))
+        await self._release_within(RELEASE_BOUND)
 
     async def finish(self, timeout: float | None) -> CommandResult:
         """Wait for the end, so long at most, then kill it; what it printed comes back in either case."""
@@ -152,6 +152,12 @@ class ClientTerminal:
         self.id = answer.terminal_id
         if self.released:
             await self._release()
+
+    async def _release_within(self, seconds: float) -> None:
+        if self.released or not self.id:
+            return
+        self.released = True
+        await within(self._peer.clock, seconds, self._peer.own(self._release()))
 
     async def _release(self) -> None:
         params = ReleaseTerminalRequest(self._session_id, self.id)

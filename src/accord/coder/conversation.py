@@ -6,14 +6,16 @@ What only a turn needs (tools, permissions, the sandbox) is on its `Workbench`, 
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, Struct, convert, to_builtins
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 
 from accord.agent.session import AgentSession
 from accord.clock import Clock
-from accord.coder.history import History
+from accord.coder.history import KIND, History, fold
+from accord.coder.messages import Message
 from accord.coder.models.model import Effort, Usage
 from accord.coder.models.names import ModelName
 from accord.coder.spending import Spending
@@ -21,12 +23,15 @@ from accord.errors import StoreError
 from accord.policy.request import MODES, Mode
 from accord.schema.plans import PlanEntry
 from accord.schema.updates import SessionUpdate
+from accord.session import Event
+from accord.session.events import TurnCancelling, TurnStarted, turn_ended
 from accord.store.journal import Journal
+from accord.store.records import LogRecord
 
 if TYPE_CHECKING:
+    from accord.agent.turn import Turn
     from accord.coder.coder import Coder
     from accord.coder.mcp.host import McpHost
-    from accord.coder.messages import Message
     from accord.coder.workbench import Workbench
 
 CHOSEN: Final = "chosen"
@@ -47,15 +52,29 @@ class Chosen(Struct, omit_defaults=True):
 class Past(Struct):
     """What the log of a session says about it, for one that is taken up again."""
 
-    messages: "list[Message]"
+    messages: list[Message] = []
     plan: Sequence[PlanEntry] = ()
-    spending: Spending | None = None
+    spending: Spending = field(default_factory=Spending)
     titled: bool = False
     mode: str | None = None
     chosen: Chosen | None = None
     servers: list[str] | None = None
     used: int = 0
     """Tokens in the context, as last reported."""
+
+    def take(self, record: LogRecord) -> None:
+        """Take in what a record says, unless it is an event. Raises `MsgspecError` where the model would not remember the truth;
+        what else cannot be understood is left out."""
+        if record.kind == KIND:
+            fold(self.messages, record.data)
+            return
+        with suppress(ValidationError):
+            if record.kind == SPENT:
+                self.spending.add(convert(record.value, Usage, strict=False))
+            elif record.kind == CHOSEN:
+                self.chosen = convert(record.value, Chosen)
+            elif record.kind == SERVERS:
+                self.servers = convert(record.value, list[str])
 
 
 class Conversation:
@@ -71,13 +90,15 @@ class Conversation:
         self.effort: Effort | None = coder.config.models.effort
         self.history = History(journal, past.messages)
         self.plan: Sequence[PlanEntry] = past.plan
-        self.spending = past.spending or Spending()
+        self.spending = past.spending
         self.titled = past.titled
         self.used = past.used
         self.mode_before_plan: Mode = "ask"
         self.mcp: McpHost | None = None
         self._bench: Workbench | None = None
         self._making = asyncio.Lock()
+        self._turn: Turn | None = None
+        """The turn whose end is not logged yet."""
         if past.chosen is not None:
             self.effort = past.chosen.effort
 
@@ -96,6 +117,20 @@ class Conversation:
     def log(self, update: SessionUpdate) -> None:
         """Log what the client is about to be told."""
         self.journal.append(update)
+
+    def turn_begins(self, turn: "Turn") -> None:
+        """Log a prompt. A turn before it that was answered without having stopped counts as over by now."""
+        unstopped, self._turn = self._turn, turn
+        if unstopped is not None:
+            self.journal.append(TurnCancelling(), turn_ended("cancelled"))
+        self.journal.append(TurnStarted(turn.blocks))
+
+    def turn_ends(self, turn: "Turn", *how: Event) -> None:
+        """Log the end of a turn, unless it comes so late that it is logged already, or that the session is closed."""
+        if self._turn is turn:
+            self._turn = None
+            if not self.journal.closed:
+                self.journal.append(*how)
 
     def spend(self, usage: Usage) -> None:
         """A request of the session has used this."""
@@ -162,7 +197,9 @@ class Conversation:
         """What turns work with, made on first use."""
         async with self._making:
             if self._bench is None:
-                await asyncio.to_thread(import_module, "accord.coder.workbench")  # others are served meanwhile
+                await asyncio.to_thread(
+                    import_module, "accord.coder.workbench"
+                )  # others are served meanwhile
                 from accord.coder.workbench import Workbench
 
                 self._bench = await Workbench.make(self)
@@ -194,13 +231,3 @@ def mode_of(name: Any) -> Mode:
         if mode == name:
             return mode
     return "ask"
-
-
-def spent_of(value: Any) -> Usage:
-    """The usage that was logged as this."""
-    return convert(value, Usage, strict=False)
-
-
-def unset(value: Any) -> Any:
-    """For members of messages: nothing stands for absent."""
-    return UNSET if value is None else value

@@ -65,7 +65,9 @@ class History:
         return repair(self.messages)
 
 
-def fold(messages: list[Message], data: bytes) -> list[Message]:
-    """What is remembered after an entry of the log."""
+def fold(messages: list[Message], data: bytes) -> None:
+    """Make of what was remembered before an entry of the log what is remembered after it. Raises `MsgspecError`."""
     entry = _DECODER.decode(data)
-    return messages + list(entry.messages) if isinstance(entry, Added) else list(entry.messages)
+    if isinstance(entry, Replaced):
+        messages.clear()
+    messages += entry.messages

@@ -6,7 +6,7 @@ its provider understands (signatures of thoughts, ids of items) travels in `opaq
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -82,6 +82,7 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolResult
 INTERRUPTED: Final = "Interrupted: this call has no result. It may or may not have had effects."
 """What the model is told of a call whose result never came."""
 
+_DEEPEST: Final = 100
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
 
@@ -115,6 +116,22 @@ def text_of(message: Message) -> str:
 def uses_of(message: Message) -> list[ToolUse]:
     """The calls in it."""
     return [part for part in message.parts if isinstance(part, ToolUse)]
+
+
+def too_deep(arguments: Any) -> bool:
+    """Whether lists and objects are nested deeper than anybody means; what is would overflow the stack where it is written."""
+    level: list[Any] = [arguments]
+    for _ in range(_DEEPEST):
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast(dict[Any, Any], value).values()
+    return cast(list[Any], value) if isinstance(value, list) else ()
 
 
 def message_of(data: bytes) -> Message:

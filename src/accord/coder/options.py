@@ -85,8 +85,9 @@ async def set_option(conversation: Conversation, config_id: str, value: str | bo
         conversation.use_effort(_effort(value))
 
 
-async def set_model(conversation: Conversation, text: str) -> ModelName:
-    """Think with the model that is named; a bare name is one of the provider in use. The list of models follows."""
+async def set_model(conversation: Conversation, text: str, *, tell: bool = False) -> ModelName:
+    """Think with the model that is named; a bare name is one of the provider in use. The list of models follows, and the
+    client is told, unless the answer to its request lists the options anyway. Raises InvalidParams, AuthRequired."""
     coder = conversation.coder
     try:
         name = coder.models.find(text, conversation.model.provider)
@@ -94,10 +95,13 @@ async def set_model(conversation: Conversation, text: str) -> ModelName:
         raise InvalidParams(str(error)) from None
     if coder.start.resolver is None and (missing := missing_key(name.provider, coder.models.endpoints)):
         raise AuthRequired(missing)
-    if name != conversation.model:
+    before = conversation.model
+    if name != before:
         conversation.use_model(name)
         preload(coder.models, name)
-    await conversation.session.set_options(options(conversation), tell=False)
+    await conversation.session.set_options(options(conversation), tell=tell and name != before)
+    if name.provider != before.provider:
+        conversation.soon(ask_for_models(conversation))
     return name
 
 

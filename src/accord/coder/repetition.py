@@ -48,4 +48,8 @@ class Repetition:
 
 
 def _digest(value: Any) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except (ValueError, OverflowError, RecursionError):
+        # Half characters and the like: no JSON, but they can be compared all the same.
+        return repr(value).encode(errors="backslashreplace")

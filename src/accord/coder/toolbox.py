@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from msgspec import UNSET
 
 from accord.agent.permission import PermissionAnswer
-from accord.coder.messages import ToolResult, ToolUse, result
+from accord.coder.messages import INTERRUPTED, ToolResult, ToolUse, result
 from accord.coder.models.model import ToolSpec
 from accord.coder.repetition import Repetition
 from accord.coder.toolnames import find_tool, unknown_tool
@@ -71,7 +71,7 @@ class Toolbox:
     async def perform(
         self, uses: Sequence[ToolUse], voice: Voice, repetition: Repetition, done: Done
     ) -> None:
-        """Do what an answer asks for. Every use gets one result; a cancel gives those that are left theirs."""
+        """Do what an answer asks for. Every use gets one result; a cancel or a failure gives those that are left theirs."""
         left = {id(use): use for use in uses}
 
         def settle(use: ToolUse, came: ToolResult, *, ran: bool = True) -> None:
@@ -82,9 +82,11 @@ class Toolbox:
 
         try:
             await self._in_order(uses, voice, repetition, settle)
-        finally:
+        except BaseException as error:
+            word = CANCELLED if isinstance(error, asyncio.CancelledError) else INTERRUPTED
             for use in left.values():
-                done(result(use, CANCELLED, failed=True))
+                done(result(use, word, failed=True))
+            raise
 
     async def _in_order(
         self,

@@ -64,7 +64,12 @@ def test_secrets_are_masked_whole_and_in_pieces() -> None:
     assert secrets.masked(told) == "***, ***, ***, ***, ***, x"
 
 
-@pytest.mark.parametrize("given_arguments", ["[1]", "{", 5, [1], {"a": "\ud800"}, {"a": object()}])
+DEEP = '{"a":' * 200 + "1" + "}" * 200
+
+
+@pytest.mark.parametrize(
+    "given_arguments", ["[1]", "{", 5, [1], {"a": "\ud800"}, {"a": object()}, DEEP, json.loads(DEEP)]
+)
 def test_arguments_that_are_no_object_are_refused(given_arguments: object) -> None:
     with pytest.raises(BadArguments):
         read_object("t", given_arguments)

@@ -16,7 +16,7 @@ SHOWN: Final = 60
 
 async def run(text: str, turn: Turn, bench: "Workbench") -> Reply:
     """List the models, or think with the one that is named from the next prompt on."""
-    from accord.coder.options import ask_for_models, options, set_model
+    from accord.coder.options import ask_for_models, set_model
 
     conversation = bench.conversation
     if not text:
@@ -24,12 +24,11 @@ async def run(text: str, turn: Turn, bench: "Workbench") -> Reply:
         return Reply(_listed(str(conversation.model), _choices(turn)))
     before = conversation.model
     try:
-        name = await set_model(conversation, text)
+        name = await set_model(conversation, text, tell=True)
     except RpcError as error:
         return Reply(f"The model stays `{before}`: {one_line(error.message, 500)}")
     if name == before:
         return Reply(f"The model is `{name}` already.")
-    await conversation.session.set_options(options(conversation))
     return Reply(f"The model is `{name}` now.")
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from accord.coder.messages import AssistantMessage, ImagePart, Message, ToolResult, ToolUse, UserMessage
 from accord.coder.models.model import ModelRequest
+from accord.schema.codec import encode
 
 # Runs of one sort, a word with the one blank before it. No run can be read in two ways, so the search goes over any
 # text exactly once.
@@ -119,7 +120,7 @@ def _of_message(message: Message) -> int:
 
 
 def _of_json(value: object) -> int:
-    return _of_text(msgspec.json.encode(value).decode())
+    return _of_text(encode(value).decode())  # which takes half characters, too
 
 
 @lru_cache(1024)

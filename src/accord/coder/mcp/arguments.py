@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from accord.coder.messages import too_deep
 from accord.coder.tools.tool import BadArguments
 
 
@@ -23,9 +24,11 @@ def read_object(tool: str, given: Any) -> dict[str, Any]:
             f"{tool} was not run: its arguments must be a JSON object, not {type(value).__name__}"
         )
     arguments = cast(dict[str, Any], value)
+    if too_deep(arguments):
+        raise BadArguments(f"{tool} was not run: its arguments are nested too deep")
     try:
         msgspec.json.encode(arguments)
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+    except (UnicodeEncodeError, TypeError, ValueError):
         raise BadArguments(
             f"{tool} was not run: there is something in its arguments that is no JSON"
         ) from None

@@ -7,7 +7,15 @@ import msgspec
 from pydantic_ai import messages as theirs
 from pydantic_ai.models import StreamedResponse
 
-from accord.coder.messages import AnswerPart, AssistantMessage, Opaque, TextPart, ThoughtPart, ToolUse
+from accord.coder.messages import (
+    AnswerPart,
+    AssistantMessage,
+    Opaque,
+    TextPart,
+    ThoughtPart,
+    ToolUse,
+    too_deep,
+)
 from accord.coder.models.model import (
     ModelError,
     ModelEvent,
@@ -119,10 +127,10 @@ def _arguments(args: object) -> dict[str, Any] | str:
     if isinstance(args, str):
         try:
             value: Any = msgspec.json.decode(args)
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return _clean(args)
-        return cast(dict[str, Any], value) if isinstance(value, dict) else _clean(args)
-    return cast(dict[str, Any], args) if _is_plain(args) else _clean(repr(args))
+        return cast(dict[str, Any], value) if _is_plain_object(value) else _clean(args)
+    return cast(dict[str, Any], args) if _is_plain_object(args) else "(arguments that cannot be kept)"
 
 
 def _opaque(part_id: str | None, signature: str | None, details: dict[str, Any] | None) -> Opaque | None:
@@ -134,8 +142,14 @@ def _opaque(part_id: str | None, signature: str | None, details: dict[str, Any] 
     return {name: value for name, value in opaque.items() if value} or None
 
 
+def _is_plain_object(value: Any) -> bool:
+    return isinstance(value, dict) and _is_plain(value)
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the log can keep it."""
+    if too_deep(value):
+        return False
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError):
