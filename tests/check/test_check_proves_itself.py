@@ -10,11 +10,14 @@ from tests.check.model.launch import SCRIPT, ModelLauncher
 
 from accord.check.agent.run import Options, Run, agent_rules, check_agent, first_words
 from accord.check.agent.scenes import UNTRIED, scenes
+from accord.check.bounds import Bounds
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {66: ("session/status",)}
 """What the model agent must not have, for there is nothing to see otherwise."""
 IN_OTHER_PROCESSES = (95, 96)
+BOUNDS = Bounds(answer=100.0, turn=100.0, soon=1.0)
+"""With real time: long for what must come, short for what must not."""
 CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
 FALLIBLE = [rule for rule in agent_rules() if rule not in UNTRIED and rule not in CANNOT_FAIL]
 
@@ -24,7 +27,9 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
     clock = nullcontext(SYSTEM_CLOCK) if rule in IN_OTHER_PROCESSES else idle_clock()
     async with clock as hands:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()))
-        options = Options(script=SCRIPT, jobs=1, clock=hands)
+        options = Options(
+            script=SCRIPT, jobs=1, clock=hands, bounds=BOUNDS if rule in IN_OTHER_PROCESSES else Bounds()
+        )
         initialized = await first_words(launcher, folder / "first", options)
         run = Run(launcher, folder, SCRIPT, initialized, options)
         ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
@@ -37,7 +42,8 @@ async def test_an_agent_that_breaks_one_rule_is_found_to_break_that_one(rule: An
 
 
 async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
-    report = await check_agent(ModelLauncher(), options=Options(script=SCRIPT, jobs=1))
+    options = Options(script=SCRIPT, jobs=1, bounds=Bounds().times(5))
+    report = await check_agent(ModelLauncher(), options=options)
     others = {finding.subject.id: finding.why for finding in report.findings if finding.verdict != "pass"}
     # What the model agent has, it cannot lack: rule 66 is shown by the one that lacks something.
     assert set(others) == {"66", *map(str, UNTRIED)}, others

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from accord.check.verdict import SCHEMA, Evidence, Finding, severity, subject_of
+from accord.check.verdict import Evidence, Fault, Finding, severity, subject_of
 
-Rule: TypeAlias = int | Literal["schema"]
+Rule: TypeAlias = int | Literal["schema"] | Fault
 Outcome: TypeAlias = Literal["broken", "kept", "absent", "unseen"]
 
 _ORDER: tuple[Outcome, ...] = ("broken", "kept", "absent", "unseen")
@@ -46,6 +46,12 @@ class Ledger:
         """The rule could not be judged here: what it is about did not happen."""
         self._note(rule, "unseen", why, ())
 
+    def untried(self, rule: Rule, why: str) -> None:
+        """A part of the rule was left out; said beside whatever the rest showed."""
+        notes = self.of(rule)
+        if notes and all(note.outcome == "kept" for note in notes):
+            self.kept(rule, why)
+
     def judge(self, rule: Rule, kept: bool, good: str, bad: str, frames: Iterable[Evidence] = ()) -> bool:
         """Kept or broken; the result says which."""
         if kept:
@@ -76,7 +82,7 @@ def find(ledger: Ledger, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
 
 
 def _finding(rule: Rule, notes: list[Note], ours: bool) -> Finding:
-    subject = subject_of(SCHEMA if rule == SCHEMA else str(rule))
+    subject = subject_of(str(rule))
     seen: list[Outcome] = [one for one in _ORDER if any(note.outcome == one for note in notes)]
     outcome: Outcome = seen[0] if seen else "unseen"
     decisive = [note for note in notes if note.outcome == outcome]

@@ -21,6 +21,7 @@ ACTS: Final = {
     "plan": "make a plan of several entries, and then change it",
     "read": "read the file {file}, a relative path, and tell what is in it",
     "read_path": "read the file {path}, an absolute path, and tell what is in it",
+    "search": "look for the text {text} in its files, and say in which line it is",
     "write": "make the file {file} with the text {text}",
     "permission": "make the file {file}; it has to be something that the agent asks permission for",
     "run": "run a short command",

@@ -1,11 +1,10 @@
-"""Which rules are wanted: numbers, ranges, chapters, `schema`, levels."""
+"""Which rules are wanted: numbers, ranges, names, chapters, levels."""
 
 from collections.abc import Sequence
 
 from accord.check.ledger import Rule
-from accord.check.verdict import SCHEMA
+from accord.check.verdict import CHAPTERS, SCHEMA, subject_of
 from accord.errors import UsageError
-from accord.schema.rules import RULES
 
 
 def select(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> list[Rule]:
@@ -27,16 +26,17 @@ def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:
 
 
 def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
-    if word == SCHEMA:
-        return {SCHEMA}
-    if word in RULES.chapters:
-        return {rule for rule in rules if (rule == SCHEMA and word == "framing") or _chapter(rule) == word}
-    if word in ("must", "should", "stable", "unstable"):
+    if word in CHAPTERS:
+        return {rule for rule in rules if subject_of(str(rule)).chapter == word}
+    if word in ("must", "should"):
+        return {rule for rule in rules if rule != SCHEMA and subject_of(str(rule)).level == word.upper()}
+    if word in ("stable", "unstable"):
         return {
-            rule
-            for rule in rules
-            if rule != SCHEMA and word in (str(RULES[rule].level).lower(), RULES[rule].status)
+            rule for rule in rules if rule != SCHEMA and subject_of(str(rule)).stable == (word == "stable")
         }
+    named: set[Rule] = {rule for rule in rules if rule == word}
+    if named:
+        return named
     first, dash, last = word.partition("-")
     if first.isdigit() and (not dash or last.isdigit()):
         numbers = range(int(first), int(last if dash else first) + 1)
@@ -45,9 +45,5 @@ def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
             return known
     raise UsageError(
         f"there is no rule {word!r} here; give numbers (15 or 15-20), `schema`, `must`, `should`, or a chapter: "
-        f"{', '.join(RULES.chapters)}"
+        f"{', '.join(CHAPTERS)}"
     )
-
-
-def _chapter(rule: Rule) -> str:
-    return "" if rule == SCHEMA else RULES[rule].chapter

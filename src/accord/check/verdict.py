@@ -13,6 +13,39 @@ VERDICTS: Final[tuple[Verdict, ...]] = ("pass", "fail", "warn", "not applicable"
 SCHEMA: Final[Literal["schema"]] = "schema"
 """The id of the one check that is no numbered rule: everything sent fits the schema, where no rule says it closer."""
 
+Fault: TypeAlias = Literal[
+    "fault-dies",
+    "fault-stalls",
+    "fault-twice",
+    "fault-unknown-ids",
+    "fault-types",
+    "fault-huge",
+    "fault-noise",
+    "fault-slow",
+    "fault-pieces",
+    "fault-reordered",
+    "dialects",
+]
+FAULTS: Final[dict[Fault, tuple[str, str]]] = {
+    "fault-dies": ("Ends clearly when the other side dies, in whatever phase", "Die in each phase"),
+    "fault-stalls": ("Goes on, or ends clearly, when the other side does not answer", "Answer nothing"),
+    "fault-twice": ("A second answer changes nothing", "Answer twice, the second time otherwise"),
+    "fault-unknown-ids": ("An answer that nobody asked for changes nothing", "Answer under unknown ids"),
+    "fault-types": ("Values of the wrong type do no harm, and are no consent", "Send wrong types everywhere"),
+    "fault-huge": ("Huge messages do no harm", "Send messages of many megabytes"),
+    "fault-noise": ("Lines that are no messages do no harm", "Send all kinds of them between messages"),
+    "fault-slow": ("A slow reader does no harm", "Read nothing for a while"),
+    "fault-pieces": ("Messages that come in pieces are read whole", "Send them byte by byte"),
+    "fault-reordered": ("Answers may come in any order", "Answer the last request first"),
+    "dialects": (
+        "Understands the dialects of the field",
+        "Speak in them; nothing is lost, nothing is consent",
+    ),
+}
+"""What is checked besides the rules: what must happen when the other side misbehaves. Nobody hangs, crashes or consents."""
+CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other side misbehaves"}
+"""The chapters of a report: key to title."""
+
 _SHOWN = 1200
 
 
@@ -70,6 +103,10 @@ def subject_of(id: str) -> Subject:
             text="Everything it sends fits the schema, also where no rule of its own says so",
             how="Strict walk over every message",
         )
+    if id in FAULTS:
+        text, how = FAULTS[id]
+        level = "SHOULD" if id == "dialects" else "MUST"
+        return Subject(id=id, chapter="faults", level=level, basis="I", stable=True, text=text, how=how)
     return _of_rule(RULES[int(id)])
 
 

@@ -180,8 +180,9 @@ class Sessions:
     # -- listing
 
     async def list(self, params: Message) -> Any:
-        cursor, archived = params.get("cursor"), params.get("archived", "exclude")
-        if cursor is not None and not str(cursor).isdigit() and not self.breaks(123):
+        cursor = str(params["cursor"]) if params.get("cursor") is not None else None
+        archived = params.get("archived", "exclude")
+        if cursor is not None and not cursor.isdigit() and not self.breaks(123):
             raise Refusal(-32602)
         if archived not in ("exclude", "include", "only") and not self.breaks(337):
             raise Refusal(-32602)
@@ -200,7 +201,7 @@ class Sessions:
             known = [one for one in known if one.archived == (archived == "only")]
         if self.breaks(125) and store.looks > 3:
             known = known[:-1]
-        place = int(cursor) if str(cursor).isdigit() else 0
+        place = int(cursor) if cursor is not None and cursor.isdigit() else 0
         page = known[place : place + PAGE]
         more = {"nextCursor": str(place + PAGE)} if place + PAGE < len(known) else {}
         return {"sessions": [self.entry(one) for one in page], **more}
@@ -306,7 +307,7 @@ class Sessions:
     # -- prompts
 
     def cancel(self, params: Message) -> None:
-        session = self.open.get(params.get("sessionId"))
+        session = self.open.get(params["sessionId"])
         if session is not None and session.turn is not None:
             self.agent.turns.cancel(session)
         elif session is not None:

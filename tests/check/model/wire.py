@@ -25,7 +25,7 @@ class Wire:
 
     def __init__(self, transport: Transport, broken: Any = None, mutation: Mutation | None = None) -> None:
         self.broken = broken
-        self.ended = asyncio.Event()
+        self.over = asyncio.Event()
         self._mutation = mutation
         self._transport = transport
         self._asked: dict[Any, asyncio.Future[Message]] = {}
@@ -35,9 +35,6 @@ class Wire:
 
     def breaks(self, rule: Any) -> bool:
         return self.broken == rule
-
-    def start(self) -> None:
-        self._transport.start(self)
 
     # -- out
 
@@ -77,10 +74,10 @@ class Wire:
             if not self.dead:
                 self.line(frame)
 
-    def ended_(self) -> None:
+    def hang_up(self) -> None:
         for task in self._tasks:
             task.cancel()
-        self.ended.set()
+        self.over.set()
 
     def line(self, data: bytes) -> None:
         try:
@@ -141,4 +138,4 @@ class Ear:
         self.wire.frames(frames)
 
     def ended(self, end: End) -> None:
-        self.wire.ended_()
+        self.wire.hang_up()

@@ -1,7 +1,7 @@
 """What the model agent can be told to do, one function for each word."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from tests.check.model.wire import Refusal
 if TYPE_CHECKING:
     from tests.check.model.turns import Turns
 
-Word = Callable[["Turns", Session, str], Awaitable[None]]
+Word = Callable[["Turns", Session, str], Coroutine[Any, Any, None]]
 
 
 async def say(turns: "Turns", session: Session, rest: str) -> None:

@@ -26,6 +26,8 @@ EVERYTHING: Final[dict[str, Any]] = {
 }
 """The capabilities of a client that can do all there is."""
 
+NO_STRICT_MODE: Final = "what dialects repair was not tried, for the agent has no strict mode"
+
 WORD: Final = "marigold"
 """In the file that agents are asked to read."""
 ELSEWHERE: Final = "thistle"

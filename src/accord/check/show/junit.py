@@ -3,8 +3,7 @@
 from xml.etree import ElementTree
 
 from accord.check.report import Report
-from accord.check.verdict import Finding
-from accord.schema.rules import RULES
+from accord.check.verdict import CHAPTERS, Finding
 
 _CONTROL = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 
@@ -12,7 +11,7 @@ _CONTROL = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 def junit(report: Report) -> bytes:
     """The document. A warning is a passed case with its text in `system-out`; what could not be judged is skipped."""
     root = ElementTree.Element("testsuites", name=f"accord check {report.kind}: {_clean(report.name)}")
-    for chapter, title in RULES.chapters.items():
+    for chapter, title in CHAPTERS.items():
         found = [finding for finding in report.findings if finding.subject.chapter == chapter]
         if found:
             suite = ElementTree.SubElement(root, "testsuite", name=title, tests=str(len(found)))

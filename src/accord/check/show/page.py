@@ -6,8 +6,8 @@ from typing import Final
 
 from accord import __version__
 from accord.check.report import Report
-from accord.check.verdict import Finding
-from accord.schema.rules import BASES, RULES
+from accord.check.verdict import CHAPTERS, Finding
+from accord.schema.rules import BASES
 from accord.trace.summary import clean
 
 _HEAD: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -46,7 +46,7 @@ def page(report: Report, *, date: str) -> Iterator[str]:
         box = f'<input type="checkbox" name="verdict" value="{_name(verdict)}" checked>'
         yield f'<label class="{_name(verdict)}">{box} <span class="verdict">{count} {verdict}</span></label>'
     yield '<label>text <input id="text"></label></form>\n'
-    for chapter, name in RULES.chapters.items():
+    for chapter, name in CHAPTERS.items():
         found = [finding for finding in report.findings if finding.subject.chapter == chapter]
         if found:
             yield f"<section><h2>{_text(name)}</h2>\n"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from accord.check.report import Report
-from accord.check.verdict import VERDICTS, Finding, Verdict
-from accord.schema.rules import BASES, RULES
+from accord.check.verdict import CHAPTERS, VERDICTS, Finding, Verdict
+from accord.schema.rules import BASES
 from accord.trace.summary import clean
 
 _MARKS: dict[Verdict, str] = {"pass": "+", "fail": "x", "warn": "!", "not applicable": "-", "not shown": "?"}
@@ -14,7 +14,7 @@ _WIDTH = 240
 def text(report: Report, *, verbose: bool = False) -> Iterator[str]:
     """The lines of the report; with `verbose` every rule has one."""
     yield f"{clean(report.name)} {clean(report.version)}, with the script: {report.script}"
-    for chapter, title in RULES.chapters.items():
+    for chapter, title in CHAPTERS.items():
         found = [finding for finding in report.findings if finding.subject.chapter == chapter]
         if not found:
             continue

@@ -62,10 +62,9 @@ async def requests(stage: Stage) -> None:
         lambda line: line.is_answer and line.id == asked.id, since=asked.number, bound=stage.bounds.soon
     )
     if line is None:
-        stage.ledger.unseen(50, "it does not act on $/cancel_request, which it may")
         talk.cancel(session)
-        await talk.turn_of(asked, owes=161, bound=stage.bounds.soon)
-        return
+        await talk.turn_of(asked, owes=50, bound=stage.bounds.soon)
+        raise Missing("it does not act on $/cancel_request, which it may")
     answer = await talk.answer(asked, owes=50)
     sound = answer.ok or answer.code == -32800
     bad = f"$/cancel_request gave {answer.says}; expected a result or -32800"

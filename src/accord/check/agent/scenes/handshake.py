@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage
+from accord.check.agent.stage import EVERYTHING, Missing, Stage
 from accord.check.agent.talk import Talk
 from accord.check.agent.tries import Try, play
 from accord.trace.exchange import at
@@ -85,7 +85,7 @@ async def malformed(stage: Stage) -> None:
             asked = turn.asked("fs/read_text_file")
             bad = '`readTextFile: "yes"` counts as yes'
             stage.ledger.judge(70, not asked, "read as no", bad, [line.shown for line in asked])
-            talk.offered = {"fs": {"readTextFile": bool(asked)}}  # judged here, not by the watch
+            talk.offered = EVERYTHING  # judged here, not by the watch
 
 
 async def too_early(stage: Stage) -> None:

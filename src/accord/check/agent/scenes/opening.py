@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import ELSEWHERE, WORD, Stage
+from accord.check.agent.stage import ELSEWHERE, NO_STRICT_MODE, WORD, Stage
 from accord.check.agent.tries import Try, play
 from accord.trace.exchange import at, listed
 
@@ -56,7 +56,9 @@ async def bad_servers(stage: Stage) -> None:
         bad = "a refused session/new left a session behind"
         stage.ledger.judge(323, not more, "and leave no session behind", bad, listed_now.shown)
     strict = await stage.strict()
-    if strict is not None:
+    if strict is None:
+        stage.ledger.untried(323, NO_STRICT_MODE)
+    else:
         for servers in _STRICT_SERVERS:
             answer = await strict.call("session/new", {"cwd": stage.cwd, "mcpServers": servers})
             bad = f"in strict mode mcpServers {servers!r} gave {answer.says}"

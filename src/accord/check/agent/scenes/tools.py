@@ -5,7 +5,7 @@ from typing import Final
 from accord.check.agent.desk import Reply, result
 from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage, without
+from accord.check.agent.stage import WORD, Missing, Stage, without
 from accord.check.agent.talk import Turn
 from accord.trace.exchange import at, listed
 
@@ -33,6 +33,8 @@ async def reading(stage: Stage) -> None:
     for _ in range(2):
         turn = await stage.play(talk, session, "read", file="notes.txt")
         _reported(stage, turn)
+    if stage.can("search"):
+        await stage.play(talk, session, "search", text=WORD)
 
 
 async def writing(stage: Stage) -> None:
@@ -95,7 +97,7 @@ async def poorer(stage: Stage) -> None:
 
 
 SCENES: Final = (
-    Scene("reading a file", "the read act, twice", (172, *_CALLS, 236, 238), reading),
+    Scene("reading a file", "the read act, twice, and the search act", (172, *_CALLS, 236, 238), reading),
     Scene("making a file", "the write act", (172, 179, 237, 238), writing),
     Scene("a write answered with null", "the write act, and the client answers null", (246,), null_write),
     Scene("running a command", "the run act", (172, 190, 247, 257, 258), running),

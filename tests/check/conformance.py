@@ -1,0 +1,119 @@
+"""`python -m tests.check.conformance`: run the kit on Accord's agents and on those of the official SDKs, and write what came
+of it to docs/conformance.md.
+"""
+
+import asyncio
+import json
+import shutil
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from accord import __version__
+from accord.check.agent.launch import ProcessLauncher
+from accord.check.agent.run import Options, check_agent
+from accord.check.report import Report
+from accord.check.script import read_script
+from accord.check.verdict import VERDICTS
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / "tests" / "interop" / "peers"
+HERE = Path(__file__).parent
+PAGE = ROOT / "docs" / "conformance.md"
+
+
+class Checked(NamedTuple):
+    """One agent: what it is called here, what it stands on, how it is started, its script."""
+
+    name: str
+    stands_on: str
+    command: tuple[str, ...]
+    script: Path | None = None
+
+
+def agents() -> list[Checked]:
+    """Those that can be started here."""
+    own = f"accord {__version__}"
+    sdk = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk/package.json"
+    python, node = sys.executable, shutil.which("node")
+    found = [
+        Checked("`accord agent` on `rehearsal`", own, (python, "-m", "accord.cli", "agent")),
+        Checked("`examples/agent.py`", own, (python, str(ROOT / "examples/agent.py")), HERE / "example.json"),
+        Checked(
+            "the test agent on Accord", own, (python, str(PEERS / "accord_agent.py")), HERE / "interop.json"
+        ),
+        Checked(
+            "the test agent on the official Python SDK",
+            f"agent-client-protocol {version('agent-client-protocol')}",
+            (python, str(PEERS / "official_python_agent.py")),
+            HERE / "interop.json",
+        ),
+    ]
+    if node and sdk.exists():
+        found.append(
+            Checked(
+                "the test agent on the official TypeScript SDK",
+                f"@agentclientprotocol/sdk {json.loads(sdk.read_text())['version']}",
+                (node, str(PEERS / "official_ts_agent.mjs")),
+                HERE / "interop.json",
+            )
+        )
+    return found
+
+
+async def check(checked: Checked) -> Report:
+    """Hold one to all rules."""
+    options = Options(script=read_script(checked.script) if checked.script else None)
+    return await check_agent(ProcessLauncher(checked.command), options=options)
+
+
+HEAD = """# Conformance
+
+What `accord check agent` says of Accord's own agents, and of agents that the interop tests have on the official SDKs. The rules are
+those of [the check](check.md); `python -m tests.check.conformance` runs it all again and writes this page.
+
+The test agents are small programs with a fixed script (`tests/interop/peers`), the same in each language. So what they break is partly
+the program's (it attaches no MCP servers, it does not look at what the client can do, its tool calls have fixed ids) and partly the library's:
+with the same program, the rules on lines, envelopes, params and capabilities are kept or broken by the library alone. `accord agent` is
+the program that Accord answers for: it breaks no rule.
+
+"""
+
+
+def page(reports: list[tuple[Checked, Report]], date: str) -> str:
+    """The page."""
+    lines = [
+        HEAD + f"Run on {date}.",
+        "",
+        f"| agent | stands on | {' | '.join(VERDICTS)} |",
+        "|---" * 7 + "|",
+    ]
+    for checked, report in reports:
+        counts = " | ".join(str(count) for count in report.counts.values())
+        lines.append(f"| {checked.name} | {checked.stands_on} | {counts} |")
+    for checked, report in reports:
+        lines += ["", f"## {checked.name[0].upper()}{checked.name[1:]}", ""]
+        broken = report.of("fail", "warn")
+        if not broken:
+            lines.append("No rule is broken.")
+        else:
+            lines += ["| rule | verdict | what it says | what was seen |", "|---|---|---|---|"]
+        for one in broken:
+            why = one.why.split("; ")[0][:180].replace("|", "\\|")
+            rule = one.subject.text.replace("|", "\\|")
+            lines.append(f"| {one.subject.id} | {one.verdict} | {rule} | {why} |")
+        unseen = ", ".join(one.subject.id for one in report.of("not shown"))
+        lines += ["", f"Not shown: {unseen}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run them one after the other."""
+    reports = [(checked, asyncio.run(check(checked))) for checked in agents()]
+    PAGE.write_text(page(reports, f"{datetime.now(UTC):%Y-%m-%d}"), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""`python -m tests.check.model [RULE]`: the model agent on stdio, breaking this rule."""
+
+import asyncio
+import sys
+
+from tests.check.model.agent import ModelAgent
+
+from accord.wire.stdio import StdioTransport
+
+
+async def serve(broken: int | str | None) -> None:
+    """Until the client is gone."""
+    agent = ModelAgent(StdioTransport(), broken, strict="--strict" in sys.argv)
+    agent.start()
+    await agent.over.wait()
+
+
+words = [word for word in sys.argv[1:] if not word.startswith("-")]
+asyncio.run(serve((int(words[0]) if words[0].isdigit() else words[0]) if words else None))
