@@ -6,23 +6,15 @@ Each test is one such defect, named after what a user would notice.
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.agent.scene import Client
 from tests.coder.agent.desk import Desk, ScriptedModel, use
+from tests.coder.agent.user import NOTHING_CONFINES, choose, configure
 
 from accord.coder.messages import AssistantMessage, ToolResult, text_of
 from accord.coder.models import ModelEvent, ModelRequest
-
-NOTHING_CONFINES = "[sandbox]\nenabled = false\n"
-
-
-def configure(desk: Desk, text: str) -> None:
-    """Write the user's config."""
-    (desk.home / "config").mkdir(exist_ok=True)
-    (desk.home / "config" / "config.toml").write_text(text)
 
 
 def opening(desk: Desk, session: str, **more: Any) -> dict[str, Any]:
@@ -35,10 +27,12 @@ def answered(client: Client) -> dict[Any, Any]:
     return {message["id"]: message["result"] for message in client.raw.heard if "result" in message}
 
 
-async def answer(client: Client, asked: Any, kind: str) -> None:
-    """Choose the option of this kind."""
-    [option] = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == kind]
-    client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": option}})
+async def told_before(client: Client, method: str, session: str, desk: Desk) -> list[Any]:
+    """What a session's client is told between this request and its answer."""
+    since = len(client.raw.heard)
+    message = await client.raw.answer_to(client.raw.ask(method, opening(desk, session)))
+    told = client.raw.heard[since : client.raw.heard.index(message)]
+    return [heard["params"]["update"] for heard in told if heard.get("method") == "session/update"]
 
 
 # -- turns -------------------------------------------------------------------------------------------------------
@@ -195,83 +189,13 @@ async def test_a_question_says_all_that_is_known_of_its_call(desk: Desk):
         session = await client.new_session(desk.cwd)
         turn = client.prompt(session)
         asked = await client.asked("session/request_permission")
-        await answer(client, asked, "reject_once")
+        choose(client, asked, "reject_once")
         await client.turn_of(turn)
         [call] = client.said("tool_call")
     question = asked["params"]["toolCall"]
     for member in ("toolCallId", "title", "kind", "locations", "rawInput"):
         assert question[member] == call[member]
     assert question["content"][0]["type"] == "diff"
-
-
-# -- permissions -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["env", "printenv", "git log --output=stolen", "sort -o stolen a.txt", "find a.txt -exec touch stolen ;"],
-)
-async def test_a_command_that_looks_harmless_but_tells_or_writes_is_asked_about(desk: Desk, command: str):
-    configure(desk, NOTHING_CONFINES)
-    (desk.project / "a.txt").write_text("alpha\n")
-    async with desk.client([use("bash", command=command)]) as client:
-        session = await client.new_session(desk.cwd)
-        turn = client.prompt(session)
-        await answer(client, await client.asked("session/request_permission"), "reject_once")
-        await client.turn_of(turn)
-    assert [path.name for path in desk.project.iterdir()] == ["a.txt"]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "rm -rf sub/../../project",
-        "rm -rf ./sub/..",
-        """python3 -c 'import shutil; shutil.rmtree("../project")'""",
-    ],
-)
-async def test_a_roundabout_way_to_destroy_the_project_is_refused_in_every_mode(desk: Desk, command: str):
-    (desk.project / "sub").mkdir()
-    async with desk.client([use("bash", command=command)], mode="full-access") as client:
-        updates, _ = await client.turn(await client.new_session(desk.cwd))
-        assert "session/request_permission" not in client.methods()
-        assert "Permission denied." in str(updates)
-    assert (desk.project / "sub").is_dir()
-
-
-@pytest.mark.parametrize("mode", ["ask", "full-access"])
-@pytest.mark.parametrize("tool", ["read_file", "bash"])
-async def test_a_private_key_is_not_read_unasked(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, tool: str
-):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    key = tmp_path / ".ssh" / "id_rsa"
-    key.parent.mkdir()
-    key.write_text("geheim")
-    call = use(tool, path=str(key)) if tool == "read_file" else use(tool, command="cat ~/.ssh/id_rsa")
-    model = ScriptedModel([call])
-    async with desk.client(model=model, mode=mode) as client:
-        session = await client.new_session(desk.cwd)
-        turn = client.prompt(session)
-        await answer(client, await client.asked("session/request_permission"), "reject_once")
-        updates, _ = await client.turn_of(turn)
-    assert "geheim" not in str(updates)
-    assert "geheim" not in str(model.requests[-1].messages)
-
-
-async def test_always_for_one_command_is_no_leave_for_all(desk: Desk):
-    configure(desk, NOTHING_CONFINES)
-    commands = [
-        [use("bash", command=line)] for line in ("mkdir one", "mkdir two", "touch three", "mkdir x; touch y")
-    ]
-    async with desk.client(*commands) as client:
-        session = await client.new_session(desk.cwd)
-        turn = client.prompt(session)
-        await answer(client, await client.asked("session/request_permission"), "allow_always")
-        for _ in range(2):  # `mkdir two` is covered
-            await answer(client, await client.asked("session/request_permission"), "reject_once")
-        await client.turn_of(turn)
-    assert sorted(path.name for path in desk.project.iterdir()) == ["one", "two"]
 
 
 # -- what can be set ---------------------------------------------------------------------------------------------
@@ -305,7 +229,7 @@ async def test_a_mode_is_in_force_from_the_moment_it_is_set_also_in_a_running_tu
         turn = client.prompt(session)
         asked = await client.asked("session/request_permission")
         await client.call("session/set_mode", {"sessionId": session, "modeId": "read-only"})
-        await answer(client, asked, "allow_once")
+        choose(client, asked, "allow_once")
         await client.turn_of(turn)
         assert client.methods().count("session/request_permission") == 1
     assert list(desk.project.iterdir()) == []
@@ -330,30 +254,32 @@ async def test_a_session_that_is_open_is_told_again_whole_and_not_from_another_f
     async with desk.client(["One."], ["Two."]) as client:
         session = await client.new_session(desk.cwd)
         await client.turn(session, "first")
-        before = len(client.raw.heard)
         error = await client.error("session/load", opening(desk, session, cwd=str(other)))
         assert error["code"] == -32602
-        await client.call("session/load", opening(desk, session))
-        told = [message for message in client.raw.heard[before:] if message.get("method") == "session/update"]
-        kinds = [message["params"]["update"]["sessionUpdate"] for message in told]
-        assert kinds[:2] == ["user_message_chunk", "agent_message_chunk"]
+        kinds = [
+            update["sessionUpdate"] for update in await told_before(client, "session/load", session, desk)
+        ]
+        assert [kind for kind in kinds if kind.endswith("_chunk")] == [
+            "user_message_chunk",
+            "agent_message_chunk",
+        ]
         _, result = await client.turn(session, "second")
         assert result["stopReason"] == "end_turn"
 
 
 async def test_nothing_is_said_of_a_session_before_the_client_knows_its_id(desk: Desk):
     async with desk.client() as client:
-        opened = client.raw.ask("session/new", {"cwd": desk.cwd, "mcpServers": []})
-        session = (await client.raw.answer_to(opened))["result"]["sessionId"]
-        assert client.updates() == []
-        await client.update("available_commands_update")
-        forked = client.raw.ask("session/fork", opening(desk, session))
-        heard = len(client.raw.heard)
-        fork = (await client.raw.answer_to(forked))["result"]["sessionId"]
-        before = [message for message in client.raw.heard[heard:] if "params" in message]
-        assert all(message["params"]["sessionId"] == session for message in before)
-    assert str(uuid.UUID(session)) == session
-    assert str(uuid.UUID(fork)) == fork
+        session = await client.new_session(desk.cwd)
+        forked = await client.call("session/fork", opening(desk, session))
+        await client.turn(forked["sessionId"], "think: of it")
+        known: set[str] = set()
+        for message in client.raw.heard:
+            if "method" in message:
+                assert message["params"]["sessionId"] in known
+            elif "sessionId" in (message.get("result") or {}):
+                known.add(message["result"]["sessionId"])
+    assert known == {session, forked["sessionId"]}
+    assert all(str(uuid.UUID(id)) == id for id in known)
 
 
 async def test_a_session_that_could_not_begin_is_not_listed(desk: Desk):
