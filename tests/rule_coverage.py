@@ -1,6 +1,7 @@
 """Which rules and dialect rows have a test: read from the marks of the collected tests, printed after a whole run.
 
-A number that no rule or row has is an error. A whole run fails while a rule of the core is unproven.
+A number that no rule or row has is an error. A whole run fails while a rule of the core, or any stable rule of a client, is
+unproven.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,11 @@ def core_rules() -> set[int]:
     }
 
 
+def client_rules() -> set[int]:
+    """The stable rules of a client, those that it only should keep included."""
+    return {rule.id for rule in rules(side="CLIENT", status="stable")}
+
+
 def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> set[int]:
     """All numbers that a mark carries on these tests."""
     found: set[int] = set()
@@ -58,8 +64,8 @@ class RuleCoverage:
 
     @property
     def missing(self) -> list[int]:
-        """The rules of the core without a test."""
-        return sorted(core_rules() - self.proven)
+        """The rules of the core and of a client without a test."""
+        return sorted((core_rules() | client_rules()) - self.proven)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -82,16 +88,17 @@ class RuleCoverage:
 
     def report(self) -> str:
         """One paragraph: how much of the protocol the collected tests prove."""
-        core = core_rules()
+        core, client = core_rules(), client_rules()
         in_force = len(rules())
         messages = {row.id for row in DIALECTS.values() if row.handled != "behaviour"}
         lines = [
             f"{len(self.proven)} of {in_force} rules in force have a test; "
             f"{len(core & self.proven)} of {len(core)} stable MUST rules of the core chapters; "
+            f"{len(client & self.proven)} of {len(client)} stable rules of a client; "
             f"{len(messages & self.rows)} of {len(messages)} dialect rows that repair messages."
         ]
         if self.missing:
-            lines.append(f"Core rules without a test: {', '.join(map(str, self.missing))}.")
+            lines.append(f"Rules without a test: {', '.join(map(str, self.missing))}.")
         if unproven := sorted(messages - self.rows):
             lines.append(f"Dialect rows without a test: {', '.join(map(str, unproven))}.")
         return "\n".join(lines)

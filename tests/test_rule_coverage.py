@@ -1,7 +1,7 @@
 """The report of proven rules: what counts, and that a wrong number in a mark stops the run."""
 
 import pytest
-from tests.rule_coverage import CORE_CHAPTERS, core_rules, numbers
+from tests.rule_coverage import CORE_CHAPTERS, client_rules, core_rules, numbers
 
 from accord.schema.rules import RULES
 
@@ -22,6 +22,11 @@ def test_the_core_is_what_has_to_be_proven():
     assert set(CORE_CHAPTERS) <= set(RULES.chapters)
     assert {1, 9, 62, 139, 161, 200, 245, 256, 280} <= core_rules()
     assert not {17, 76, 203, 281, 383} & core_rules()
+
+
+def test_of_a_client_everything_stable_has_to_be_proven():
+    assert {2, 18, 79, 150, 192, 245, 315, 393} <= client_rules()
+    assert not {1, 282, 302, 371} & client_rules()
 
 
 def test_numbers_are_gathered_from_the_marks():

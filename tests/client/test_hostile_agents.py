@@ -328,6 +328,7 @@ async def test_of_a_thousand_terminals_as_many_run_as_may(tmp_path):
 # -- dialects and the wild ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.dialect(18, 19, 20, 39, 67)
 async def test_every_dialect_an_agent_can_speak_is_understood(tmp_path):
     log = tmp_path / "log"
     project = tmp_path / "project"
@@ -347,6 +348,7 @@ async def test_every_dialect_an_agent_can_speak_is_understood(tmp_path):
         assert answer.usage is not None
         shown = b" ".join(map(encode, session.state.snapshot())).decode()
         assert session.state.settings.current_mode_id == "code"
+        assert text_of(session.state.tool_calls["c17"].content) == "row 102, row 18: second"
         await session.set_config_option("effort", "low")
         await agent.authenticate("plain")
         old = await agent.load_session("s-old", project)
@@ -362,6 +364,7 @@ async def test_every_dialect_an_agent_can_speak_is_understood(tmp_path):
     assert '"row 3"' not in shown, "the final text doubles what was said"
     repaired = {row for row in SPOKEN if DIALECTS[row].handled in ("repair", "alias")}
     assert repaired - rows == set(), (sorted(repaired - rows), sorted(rows))
+    assert heard(log, "row 67")["error"]["code"] == -32601
     # Nobody decides by the kind of an option that a repair made up: that question stays undecided.
     rejected, undecided = {"outcome": "selected", "optionId": "reject"}, {"outcome": "cancelled"}
     for row, outcome in (("row 21", rejected), ("row 22", undecided), ("row 23", rejected)):
