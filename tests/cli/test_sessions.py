@@ -412,6 +412,13 @@ def test_what_is_wrong_is_one_line(desk: Desk, words: list[str]) -> None:
     assert desk.said.count("\n") == 1
 
 
+def test_records_that_cannot_be_read_are_no_obstacle(desk: Desk) -> None:
+    (desk.home / "data" / "client.db").write_text("this is no database, and never was one" * 100)
+    assert desk.sessions("list").split()[0] == "aaa-1"
+    assert "what was recorded here cannot be read" in desk.said
+    desk.sessions("list", "--recorded", code=1)
+
+
 def test_records_are_where_the_client_puts_them(desk: Desk) -> None:
     desk.record("keeper", "r-1", "Yes.")
     records = Records(open_store(desk.home / "data" / "client.db"))

@@ -18,7 +18,8 @@ from accord.cli.stored.markdown import conversation, markdown
 from accord.cli.stored.sessions import StoredSessions, reach
 from accord.cli.stored.transcript import Entry, Transcript
 from accord.client.recording import Records
-from accord.errors import AuthRequired, UsageError
+from accord.errors import AuthRequired, StoreError, UsageError
+from accord.store import MemoryStore
 
 _FORMATS: Final = ("md", "json")
 
@@ -197,7 +198,7 @@ def _read(name: str, more: Callable[[Parser], None], words: Sequence[str]) -> Na
 
 @asynccontextmanager
 async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
-    records = Records.open()
+    records = _records(given)
     try:
         if given.recorded:
             name = shlex.join(given.command) if given.command else given.agent
@@ -214,6 +215,17 @@ async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
             raise
     finally:
         records.close()
+
+
+def _records(given: Namespace) -> Records:
+    """What was recorded. A store that cannot be used is no obstacle where the agent itself can tell."""
+    try:
+        return Records.open()
+    except StoreError as error:
+        if given.recorded:
+            raise
+        _say(f"what was recorded here cannot be read: {clean_line(str(error))}")
+        return Records(MemoryStore())
 
 
 async def _transcript(given: Namespace) -> Transcript:
