@@ -163,7 +163,7 @@ def test_a_start_that_takes_too_long_is_4(place: Place) -> None:
 def test_a_request_that_is_not_answered_is_4(place: Place) -> None:
     _, command, *args = odd("opens-nothing")
     place.settings(servers={"mine": {"command": command, "args": args, "timeoutMs": 300}})
-    ran = place.run("hello", "-a", "mine")
+    ran = place.run("hello", "--agent", "mine")
     assert ran.code == 4
     assert "session/new was not answered within 0.3 s" in ran.err
 

@@ -3,12 +3,14 @@
 import base64
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.run.running import Place, odd
 
 from accord.cli import main
+from accord.cli.running.arguments import parser
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
@@ -158,3 +160,12 @@ def test_help_tells_options_and_exit_codes(place: Place) -> None:
     assert ran.out.startswith("usage: accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]")
     for word in ("--permissions", "--deadline", "Exit codes: 0 done"):
         assert word in ran.out
+
+
+def test_every_option_has_a_test_that_uses_it() -> None:
+    """An option that is parsed and then forgotten is the oldest defect of such commands."""
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    options = {
+        word for action in parser()._actions for word in action.option_strings if word.startswith("--")
+    }
+    assert {option for option in options if f'"{option}"' not in tests} == set()

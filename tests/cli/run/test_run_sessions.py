@@ -84,6 +84,14 @@ def test_a_session_that_cannot_be_taken_up_is_2(place: Place, tmp_path: Path) ->
     assert "the session 's2' cannot be taken up: Resource not found" in ran.err
 
 
+def test_a_run_that_cannot_be_recorded_is_told_and_goes_on(place: Place) -> None:
+    (place.home / "data" / "client.db").mkdir(parents=True)
+    ran = place.run("hello", "--format", "quiet", *odd("polite"))
+    assert (ran.code, ran.out) == (0, "polite: hello\n")
+    (line,) = ran.err.splitlines()
+    assert line.startswith("accord run: this session is not recorded: ")
+
+
 # -- folders and servers ----------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,7 @@ class Arguments:
 def read_arguments(words: Sequence[str]) -> Arguments:
     """Raises UsageError for what cannot be meant."""
     ours, command = _split(words)
-    given = _parser().parse_intermixed_args(ours)
+    given = parser().parse_intermixed_args(ours)
     if command is not None and not command:
         raise UsageError("behind -- belongs the command of an agent")
     if command and given.agent is not None:
@@ -88,15 +88,16 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
     return found[:place], found[place + 1 :]
 
 
-def _parser() -> Parser:
-    parser = Parser("accord run", "Let an agent do one turn: prompt it, show what it does, wait for its end.")
-    parser.usage = "accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]"
-    parser.epilog = (
+def parser() -> Parser:
+    """The parser of everything before `--`."""
+    made = Parser("accord run", "Let an agent do one turn: prompt it, show what it does, wait for its end.")
+    made.usage = "accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]"
+    made.epilog = (
         "Exit codes: 0 done; 1 the turn failed, was refused or reached a limit of the agent; 2 wrong usage or configuration; "
         "3 the agent could not be started, died or broke the protocol; 4 timeout; 5 a permission was needed and not given; "
         "6 sign in first; 130 interrupted."
     )
-    option = parser.add_argument
+    option = made.add_argument
     option(
         "prompt",
         nargs="*",
@@ -155,7 +156,7 @@ def _parser() -> Parser:
     )
     option("--trust", action="store_true", help="let the project's acp.json count, in this run only")
     option("--strict", action="store_true", help="judge messages as they are sent; repair no dialects")
-    return parser
+    return made
 
 
 def _folder(option: str, text: str) -> str:

@@ -51,7 +51,7 @@ def _changed(diff: Diff) -> list[str]:
     if len(old) + len(diff.new_text) > _LARGEST_DIFF:
         return [f"{len(diff.new_text)} characters, too many to compare here"]
     lines = difflib.unified_diff(old.splitlines(), diff.new_text.splitlines(), lineterm="", n=2)
-    return list(islice(lines, 2, None))
+    return [line for line in islice(lines, 2, None) if not line.startswith("@@")]
 
 
 def _some(lines: list[str]) -> Iterator[str]:
