@@ -217,3 +217,9 @@ def test_a_history_cut_anywhere_by_a_crash_is_sound_again(history: list[Message]
     torn = repair([*whole[:cut], user("go on")])
     assert_sound(torn)
     assert torn[-1] == user("go on")
+
+
+def test_an_id_that_comes_again_and_again_is_numbered_on() -> None:
+    answers = [assistant(use("read_file", "call_0")) for _ in range(3000)]
+    ids = [use.id for message in repair(answers) for use in uses_of(message)]
+    assert ids == ["call_0", *(f"call_0-{number}" for number in range(2, 3001))]

@@ -149,12 +149,12 @@ def repair(history: Iterable[Message]) -> list[Message]:
     messages = [kept for message in history if (kept := _without_blanks(message)) is not None]
     results = _pair(messages)
     repaired: list[Message] = []
-    taken: set[str] = set()
+    ids = _Ids()
     for position, message in enumerate(messages):
         if isinstance(message, UserMessage):
             repaired.append(message)
         elif isinstance(message, AssistantMessage):
-            _add_answer(repaired, message, results.get(position, {}), taken)
+            _add_answer(repaired, message, results.get(position, {}), ids)
     return repaired
 
 
@@ -178,14 +178,13 @@ def _pair(messages: Sequence[Message]) -> dict[int, _Slots]:
     return results
 
 
-def _add_answer(repaired: list[Message], answer: AssistantMessage, results: _Slots, taken: set[str]) -> None:
+def _add_answer(repaired: list[Message], answer: AssistantMessage, results: _Slots, ids: "_Ids") -> None:
     parts: list[AnswerPart] = []
     following: list[ToolResult] = []
     changed = False
     for part in answer.parts:
         if isinstance(part, ToolUse):
-            use_id = _unique(part.id, taken)
-            taken.add(use_id)
+            use_id = ids.unique(part.id)
             if use_id != part.id:
                 part, changed = replace(part, id=use_id), True
             found = results.get(len(following)) or result(part, INTERRUPTED, failed=True)
@@ -197,14 +196,22 @@ def _add_answer(repaired: list[Message], answer: AssistantMessage, results: _Slo
     repaired.extend(following)
 
 
-def _unique(use_id: str, taken: set[str]) -> str:
-    """An id that no other use has. The renamed ones are the same every time, for the providers' prompt caches."""
-    if use_id and use_id not in taken:
+class _Ids:
+    """The ids of one history. Some servers begin anew with every answer, so one id may come a thousand times."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def unique(self, use_id: str) -> str:
+        """An id that no other use has. The renamed ones are the same every time, for the providers' prompt caches."""
+        if not use_id or use_id in self._taken:
+            stem, number = use_id or "call", self._next.get(use_id, 2 if use_id else 1)
+            while (candidate := f"{stem}-{number}") in self._taken:
+                number += 1
+            self._next[use_id], use_id = number + 1, candidate
+        self._taken.add(use_id)
         return use_id
-    stem, number = use_id or "call", 1 if not use_id else 2
-    while (candidate := f"{stem}-{number}") in taken:
-        number += 1
-    return candidate
 
 
 def _without_blanks(message: Message) -> Message | None:
