@@ -18,7 +18,9 @@ def main(arguments: Sequence[str]) -> int:
     from accord.cli.running.prompt import prompt_text
     from accord.cli.running.server import find_server
 
-    output = output_for(given.format, stdout=sys.stdout, stderr=sys.stderr, terminal=sys.stdout.isatty())
+    stdout = sys.stdout  # None where the caller closed it
+    terminal = stdout is not None and stdout.isatty()
+    output = output_for(given.format, stdout=stdout, stderr=sys.stderr, terminal=terminal)
     try:
         prompt, server = prompt_text(given), find_server(given)
     except AccordError as error:

@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 OUTCOMES = {
     "dies-at-start": Outcome(3, err=f"exited with code 7 before initialize was answered; {WORDS}"),
     "dies-in-initialize": Outcome(3, err=f"exited with code 7 before initialize was answered; {WORDS}"),
-    "dies-opening": Outcome(3, err=f"session/new was not answered: python exited with code 7; {WORDS}"),
+    "dies-opening": Outcome(3, err=f"exited with code 7; {WORDS}"),
     "dies-in-turn": Outcome(3, "I was just about to", f"exited with code 7; {WORDS}"),
     "dies-unheard": Outcome(3, err=f"exited with code 7; {WORDS}"),
     "killed-in-turn": Outcome(3, "Think hard (ended without a result", "was ended by SIGKILL"),

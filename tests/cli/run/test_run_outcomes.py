@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -258,6 +259,15 @@ def test_an_agent_that_does_not_go_is_not_waited_for_with_the_answer(place: Plac
         assert alive(int(pid.read_text())), "the answer was there while the agent still was"
         assert process.wait(timeout=50) == 0
     assert not alive(int(pid.read_text()))
+
+
+def test_a_run_whose_streams_are_closed_works_all_the_same(place: Place) -> None:
+    command = shlex.join([sys.executable, "-m", "accord.cli", "run", "hello", *odd("polite")])
+    closed = subprocess.run(
+        ["sh", "-c", f"{command} <&- >&-; echo $?"],
+        cwd=place.cwd, env=place.env(), capture_output=True, text=True, check=False, timeout=50,
+    )  # fmt: skip
+    assert (closed.stdout, closed.stderr) == ("0\n", "")
 
 
 def test_a_reader_that_goes_early_ends_the_agent(place: Place, tmp_path: Path) -> None:

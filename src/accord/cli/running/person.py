@@ -15,6 +15,7 @@ from accord.cleaning import visible
 from accord.cli.output import Output
 
 _LONGEST: Final = 64 * 1024
+_LONGEST_TEXT: Final = 8_000
 
 
 def is_there() -> bool:
@@ -52,7 +53,12 @@ class Question:
 
     def say(self, text: str, indent: str = "") -> None:
         """Show a text, with everything spelled out that could deceive; the indent is in front of each of its lines."""
-        for line in text.split("\n"):
+        shown = (
+            text
+            if len(text) <= _LONGEST_TEXT
+            else f"{text[:_LONGEST_TEXT]}\n... and {len(text) - _LONGEST_TEXT} characters more"
+        )
+        for line in shown.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
