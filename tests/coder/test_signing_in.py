@@ -92,6 +92,11 @@ async def test_with_nothing_chosen_sessions_begin_and_signing_in_says_what_to_ru
         await client.new_session()
 
 
+async def test_a_key_for_a_server_without_a_named_model_is_not_said_to_be_missing() -> None:
+    async with talk(coder(OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1")) as client:
+        assert "OPENAI_MODEL" in await refused(client, "authenticate", {"methodId": LOGIN})
+
+
 async def test_a_chosen_rehearsal_needs_no_key() -> None:
     async with talk(coder("rehearsal")) as client:
         assert await client.call("authenticate", {"methodId": LOGIN}) == {}

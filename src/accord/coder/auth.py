@@ -79,9 +79,8 @@ class SignIn:
         if choice.missing is None and choice.source != "rehearsal":
             return
         models.endpoints.signed_out = before
-        raise AuthRequired(
-            choice.missing or f"no key of a model provider was found: {_HOW}, or set {_SUCH_AS}"
-        )
+        nothing = f"no key of a model provider was found: {_HOW}, or set {_SUCH_AS}"
+        raise AuthRequired(choice.missing or choice.unnamed or nothing)
 
     def logout(self, call: "ClientRequest") -> None:
         """Forget the kept keys. Those of the environment are left alone until the user signs in again."""
