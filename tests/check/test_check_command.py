@@ -138,7 +138,7 @@ def test_a_terminal_shows_how_far_it_is(script: str) -> None:
 def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "--json"]) == 0
     rows = {row["id"]: row for row in told(capsys)}
-    assert len(rows) == 211
+    assert len(rows) == 219
     assert rows["15"]["scenes"] == [
         "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
         "notifications that need no answer"

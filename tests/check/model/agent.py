@@ -56,6 +56,10 @@ class ModelAgent(Wire):
             value = value.get(name) if isinstance(value, dict) else None
         return value is True or isinstance(value, dict)
 
+    def again(self, message: Message) -> None:
+        if self.turns.guarded is not None:
+            self.turns.guarded.write_text("changed my mind")
+
     async def call(self, method: str, params: Any, id: Any) -> Any:
         if method == "initialize":
             return self.initialize(params)

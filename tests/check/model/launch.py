@@ -54,7 +54,8 @@ class Running:
 
     async def leave(self) -> str:
         await self.transport.aclose()
-        return "it still ran" if self.agent.breaks(36) else ""
+        await self.agent.aclose()
+        return "it still ran" if self.agent.broken in (36, "fault-dies") else ""
 
 
 class ModelLauncher:

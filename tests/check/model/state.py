@@ -26,6 +26,7 @@ class Session:
     open: bool = True
     acp: str = ""
     asking: bool = False
+    prompts: int = 0
     turn: "asyncio.Task[Any] | None" = None
 
 

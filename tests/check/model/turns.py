@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.check.model.state import Message, Session
@@ -21,6 +22,7 @@ class Turns:
         self.reasons: dict[str, str] = {}
         self.was_cancelled: set[str] = set()
         self.messages = 0
+        self.guarded: Path | None = None
         self.trace: str | None = None
         self.calls = 0
 
@@ -71,7 +73,8 @@ class Turns:
             return {"stopReason": "cancelled"}
         if self.breaks(170) and session.id in self.was_cancelled:
             raise Refusal(-32603)
-        if self.breaks(143) and text == "say":
+        session.prompts += 1
+        if (self.breaks(143) and text == "say") or (self.breaks("fault-slow") and session.prompts > 1):
             await asyncio.Event().wait()
         self.trace = (params.get("_meta") or {}).get("traceparent")
         return await self.run(session, text.replace("\ud83d", "\ufffd"))
@@ -82,7 +85,7 @@ class Turns:
         )
         word, _, rest = text.strip().partition(" ")
         work = WORDS.get(word, WORDS["say"])
-        session.turn = asyncio.get_running_loop().create_task(work(self, session, rest))
+        session.turn = self.agent.spawn(work(self, session, rest))
         try:
             await asyncio.wait([session.turn])
             reason = "end_turn" if not session.turn.cancelled() else self.reasons.pop(session.id, "cancelled")
@@ -112,7 +115,11 @@ class Turns:
     # -- cancelling
 
     def cancel(self, session: Session, reason: str = "cancelled") -> None:
-        if session.turn is not None and not self.breaks(163) and not (self.breaks(169) and session.asking):
+        if (
+            session.turn is not None
+            and not self.breaks(163)
+            and not (session.asking and self.agent.broken in (169, "fault-stalls"))
+        ):
             self.reasons[session.id] = reason
             session.turn.cancel()
 

@@ -29,7 +29,7 @@ class Wire:
         self._mutation = mutation
         self._transport = transport
         self._asked: dict[Any, asyncio.Future[Message]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._next = 0
         self.dead = False
 
@@ -75,14 +75,23 @@ class Wire:
                 self.line(frame)
 
     def hang_up(self) -> None:
-        for task in self._tasks:
-            task.cancel()
         self.over.set()
 
+    async def aclose(self) -> None:
+        """End everything that is still under way, and what that begins in turn."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
     def line(self, data: bytes) -> None:
+        noisy = not data.strip() and self.breaks("fault-noise")
+        if noisy or (len(data) > 1_000_000 and self.breaks("fault-huge")):
+            self.die()
+            return
         try:
             message = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             if not self.breaks(21):
                 self.error(None, -32700)
             return
@@ -95,18 +104,23 @@ class Wire:
             if not self.breaks(23):
                 self.error(None, -32600)
         elif "method" not in message:
-            future = self._asked.pop(message["id"], None)
+            future = self._asked.get(message["id"])
             if future is not None and not future.done():
                 future.set_result(message)
+            elif future is None and self.breaks("fault-unknown-ids"):
+                self.die()
+            elif future is not None and self.breaks("fault-twice"):
+                self.again(message)
         elif "id" in message:
             self.spawn(self.serve(message))
         else:
             self.hear(message["method"], message.get("params") or {})
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def serve(self, message: Message) -> None:
         id = message["id"]
@@ -120,6 +134,9 @@ class Wire:
     def error(self, id: Any, code: int, data: Any = None) -> None:
         more = {} if data is None else {"data": data}
         self.send({"id": id, "error": {"code": code, "message": "refused", **more}})
+
+    def again(self, message: Message) -> None:
+        """A second answer, which nobody should mind."""
 
     async def call(self, method: str, params: Any, id: Any) -> Any:
         raise NotImplementedError

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from accord.check.bounds import Bounds
 from accord.check.ledger import Ledger, Rule, find
 from accord.check.report import Report
 from accord.check.script import Script, script_for
-from accord.check.verdict import SCHEMA
+from accord.check.verdict import SCHEMA, Fault
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted
 from accord.schema.rules import rules as rules_where
@@ -29,6 +29,13 @@ from accord.trace.exchange import at
 
 Progress = Callable[[int, int, str], None]
 """Told of each scene that begins: how many are done, how many there are, and its name."""
+
+
+_FAULTS: Final[tuple[Fault, ...]] = (
+    *("fault-dies", "fault-stalls", "fault-twice", "fault-unknown-ids", "fault-types"),
+    *("fault-huge", "fault-noise", "fault-slow"),
+)
+"""The faults of clients that an agent is tried with."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -45,7 +52,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 def agent_rules() -> list[Rule]:
     """Everything an agent is held to, in order."""
-    return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT"))]
+    return [SCHEMA, *(rule.id for rule in rules_where(side="AGENT")), *_FAULTS]
 
 
 async def check_agent(

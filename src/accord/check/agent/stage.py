@@ -26,6 +26,7 @@ EVERYTHING: Final[dict[str, Any]] = {
 }
 """The capabilities of a client that can do all there is."""
 
+NOT_ASKED: Final = "the agent asked for no permission"
 NO_STRICT_MODE: Final = "what dialects repair was not tried, for the agent has no strict mode"
 
 WORD: Final = "marigold"
@@ -173,6 +174,19 @@ class Stage:
         elif started.is_answer:
             raise Missing("the turn that was to be busy ended at once")
         return asked
+
+    async def question(self, talk: Talk, asked: Line) -> Line:
+        """The question of permission in a turn that has begun; where none comes, the scene ends here."""
+
+        def fits(line: Line) -> bool:
+            if line.sender != "agent":
+                return False
+            return line.method == "session/request_permission" or (line.is_answer and line.id == asked.id)
+
+        line = await talk.until(fits, since=asked.number, bound=self.bounds.turn)
+        if line is None or line.is_answer:
+            raise Missing(NOT_ASKED)
+        return line
 
     async def aclose(self) -> None:
         """Hang up everywhere, and look over all that was said."""

@@ -9,7 +9,7 @@ from accord.check.agent.scene import Scene
 _MODULES: Final = (
     *("framing", "handshake", "login", "opening", "roots", "servers", "returning", "listing", "ending"),
     *("turns", "cancelling", "tools", "permissions", "consent", "settings", "questions"),
-    *("forks", "gated", "archive", "titles", "providers"),
+    *("forks", "gated", "archive", "titles", "providers", "faults"),
 )
 
 UNTRIED: Final[dict[int, str]] = {

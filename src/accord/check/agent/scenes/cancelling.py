@@ -6,7 +6,7 @@ from accord.check.agent.desk import CANCELLED, HOLD, Reply, error
 from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
 from accord.check.agent.stage import Missing, Stage, without
-from accord.check.agent.talk import Talk, Turn
+from accord.check.agent.talk import Turn
 
 
 def _judge(stage: Stage, turn: Turn) -> None:
@@ -80,7 +80,7 @@ async def questions(stage: Stage) -> None:
         session = await stage.session(talk)
         talk.desk.answers["session/request_permission"] = _hold
         asked = talk.prompt(session, stage.act("permission").filled(file="cancelled.txt"))
-        question = await _question(talk, asked)
+        question = await stage.question(talk, asked)
         talk.cancel(session)
         talk.reply(question, reply)
         turn = await talk.turn_of(asked, owes=169, bound=stage.bounds.soon)
@@ -92,19 +92,6 @@ async def questions(stage: Stage) -> None:
 
 def _hold(line: Line) -> Reply:
     return HOLD
-
-
-async def _question(talk: Talk, asked: Line) -> Line:
-    line = await talk.until(
-        lambda line: (
-            line.sender == "agent" and (line.method == "session/request_permission" or line.id == asked.id)
-        ),
-        since=asked.number,
-        bound=talk.bounds.turn,
-    )
-    if line is None or line.is_answer:
-        raise Missing("the agent asked for no permission")
-    return line
 
 
 SCENES: Final = (

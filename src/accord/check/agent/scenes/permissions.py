@@ -18,11 +18,10 @@ from accord.check.agent.desk import (
 )
 from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage
+from accord.check.agent.stage import NOT_ASKED, Missing, Stage
 from accord.check.agent.talk import Talk, Turn
 
 _NO_EFFECT: Final = "the permitted act made no file and asked the client for nothing"
-_NOT_ASKED: Final = "the agent asked for no permission"
 
 
 def effects(talk: Talk, since: int, path: Path) -> list[Line]:
@@ -44,7 +43,7 @@ async def answered(
     turn = await stage.play(talk, session, "permission", file=name)
     questions = turn.asked("session/request_permission")
     if not questions:
-        raise Missing(_NOT_ASKED)
+        raise Missing(NOT_ASKED)
     return turn, questions, effects(talk, questions[0].number if questions else since, path)
 
 
@@ -61,13 +60,7 @@ async def waiting(stage: Stage) -> None:
     talk, session = await stage.open()
     talk.desk.answers["session/request_permission"] = _hold
     asked = talk.prompt(session, stage.act("permission").filled(file="held.txt"))
-    question = await talk.until(
-        lambda line: line.sender == "agent" and (line.method == "session/request_permission" or line.id == asked.id),
-        since=asked.number,
-        bound=stage.bounds.turn,
-    )  # fmt: skip
-    if question is None or question.is_answer:
-        raise Missing(_NOT_ASKED)
+    question = await stage.question(talk, asked)
     await talk.barrier()
     early = effects(talk, asked.number, stage.folder / "held.txt")
     del talk.desk.answers["session/request_permission"]
