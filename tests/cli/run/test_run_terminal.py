@@ -173,6 +173,25 @@ def test_ctrl_c_in_a_question_answers_it_as_cancelled(place: Place, tmp_path: Pa
     assert {"outcome": {"outcome": "cancelled"}} in [answer.get("result") for answer in answers]
 
 
+def test_ctrl_c_in_any_other_question_leaves_it_unanswered(place: Place, tmp_path: Path) -> None:
+    """The agent waits for the answer and looks at nothing else: it would never see that it was cancelled."""
+    write = {"method": "fs/write_text_file", "params": {"path": str(place.cwd / "x"), "content": "x"}}
+    for number, agent in enumerate([odd("elicits", json.dumps(FORM)), odd("requests", json.dumps(write))]):
+        heard = tmp_path / f"heard-{number}"
+        with run(place, *agent, HEARD=str(heard)) as terminal:
+            terminal.expect("odd asks: ")
+            terminal.expect(": ")
+            terminal.type(CTRL_C)
+            terminal.expect("stopping")
+            assert terminal.end() == 130
+        answers = [json.loads(line) for line in heard.read_text().splitlines()]
+        (answer,) = [answer for answer in answers if str(answer.get("id")).startswith("q-")]
+        assert (
+            answer.get("result") == {"action": "cancel"} or "Permission denied" in answer["error"]["message"]
+        )
+    assert not (place.cwd / "x").exists()
+
+
 def test_ctrl_c_while_the_agent_starts_ends_it(place: Place, tmp_path: Path) -> None:
     started = tmp_path / "started"
     os.mkfifo(started)

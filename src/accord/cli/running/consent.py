@@ -11,7 +11,7 @@ from accord.cli.running.describing import describe
 from accord.cli.running.given import Given
 from accord.cli.running.person import Person, Question
 from accord.client import ClientSession, PermissionRequest
-from accord.client.judging import bounds_of, refusal, request_of, verdict
+from accord.client.judging import refusal, request_of, verdict
 from accord.client.permissions import Decision as Chosen
 from accord.policy.asking import Answer, options_for, read_answer, remember
 from accord.policy.grants import Grants
@@ -41,7 +41,7 @@ class Consent:
     async def __call__(self, asked: PermissionRequest) -> Chosen:
         """Answer a permission request of the agent."""
         self.done += 1
-        request = request_of(asked, self._grants_of(asked.session))
+        request = request_of(asked, self.grants_of(asked.session))
         decision = verdict(self._policy, request, asked)
         if decision.effect == "allow" and (option := asked.option("allow_once")) is not None:
             self._give(asked, request, Answer("allow_once"))
@@ -53,9 +53,8 @@ class Consent:
         if self.caught_up is not None:
             await self.caught_up(asked.session)
         async with self._person.asked() as question:
-            again = verdict(
-                self._policy, request, asked
-            )  # the answer to another question may have settled this one
+            # The answer to another question may have settled this one.
+            again = verdict(self._policy, request, asked)
             if again.effect != "ask" and not (again.allowed and asked.option("allow_once") is None):
                 if again.allowed:
                     self._give(asked, request, Answer("allow_once"))
@@ -98,11 +97,9 @@ class Consent:
         self._note(f"refused: {what}: {reason}")
         return False
 
-    def request(self, session: ClientSession, kind: str, **what: object) -> Request:
-        """What the agent wants to do through us, for `may`."""
-        category = {"read": "read-only", "edit": "write", "execute": "execute"}[kind]
-        bounds, grants = bounds_of(session), self._grants_of(session)
-        return Request(bounds=bounds, grants=grants, kind=kind, category=category, **what)  # type: ignore[arg-type]
+    def grants_of(self, session: ClientSession) -> Grants:
+        """What the person agreed to for a session."""
+        return self._grants.setdefault(session.id, Grants())
 
     async def _ask(self, session: ClientSession, request: Request, decision: Decision, what: str) -> bool:
         assert self._person is not None
@@ -129,9 +126,6 @@ class Consent:
 
     def _give(self, asked: PermissionRequest, request: Request, answer: Answer) -> None:
         self._given.append(Given(asked, request, always=answer.always))
-
-    def _grants_of(self, session: ClientSession) -> Grants:
-        return self._grants.setdefault(session.id, Grants())
 
 
 async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:

@@ -7,18 +7,29 @@ the user before. Commands get no credentials of the user's environment.
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from accord.cli.running.consent import Consent
 from accord.client import ClientSession
+from accord.client.judging import bounds_of
 from accord.errors import InvalidParams
+from accord.policy.request import Category, Request
 from accord.policy.sandbox.environment import without_credentials
+from accord.schema.tools import ToolKind
 from accord.workspace.roots import AnyPath
 from accord.workspace.terminals import Terminals
 from accord.workspace.workspace import LocalWorkspace, Workspace
 
 MOST_TERMINALS: Final = 64
 """At the same time; a released one does not count."""
+
+
+class _Wanted(TypedDict, total=False):
+    kind: ToolKind
+    category: Category
+    paths: tuple[AnyPath, ...]
+    command: str | tuple[str, ...]
+    cwd: AnyPath | None
 
 
 def guarded_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
@@ -45,12 +56,12 @@ class GuardedWorkspace(LocalWorkspace):
     async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
         """Refuses what lies outside before anybody is asked about it."""
         self.roots.resolve(path)
-        await self._insist("read", f"read {os.fspath(path)}", paths=(os.fspath(path),))
+        await self._insist(f"read {os.fspath(path)}", kind="read", category="read-only", paths=(path,))
         return await super().read_text_file(path, line, limit)
 
     async def write_text_file(self, path: AnyPath, content: str) -> None:
         self.roots.resolve(path)
-        await self._insist("edit", f"write {os.fspath(path)}", paths=(os.fspath(path),))
+        await self._insist(f"write {os.fspath(path)}", kind="edit", category="write", paths=(path,))
         await super().write_text_file(path, content)
 
     async def create_terminal(
@@ -69,7 +80,7 @@ class GuardedWorkspace(LocalWorkspace):
             line = command if not args else (command, *args)
             shown = command if not args else shlex.join((command, *args))
             where = None if cwd is None else self.roots.resolve(cwd)
-            await self._insist("execute", f"run {shown}", command=line, cwd=where)
+            await self._insist(f"run {shown}", kind="execute", category="execute", command=line, cwd=where)
             terminal_id = await super().create_terminal(
                 command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
             )
@@ -82,7 +93,8 @@ class GuardedWorkspace(LocalWorkspace):
         await super().release_terminal(id)
         self._open.discard(id)
 
-    async def _insist(self, kind: str, what: str, **more: object) -> None:
-        request = self._consent.request(self._session, kind, **more)
-        if not await self._consent.may(self._session, request, what):
+    async def _insist(self, what: str, **request: Unpack[_Wanted]) -> None:
+        session, consent = self._session, self._consent
+        wanted = Request(bounds=bounds_of(session), grants=consent.grants_of(session), **request)
+        if not await consent.may(session, wanted, what):
             raise InvalidParams(f"Permission denied: {what}")

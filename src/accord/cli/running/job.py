@@ -50,6 +50,7 @@ class Job:
         self._prompt = prompt
         self._server = server
         self._output = output
+        self._person = person
         policy = server.policy(_word(given, server, person is not None))
         self._consent = Consent(policy, person, Notes(output.note))
         self._asking = Asking(person, Notes(output.note))
@@ -144,7 +145,6 @@ class Job:
     def _turn(self, opening: Opening, session: ClientSession) -> TurnRun:
         given, restart = self._given, session.life.options.restart
         turn = TurnRun(
-            opening.agent,
             session,
             self._output,
             lambda: self._recording,
@@ -153,6 +153,7 @@ class Job:
             retries=restart.max_restarts if given.retry and restart is not None else 0,
             settle=lambda session: apply_settings(given, opening.agent, session),
             reopen=None if given.session or given.newest else lambda: self._opened(opening),
+            stopping=None if self._person is None else self._person.dismiss,
         )
         self._consent.caught_up = turn.caught_up
         self._interrupts.stop_turn = turn.stop

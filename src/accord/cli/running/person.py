@@ -7,9 +7,9 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from accord.cleaning import visible
 from accord.cli.output import Output
@@ -29,13 +29,18 @@ class Person:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._one_at_a_time = asyncio.Lock()
+        self._gone = asyncio.Event()
+
+    def dismiss(self) -> None:
+        """The person wants no more questions: the open one, and all that follow, go unanswered."""
+        self._gone.set()
 
     @asynccontextmanager
     async def asked(self) -> AsyncGenerator["Question"]:
         """Have the person's attention."""
         async with self._one_at_a_time:
             with self._output.question():
-                question = Question(sys.stdin.fileno(), sys.stderr)
+                question = Question(sys.stdin.fileno(), sys.stderr, self._gone)
                 question.forget_typed()
                 try:
                     yield question
@@ -47,9 +52,10 @@ class Person:
 class Question:
     """A conversation with the person, as long as they have been asked something."""
 
-    def __init__(self, keyboard: int, screen: TextIO) -> None:
+    def __init__(self, keyboard: int, screen: TextIO, gone: asyncio.Event) -> None:
         self._keyboard = keyboard
         self._screen = screen
+        self._gone = gone
 
     def say(self, text: str, indent: str = "") -> None:
         """Show a text, with everything spelled out that could deceive; the indent is in front of each of its lines."""
@@ -58,15 +64,19 @@ class Question:
             if len(text) <= _LONGEST_TEXT
             else f"{text[:_LONGEST_TEXT]}\n... and {len(text) - _LONGEST_TEXT} characters more"
         )
+        if self._gone.is_set():
+            return
         for line in shown.split("\n"):
             self._screen.write(f"{indent}{visible(line.expandtabs())}\n")
         self._screen.flush()
 
     async def line(self, prompt: str) -> str | None:
-        """What is typed behind the prompt; None when the person goes away (Ctrl-D)."""
+        """What is typed behind the prompt; None when the person goes away (Ctrl-D) or was dismissed."""
+        if self._gone.is_set():
+            return None
         self._screen.write(visible(prompt))
         self._screen.flush()
-        typed = await _typed(self._keyboard)
+        typed = await self._until_gone(_typed(self._keyboard))
         if not typed.endswith("\n"):
             self._screen.write("\n")
             self._screen.flush()
@@ -78,6 +88,17 @@ class Question:
         """Whether a yes was typed; everything else is a no. None: went away."""
         answer = await self.line(f"{prompt} [y/N] ")
         return None if answer is None else answer.casefold() in ("y", "yes")
+
+    async def _until_gone(self, typing: Coroutine[Any, Any, str]) -> str:
+        """What is typed, or nothing."""
+        typed, gone = asyncio.ensure_future(typing), asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait((typed, gone), return_when=asyncio.FIRST_COMPLETED)
+            return typed.result() if typed.done() else ""
+        finally:
+            for task in (typed, gone):
+                task.cancel()
+            await asyncio.gather(typed, gone, return_exceptions=True)
 
     def forget_typed(self) -> None:
         """Throw away what was typed before."""

@@ -15,7 +15,6 @@ from accord.client import (
     AgentRestarted,
     ClientEvent,
     ClientSession,
-    RemoteAgent,
     SessionLost,
     SessionReattached,
 )
@@ -44,14 +43,12 @@ class Result:
 
     ended: TurnEnded | None = None
     error: AccordError | None = None
-    timed_out: bool = False
 
 
 @dataclass(slots=True)
 class TurnRun:
     """Runs a turn in a session."""
 
-    agent: RemoteAgent
     session: ClientSession
     output: Output
     recording: Callable[[], Recording | None]
@@ -64,6 +61,8 @@ class TurnRun:
     """Sets anew what an agent that was started again may have forgotten."""
     reopen: Callable[[], Awaitable[ClientSession]] | None = None
     """Opens another session in place of one that was lost before anything was done in it; None where that would lose something."""
+    stopping: Callable[[], None] | None = None
+    """Told when the agent is asked to stop."""
     _seen: set[str] = field(default_factory=set[str])
     _shown: asyncio.Condition = field(default_factory=asyncio.Condition)
     _running: bool = False
@@ -84,7 +83,6 @@ class TurnRun:
             if timer is not None:
                 timer.cancel()
         if self._expired:
-            result.timed_out = True
             result.error = LimitReached(f"the turn was not over within {self.deadline:g} s (--deadline)")
         return result
 
@@ -92,6 +90,8 @@ class TurnRun:
         """Ask the agent to stop; whether there was something to stop."""
         if not self.session.running:
             return False
+        if self.stopping is not None:
+            self.stopping()
         self.session.cancel()
         return True
 
