@@ -65,6 +65,18 @@ async def test_an_exit_code_is_said_and_counts_as_failed(desk: Desk) -> None:
     assert missing.raw_output["exit_code"] == 127
 
 
+@pytest.mark.parametrize(("line", "why"), [("echo a\0b", "NUL"), ("x" * 200_000, "write it to a file")])
+async def test_a_line_that_no_shell_takes_is_refused_before_anybody_is_asked(
+    desk: Desk, line: str, why: str
+) -> None:
+    with pytest.raises(ToolFailure, match=why):
+        await desk.prepare("bash", {"command": line})
+
+
+async def test_a_time_limit_that_is_no_number_is_none(desk: Desk) -> None:
+    assert (await desk.done("bash", command="echo out", timeout=float("nan"))).text == "out"
+
+
 async def test_another_folder(desk: Desk, project: Path) -> None:
     (project / "sub").mkdir()
     assert (await desk.done("bash", command="pwd", cwd="sub")).text == f"{project}/sub"

@@ -1,6 +1,7 @@
 """`bash`: run a shell line, here or in the client's terminal, to its end or in the background."""
 
 import asyncio
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -31,6 +32,8 @@ from accord.workspace.terminal import ExitStatus
 
 _MORE: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
 _KEPT_BY_CLIENT: Final = 1024 * 1024
+_LONGEST_LINE: Final = 100_000
+"""Below what Linux takes as one argument of a program, of which the sandbox needs a little as well."""
 # Nobody sits at the keyboard: nothing may open a pager or wait for a password.
 _UNATTENDED: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
@@ -51,8 +54,14 @@ class BashArguments(Arguments):
 
 
 async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
-    where = await context.place(arguments.cwd or ".")
     line = arguments.command
+    if "\0" in line:
+        raise ToolFailure("bash was not run: there is a NUL character in the command")
+    if len(line.encode()) > _LONGEST_LINE:
+        raise ToolFailure(
+            f"bash was not run: the command is longer than {_LONGEST_LINE:,} bytes; write it to a file and run that"
+        )
+    where = await context.place(arguments.cwd or ".")
 
     async def run(report: Report) -> ToolOutcome:
         found = await context.files.disk.look(where) if where.real != "/" else True
@@ -61,7 +70,9 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
         if arguments.background:
             return await _leave_running(line, where, arguments, context)
         limits = context.limits
-        asked = limits.command_seconds if arguments.timeout is None else arguments.timeout
+        asked = arguments.timeout
+        if asked is None or math.isnan(asked):
+            asked = limits.command_seconds
         seconds = min(max(asked, 1), limits.most_command_seconds)
         launch = _launch(line, where, arguments, context)
         if context.terminal is not None:
