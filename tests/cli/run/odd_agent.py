@@ -137,19 +137,6 @@ def turn(message: Any) -> None:
                 made = ask("terminal/create", sessionId="s1", command=command, args=args)
                 answers.append("result" if "result" in made else "error")
             say(" ".join(answers))
-        case "terminals":
-            made = [
-                ask("terminal/create", sessionId="s1", command="sleep", args=["100"])
-                for _ in range(int(MORE[0]))
-            ]
-            say(
-                json.dumps(
-                    {
-                        "made": sum("result" in one for one in made),
-                        "refused": sum("error" in one for one in made),
-                    }
-                )
-            )
         case "environment":
             say(json.dumps({"cwd": os.getcwd(), "env": {name: os.environ.get(name) for name in MORE}}))
         case "deaf":

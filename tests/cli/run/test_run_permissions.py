@@ -205,12 +205,6 @@ def test_what_was_agreed_to_by_a_tool_call_is_not_refused_when_it_is_done(place:
     assert ran.code == 5
 
 
-def test_terminals_have_a_bound(place: Place) -> None:
-    ran = place.run("go", "--format", "quiet", "--permissions", "all", *odd("terminals", "100"))
-    assert ran.code == 0, ran.err
-    assert json.loads(ran.out) == {"made": 64, "refused": 36}
-
-
 def test_an_agent_that_asks_on_and_on_does_not_flood_the_notes(place: Place) -> None:
     calls = [json.dumps({"kind": "edit", "title": f"change {number % 30}"}) for number in range(60)]
     ran = place.run("go", "--format", "quiet", *odd("permissions", *calls))

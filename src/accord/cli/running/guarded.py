@@ -7,7 +7,7 @@ the user before. Commands get no credentials of the user's environment.
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from accord.cli.running.consent import Consent
 from accord.client import ClientSession
@@ -19,9 +19,6 @@ from accord.schema.tools import ToolKind
 from accord.workspace.roots import AnyPath
 from accord.workspace.terminals import Terminals
 from accord.workspace.workspace import LocalWorkspace, Workspace
-
-MOST_TERMINALS: Final = 64
-"""At the same time; a released one does not count."""
 
 
 class _Wanted(TypedDict, total=False):
@@ -50,8 +47,6 @@ class GuardedWorkspace(LocalWorkspace):
         super().__init__(local.roots, files=local.files, terminals=local.terminals)
         self._session = session
         self._consent = consent
-        self._open: set[str] = set()
-        self._starting = 0
 
     async def read_text_file(self, path: AnyPath, line: int | None = None, limit: int | None = None) -> str:
         """Refuses what lies outside before anybody is asked about it."""
@@ -73,25 +68,13 @@ class GuardedWorkspace(LocalWorkspace):
         cwd: AnyPath | None = None,
         output_byte_limit: int | None = None,
     ) -> str:
-        if len(self._open) + self._starting >= MOST_TERMINALS:
-            raise InvalidParams(f"there are {MOST_TERMINALS} terminals already: release some first")
-        self._starting += 1
-        try:
-            line = command if not args else (command, *args)
-            shown = command if not args else shlex.join((command, *args))
-            where = None if cwd is None else self.roots.resolve(cwd)
-            await self._insist(f"run {shown}", kind="execute", category="execute", command=line, cwd=where)
-            terminal_id = await super().create_terminal(
-                command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
-            )
-        finally:
-            self._starting -= 1
-        self._open.add(terminal_id)
-        return terminal_id
-
-    async def release_terminal(self, id: str) -> None:
-        await super().release_terminal(id)
-        self._open.discard(id)
+        line = command if not args else (command, *args)
+        shown = command if not args else shlex.join((command, *args))
+        where = None if cwd is None else self.roots.resolve(cwd)
+        await self._insist(f"run {shown}", kind="execute", category="execute", command=line, cwd=where)
+        return await super().create_terminal(
+            command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
+        )
 
     async def _insist(self, what: str, **request: Unpack[_Wanted]) -> None:
         session, consent = self._session, self._consent
