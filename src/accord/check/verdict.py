@@ -106,7 +106,8 @@ def subject_of(id: str) -> Subject:
     if id in FAULTS:
         text, how = FAULTS[id]
         level = "SHOULD" if id == "dialects" else "MUST"
-        return Subject(id=id, chapter="faults", level=level, basis="I", stable=True, text=text, how=how)
+        basis = "Accord" if id == "dialects" else "I"
+        return Subject(id=id, chapter="faults", level=level, basis=basis, stable=True, text=text, how=how)
     return _of_rule(RULES[int(id)])
 
 

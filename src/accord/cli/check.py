@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 _USAGE: Final = """usage: accord check agent [--only RULES] [--skip RULES] [--script FILE] [--json] [--junit FILE] [--html FILE]
                           [--slow X] [--jobs N] [--verbose] -- COMMAND ...
-       accord check rules [--json]
+       accord check client [the same] -- COMMAND ... {agent} ...
+       accord check rules [agent | client] [--json]
 
   agent    hold an agent to the rules of the protocol: COMMAND starts it, on stdio
-  rules    the rules an agent is held to, and how each is tried
+  client   hold a client to them: COMMAND starts it, with the agent's command at {agent} and the prompt at {prompt}
+  rules    the rules an agent or a client is held to, and how each is tried
 
-accord check agent --help tells more."""
+accord check agent --help and accord check client --help tell more."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,22 +33,39 @@ def main(arguments: Sequence[str]) -> int:
     match name:
         case "agent":
             return _agent(words[1:])
+        case "client":
+            return _client(words[1:])
         case "rules":
             return _rules(words[1:])
         case "" | "-h" | "--help" | "help":
             print(_USAGE)
             return 0 if words else 2
         case _:
-            raise UsageError(f"there is no {name!r}; there are: agent, rules")
+            raise UsageError(f"there is no {name!r}; there are: agent, client, rules")
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        "accord check agent",
+_ABOUT: Final = {
+    "agent": (
         "Starts COMMAND again and again, plays scenes with it as a client, and says of every rule whether it was kept. "
-        "Exit code 0: no rule is broken that must not be; 1: some are; 2: wrong usage; 3: the agent did not start.",
-    )
-    parser.usage = "accord check agent [OPTIONS] -- COMMAND ..."
+        "Exit code 0: no rule is broken that must not be; 1: some are; 2: wrong usage; 3: the agent did not start."
+    ),
+    "client": (
+        "Starts COMMAND again and again with an agent of ours, plays scenes with it, and says of every rule whether it was "
+        "kept. {agent} becomes the agent's command line, {prompt} the prompt, {folder} the folder to work in, {options} what a "
+        "script adds. Exit code 0: no rule is broken that must not be; 1: some are; 2: wrong usage; 3: the client did not "
+        "start, or made no turn."
+    ),
+}
+_SCRIPT: Final = {
+    "agent": "prompts that make the agent do things; `accord` and `plain` name those that ship",
+    "client": "words that make the client do things; `run` and `none` name those that ship",
+}
+
+
+def _parser(kind: str) -> Parser:
+    parser = Parser(f"accord check {kind}", _ABOUT[kind])
+    place = "" if kind == "agent" else " {agent} ..."
+    parser.usage = f"accord check {kind} [OPTIONS] -- COMMAND ...{place}"
     add = parser.add_argument
     add(
         "--only",
@@ -59,7 +78,7 @@ def _parser() -> Parser:
     add(
         "--script",
         metavar="FILE",
-        help="prompts that make the agent do things; `accord` and `plain` name those that ship",
+        help=_SCRIPT[kind],
     )
     add("--json", action="store_true", help="print the report as JSON")
     add("--junit", metavar="FILE", help="write JUnit XML too")
@@ -72,7 +91,7 @@ def _parser() -> Parser:
 
 def _agent(words: list[str]) -> int:
     own, command = _split(words)
-    options = _parser().parse_args(own)
+    options = _parser("agent").parse_args(own)
     if not command:
         raise UsageError("check agent needs the agent's command: accord check agent -- COMMAND ...")
     if options.slow <= 0 or options.jobs < 1:
@@ -103,6 +122,57 @@ def _agent(words: list[str]) -> int:
         finish()
     _give(report, command, options)
     return 1 if report.failed else 0
+
+
+def _client(words: list[str]) -> int:
+    own, command = _split(words)
+    options = _parser("client").parse_args(own)
+    if not command:
+        raise UsageError(
+            "check client needs the client's command: accord check client -- COMMAND ... {agent} ..."
+        )
+    if options.slow <= 0 or options.jobs < 1:
+        raise UsageError("--slow wants a number above 0, --jobs one of at least 1")
+
+    import asyncio
+
+    from accord.check.bounds import Bounds
+    from accord.check.client.command import check_template
+    from accord.check.client.launch import ProcessLauncher
+    from accord.check.client.run import ClientOptions, check_client, client_rules
+    from accord.check.selection import select
+
+    check_template(command)
+    wanted = select(client_rules(), options.only, options.skip)
+    script = _client_script(options.script)
+    for target in (options.junit, options.html):
+        _writable(target)
+    progress, finish = _progress()
+    try:
+        report = asyncio.run(
+            check_client(
+                ProcessLauncher(command),
+                wanted,
+                ClientOptions(
+                    script=script,
+                    bounds=Bounds().times(options.slow),
+                    jobs=options.jobs,
+                    progress=progress,
+                ),
+            )
+        )
+    finally:
+        finish()
+    _give(report, command, options)
+    return 1 if report.failed else 0
+
+
+def _client_script(name: str | None) -> Any:
+    from accord.check.client.script import read_client_script, shipped_client_script
+
+    if name is None:
+        return None
+    return shipped_client_script(name) if name in ("run", "none") else read_client_script(Path(name))
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -170,23 +240,25 @@ def _write(target: str, content: bytes) -> None:
 
 
 def _rules(words: list[str]) -> int:
-    parser = Parser("accord check rules", "The rules an agent is held to, and how each is tried.")
+    parser = Parser("accord check rules", "The rules an agent or a client is held to, and how each is tried.")
+    parser.add_argument(
+        "kind", nargs="?", choices=("agent", "client"), default="agent", help="whose rules (agent)"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(words)
 
-    from accord.check.agent.run import agent_rules
-    from accord.check.agent.scenes import UNTRIED, scenes
     from accord.check.verdict import subject_of
 
+    rules, scenes, untried = _kit(options.kind)
     rows = [
         {
             "id": str(rule),
             "level": subject_of(str(rule)).level,
             "rule": subject_of(str(rule)).text,
-            "scenes": [f"{scene.name}: {scene.about}" for scene in scenes() if rule in scene.rules],
-            **({"untried": UNTRIED[rule]} if rule in UNTRIED else {}),
+            "scenes": [f"{scene.name}: {scene.about}" for scene in scenes if rule in scene.rules],
+            **({"untried": untried[rule]} if rule in untried else {}),
         }
-        for rule in agent_rules()
+        for rule in rules
     ]
     if options.json:
         import json
@@ -194,6 +266,19 @@ def _rules(words: list[str]) -> int:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
     for row in rows:
-        how = "; ".join(row["scenes"]) or f"not tried: {row.get('untried')}"
+        how = "; ".join(row["scenes"]) or f"not tried: {row.get('untried', 'the watch over every line')}"
         print(f"{row['id']:>6}  {row['level']:<6}  {row['rule']}\n                {how}")
     return 0
+
+
+def _kit(kind: str) -> tuple[Sequence[Any], Sequence[Any], dict[Any, str]]:
+    """The rules, the scenes, and what is not tried."""
+    if kind == "agent":
+        from accord.check.agent import scenes as agents
+        from accord.check.agent.run import agent_rules
+
+        return agent_rules(), agents.scenes(), dict(agents.UNTRIED)
+    from accord.check.client import scenes as clients
+    from accord.check.client.run import client_rules
+
+    return client_rules(), clients.scenes(), dict(clients.UNTRIED)

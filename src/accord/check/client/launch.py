@@ -1,0 +1,184 @@
+"""How the client under test is started and seen out. A process is the one way that ships; tests bring their own."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from accord.check.client.command import ready, takes
+from accord.check.client.wire import Door, Joined, open_door
+from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.wire.children import Exit, Patience, ProcessTree, start
+
+_KEPT = 1_000_000
+
+
+class Order(NamedTuple):
+    """What the client is to do: the prompt, further words, and where."""
+
+    prompt: str
+    folder: Path
+    home: Path
+    words: Sequence[str] = ()
+    environment: Mapping[str, str] = {}
+    terminal: bool = False
+
+
+class Launched(Protocol):
+    """One running client."""
+
+    @property
+    def output(self) -> str:
+        """All that it printed so far, both kinds."""
+        ...
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, once it has."""
+        ...
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        ...
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        ...
+
+    async def end(self) -> bool:
+        """See it out, with everything it started; whether it had to be made to."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts clients. Each agent that a client starts is handed to `joined`."""
+
+    prompts: bool
+    """Whether it can be told what to prompt."""
+
+    async def __call__(self, order: Order, joined: Joined) -> Launched:
+        """Start one; raises `NeverStarted`."""
+        ...
+
+
+class ProcessClient:
+    """A client in a process of its own, with a door for the agents it starts."""
+
+    def __init__(self, tree: ProcessTree, door: Door, reader: "_Output", clock: Clock) -> None:
+        self._tree = tree
+        self._door = door
+        self._reader = reader
+        self._clock = clock
+
+    @property
+    def output(self) -> str:
+        return self._reader.text
+
+    @property
+    def exit(self) -> Exit | None:
+        return self._tree.exit
+
+    async def wait(self, seconds: float) -> bool:
+        waiting = asyncio.ensure_future(self._tree.wait())
+        try:
+            done = await within(self._clock, seconds, waiting)
+        finally:
+            waiting.cancel()
+        if done:
+            await within(self._clock, 1.0, self._reader.over)  # what it printed last is still in the pipe
+        return done
+
+    def interrupt(self) -> None:
+        if sys.platform == "win32":
+            self._tree.interrupt()
+        else:
+            os.kill(self._tree.pid, signal.SIGINT)  # the client alone: its agent is our affair
+
+    async def end(self) -> bool:
+        forced = self._tree.exit is None
+        self._tree.look()
+        await self._door.aclose()
+        await self._tree.end(Patience(leave=0.5 if forced else 0.0, terminate=2.0), self._clock)
+        self._reader.close()
+        return forced
+
+
+class ProcessLauncher:
+    """Starts a command line with its places filled in. It runs in the session's folder, unless the command names that itself."""
+
+    def __init__(self, template: Sequence[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.template = list(template)
+        if template and os.sep in template[0]:
+            self.template[0] = str(Path(template[0]).absolute())  # it starts elsewhere
+        self.prompts = takes(template, "{prompt}")
+        self._clock = clock
+
+    async def __call__(self, order: Order, joined: Joined) -> ProcessClient:
+        door = await open_door(joined)
+        words = ready(
+            self.template,
+            agent=door.command,
+            prompt=order.prompt,
+            folder=str(order.folder),
+            options=order.words,
+        )
+        where = None if takes(self.template, "{folder}") else order.folder
+        environment = {"ACCORD_HOME": str(order.home), **order.environment}
+        try:
+            tree, output = _started(words, where, environment, terminal=order.terminal)
+        except BaseException:
+            await door.aclose()
+            raise
+        return ProcessClient(tree, door, await _reading(output), self._clock)
+
+
+def _started(
+    words: list[str], where: Path | None, environment: dict[str, str], *, terminal: bool
+) -> tuple[ProcessTree, int]:
+    """The client, and where to read what it prints."""
+    ours, theirs = os.openpty() if terminal else os.pipe()
+    try:
+        if terminal:
+            return start(words, cwd=where, env=environment, tty=os.ttyname(theirs)), ours
+        return start(words, cwd=where, env=environment, stdout=theirs, stderr=theirs), ours
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        if not terminal:
+            os.close(theirs)
+
+
+class _Output(asyncio.Protocol):
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.BaseTransport | None = None
+
+    @property
+    def text(self) -> str:
+        return self._data.decode("utf-8", "replace")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data[: max(_KEPT - len(self._data), 0)]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def _reading(descriptor: int) -> _Output:
+    loop = asyncio.get_running_loop()
+    _, reader = await loop.connect_read_pipe(_Output, os.fdopen(descriptor, "rb", buffering=0))
+    return reader

@@ -1,0 +1,75 @@
+"""The strict walk over everything the client sends: each violation is laid at the door of the rule that says it closest."""
+
+from typing import Any, Final
+
+from accord.check.agent.lines import Line
+from accord.check.agent.watch.schema import Door
+from accord.check.client.watch.record import ClientRecord
+from accord.check.ledger import Ledger, Rule
+from accord.check.verdict import SCHEMA
+from accord.schema.methods import notification, request
+from accord.schema.walk import violations
+
+_SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
+_VOID: Final = ("fs/write_text_file=", "terminal/kill=", "terminal/release=")
+
+DOORS: Final = (
+    Door(("initialize",), r"protocolVersion", 59),
+    Door(("initialize",), r"^\$\.capabilities: unknown member", 61),
+    Door(("initialize",), r"clientInfo", 60),
+    Door(_SETUP, r"mcpServers\[\d+\].*headers|mcpServers\[\d+\].*url", 101),
+    Door(_SETUP, r"mcpServers\[", 100),
+    Door(("session/new",), r"cwd|mcpServers", 90),
+    Door(("session/set_config_option",), r"", 218),
+    Door(("session/request_permission=",), r"", 197),
+    Door(_VOID, r"^\$: expected object", 35),
+    Door(("fs/read_text_file=",), r"", 239),
+    Door(("terminal/output=",), r"", 250),
+    Door(("terminal/wait_for_exit=",), r"", 252),
+    Door(("elicitation/create=",), r"", 271),
+    Door(("mcp/message=",), r"", 365),
+)
+_SHOWN_BY: Final[dict[str, Rule]] = {
+    **dict.fromkeys(_VOID, 35),
+    "initialize": 59,
+    "session/new": 90,
+    "fs/read_text_file=": 239,
+    "elicitation/create=": 271,
+    "session/set_config_option": 218,
+}
+"""The rule that a sound message of this kind shows to be kept."""
+
+
+def look(record: ClientRecord, ledger: Ledger) -> None:
+    """Walk over every message of the client."""
+    for line in record.calls:
+        find = request if line.is_request else notification
+        entry = find("agent", line.method)
+        if entry is not None:
+            params: Any = {} if line.params is None else line.params
+            _judge(line, line.method, entry.params, params, ledger)
+    for exchange in record.asked_by_agent:
+        entry = request("client", exchange.request.method)
+        for answer in exchange.answers[:1]:
+            message = answer.message or {}
+            if entry is not None and "result" in message:
+                _judge(answer, f"{exchange.request.method}=", entry.result, message["result"], ledger)
+
+
+def _judge(line: Line, where: str, cls: Any, value: Any, ledger: Ledger) -> None:
+    blamed: set[Rule] = set()
+    for violation in violations(cls, value):
+        doors: list[Rule] = [door.rule for door in DOORS if door.takes(where, str(violation))]
+        unknown = violation.reason == "unknown member" and (not doors or doors[0] != 61)
+        rule: Rule = 43 if unknown else doors[0] if doors else SCHEMA
+        blamed.add(rule)
+        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown])
+    if 43 not in blamed:
+        ledger.kept(43, "no message has members of its own")
+    if SCHEMA not in blamed:
+        ledger.kept(SCHEMA, "every message fits")
+    if where == "initialize" and 61 not in blamed:
+        ledger.kept(61, "capabilities are where they belong", [line.shown])
+    shown = _SHOWN_BY.get(where)
+    if shown is not None and shown not in blamed:
+        ledger.kept(shown, "as the schema has it", [line.shown])
