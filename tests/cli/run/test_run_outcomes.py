@@ -247,6 +247,22 @@ def test_a_run_that_is_asked_to_go_takes_its_agent_with_it(
     assert not alive(int(pid.read_text()))
 
 
+def test_a_run_under_nohup_does_not_mind_a_hang_up(place: Place) -> None:
+    command = shlex.join([sys.executable, "-m", "accord.cli", "run", "hello", *odd("busy")])
+    with subprocess.Popen(
+        ["sh", "-c", f"trap '' HUP; exec {command}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place.cwd,
+        env=place.env(), start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(7) == b"working"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=50)
+    assert process.returncode == 130
+    assert b"stopping; Ctrl-C again ends the agent" in said, "the interrupt was the first thing it heard of"
+
+
 def test_an_agent_that_does_not_go_is_not_waited_for_with_the_answer(place: Place, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with subprocess.Popen(

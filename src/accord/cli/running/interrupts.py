@@ -32,14 +32,16 @@ class Interrupts:
             finally:
                 signal.signal(signal.SIGINT, before)
             return
-        loop.add_signal_handler(signal.SIGINT, self.interrupt)
-        for other in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(other, self.end)
+        reactions = {signal.SIGINT: self.interrupt, signal.SIGTERM: self.end, signal.SIGHUP: self.end}
+        # What was ignored when we were started stays ignored: that is what `nohup` and a job in the background are about.
+        ours = [number for number in reactions if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in ours:
+            loop.add_signal_handler(number, reactions[number])
         try:
             yield
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                loop.remove_signal_handler(each)
+            for number in ours:
+                loop.remove_signal_handler(number)
 
     def interrupt(self) -> None:
         """Ctrl-C."""
