@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, get_args
 
+from msgspec import UNSET
+
 from accord.errors import InternalError, RpcError
 from accord.schema.prompts import PromptResponse, StopReason
 
@@ -72,7 +74,7 @@ class Course:
         if error is not None and not (self.turn.cancelled or isinstance(error, RpcError)):
             LOG.error("the turn of session %s failed", self.turn.session.id, exc_info=error)
         if self.turn.cancelled:
-            return PromptResponse("cancelled")
+            return PromptResponse("cancelled", usage=UNSET if error is not None else _usage(work.result()))
         if error is not None:
             raise error
         return _response(work.result())
@@ -81,6 +83,10 @@ class Course:
 async def _done(function: Callable[[Turn], Any], turn: Turn) -> TurnResult:
     result = function(turn)
     return await result if hasattr(result, "__await__") else result
+
+
+def _usage(result: TurnResult) -> Any:
+    return result.usage if isinstance(result, PromptResponse) else UNSET
 
 
 def _response(result: TurnResult) -> PromptResponse:

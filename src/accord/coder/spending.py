@@ -31,8 +31,10 @@ class Spending(Struct):
         self.cost += usage.cost or 0.0
         self.priced = self.priced and usage.cost is not None
 
-    def of_turn(self) -> TurnUsage:
-        """As the answer to a prompt says it."""
+    def of_turn(self) -> TurnUsage | None:
+        """As the answer to a prompt says it; None where no model was asked."""
+        if not self.requests:
+            return None
         return TurnUsage(
             self.input + self.output,
             self.input,

@@ -5,6 +5,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
+from msgspec import UNSET
+
 from accord.agent.turn import Turn
 from accord.coder.conversation import Conversation
 from accord.coder.messages import UserMessage, note
@@ -39,21 +41,18 @@ async def take_turn(turn: Turn) -> PromptResponse:
     try:
         conversation.turn_begins(turn)
         reason = await _work(turn, conversation, spent)
-        response = PromptResponse(reason)
-        if spent.requests:
-            response.usage = spent.of_turn()
-        conversation.turn_ends(turn, turn_ended(reason, response.usage or None))
+        conversation.turn_ends(turn, turn_ended(reason, spent.of_turn()))
     except asyncio.CancelledError:
         if len(conversation.history.messages) == remembered and turn.command is None:
             _remember_unasked(turn, conversation)
         conversation.turn_ends(turn, TurnCancelling(), turn_ended("cancelled", spent.of_turn()))
-        raise
+        reason = "cancelled"  # which is an answer, too: it says what was used until then
     except Exception as error:  # noqa: BLE001 - the top of a turn: whatever it was, the prompt is answered
         told = _told(error)
         with suppress(StoreError):  # a log that cannot be written is what went wrong, or was told before
             conversation.turn_ends(turn, turn_failed(told))
         raise told from None
-    return response
+    return PromptResponse(reason, usage=spent.of_turn() or UNSET)
 
 
 async def _work(turn: Turn, conversation: Conversation, spent: Spending) -> StopReason:

@@ -137,6 +137,17 @@ async def test_a_prompt_that_is_cancelled_at_the_question_of_trust_is_remembered
     assert said == ["write c", "The user cancelled the turn here.", "do it"]
 
 
+async def test_a_cancelled_turn_says_what_it_has_used_until_then(desk: Desk):
+    async with desk.client([use("write_file", path="c", content="1")]) as client:
+        session = await client.new_session(desk.cwd)
+        turn = client.prompt(session)
+        await client.asked("session/request_permission")
+        client.cancel(session)
+        _, result = await client.turn_of(turn)
+    used = {"totalTokens": 110, "inputTokens": 100, "outputTokens": 10}
+    assert result == {"stopReason": "cancelled", "usage": used}
+
+
 async def test_a_turn_that_does_not_stop_is_answered_and_its_late_end_disturbs_no_log(desk: Desk):
     clock, stuck, released = FakeClock(), asyncio.Event(), asyncio.Event()
 
