@@ -173,7 +173,9 @@ async def test_an_agent_imports_nothing_heavy() -> None:
 
 GUIDE = [
     block.split("```", 1)[0]
-    for block in (Path(__file__).parents[2] / "docs" / "writing-agents.md").read_text().split("```python\n")[1:]
+    for block in (Path(__file__).parents[2] / "docs" / "writing-agents.md")
+    .read_text()
+    .split("```python\n")[1:]
 ]
 
 

@@ -40,7 +40,7 @@ class Desk:
     def agent(self, name: str, *command: str, **env: str) -> None:
         """Put an agent into the user's acp.json."""
         file = self.home / "config" / "acp.json"
-        known = json.loads(file.read_text()) if file.exists() else {"servers": {}}
+        known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"servers": {}}
         known["servers"][name] = {"command": command[0], "args": list(command[1:]), "env": env}
         known["defaultServer"] = "keeper"
         file.write_text(json.dumps(known))

@@ -128,7 +128,11 @@ class RemoteAgent:
         return await opening.resume(self._life, session_id, setup)
 
     async def fork_session(
-        self, source: ClientSession | str, cwd: AnyPath | None = None, *, mcp_servers: Sequence[McpServer] = ()
+        self,
+        source: ClientSession | str,
+        cwd: AnyPath | None = None,
+        *,
+        mcp_servers: Sequence[McpServer] = (),
     ) -> ClientSession:
         """Unstable. A new session that begins with what another one knows; folders, servers and instructions as there.
 
