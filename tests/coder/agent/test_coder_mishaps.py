@@ -148,6 +148,24 @@ async def test_a_cancelled_turn_says_what_it_has_used_until_then(desk: Desk):
     assert result == {"stopReason": "cancelled", "usage": used}
 
 
+async def test_a_client_that_never_confirms_the_end_of_a_terminal_has_its_answer_within_a_second(desk: Desk):
+    (desk.home / "config").mkdir()
+    (desk.home / "config" / "config.toml").write_text("[sandbox]\nenabled = false\n")
+    clock = FakeClock()
+    model = ScriptedModel([use("bash", command="make")])
+    async with desk.client(model=model, clock=clock, capabilities={"terminal": True}) as client:
+        session = await client.new_session(desk.cwd)
+        await client.call("session/set_mode", {"sessionId": session, "modeId": "full-access"})
+        turn = client.prompt(session)
+        client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t"})
+        await client.asked("terminal/wait_for_exit")
+        client.cancel(session)
+        await client.asked("terminal/release")
+        await clock.advance(0.9)
+        _, result = await client.turn_of(turn)
+        assert result["stopReason"] == "cancelled"
+
+
 async def test_a_turn_that_does_not_stop_is_answered_and_its_late_end_disturbs_no_log(desk: Desk):
     clock, stuck, released = FakeClock(), asyncio.Event(), asyncio.Event()
 
