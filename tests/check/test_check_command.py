@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.check.model.launch import SCRIPT
 from tests.cli.terminal import in_terminal
 
-from accord.check.script import shipped
+from accord.check.script import ACTS, shipped
 from accord.cli import main
 
 MODEL = (sys.executable, "-m", "tests.check.model")
@@ -144,6 +145,13 @@ def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) ->
         "notifications that need no answer"
     ]
     assert "person" in rows["89"]["untried"]
+
+
+def test_the_page_tells_every_act() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+    table = page.partition("| act |")[2].partition("The other members")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
+    assert named == set(ACTS)
 
 
 def test_the_scripts_that_ship_are_sound() -> None:

@@ -100,7 +100,7 @@ async def first_words(launcher: Launcher, root: Path, options: Options) -> dict[
         return talk.initialized
     finally:
         for talk in stage.talks:
-            await talk.launched.leave()
+            await talk.leave()
 
 
 class Run:

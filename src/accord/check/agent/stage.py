@@ -191,7 +191,7 @@ class Stage:
     async def aclose(self) -> None:
         """Hang up everywhere, and look over all that was said."""
         for talk in self.talks:
-            await talk.launched.leave()
+            await talk.leave()
         for talk in self.talks:
             watch(talk, self.ledger)
 

@@ -79,6 +79,8 @@ class Talk:
         """The client capabilities, as they were sent."""
         self.initialized: Message = {}
         """The result of `initialize`."""
+        self.left: int | None = None
+        """How many lines there were when the client hung up."""
         self._asked: set[str] = set()
         self._ids = count(1)
         self._news: asyncio.Future[None] | None = None
@@ -235,6 +237,12 @@ class Talk:
         """The rest of a turn that has begun."""
         answer = await self.answer(asked, owes=owes, bound=self.bounds.turn if bound is None else bound)
         return Turn(answer, self.lines[asked.number : answer.line.number - 1])
+
+    async def leave(self) -> str:
+        """Hang up and see the agent out. Empty when it left by itself; else what had to be done."""
+        if self.left is None:
+            self.left = len(self.lines)
+        return await self.launched.leave()
 
     def cancel(self, session: str) -> Line:
         """Ask the agent to end the turn."""

@@ -60,7 +60,7 @@ async def dying(stage: Stage) -> None:
         await _question(stage, talk, "gone.txt")
         phases.append(("at a question", talk))
     for phase, talk in phases:
-        told = await talk.launched.leave()
+        told = await talk.leave()
         stage.ledger.judge("fault-dies", not told, f"left {phase}, it ends", f"left {phase}: {told}")
 
 

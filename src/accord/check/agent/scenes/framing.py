@@ -152,7 +152,7 @@ async def leaving(stage: Stage) -> None:
     talk, session = await stage.open()
     if stage.can("talk"):
         await stage.play(talk, session, "talk")
-    told = await talk.launched.leave()
+    told = await talk.leave()
     stage.ledger.judge(36, not told, "it ends with its input", told)
 
 

@@ -15,7 +15,7 @@ async def _again(stage: Stage, method: str, act: str, **values: str) -> tuple[Ta
     """A session with one turn, opened again by another process; or, where that fails, by the same one."""
     talk, session = await stage.open()
     first = await stage.play(talk, session, act, **values)
-    await talk.launched.leave()
+    await talk.leave()
     again = await stage.begin(name="again")
     answer = await again.call(method, _params(session, stage))
     if not answer.ok:

@@ -30,6 +30,8 @@ class Record:
         """The client capabilities as sent: anything at all, or the mark for none."""
         self.initialized: Message = talk.initialized
         self.began = bool(talk.initialized)
+        self.left = len(talk.lines) if talk.left is None else talk.left
+        """What comes after that many lines, nobody can act on any more."""
 
     @cached_property
     def from_agent(self) -> list[Line]:
@@ -84,6 +86,8 @@ class Record:
             if request.method != "session/prompt":
                 continue
             answer = exchange.answers[0] if exchange.answers else None
+            if answer is not None and answer.number > self.left:
+                answer = None
             end = answer.number if answer else len(self.lines) + 1
             cancelled = any(
                 line.sender == "client"
