@@ -18,8 +18,10 @@ EVERYTHING: Final[dict[str, Any]] = {
     "sessionCapabilities": {
         **{name: {} for name in ("list", "resume", "close", "delete", "fork", "archive", "status", "title")},
         "additionalDirectories": {},
+        "systemPrompt": {"mode": {"override": {}}},
     },
-    "auth": {"logout": {}},
+    "auth": {"logout": {}, "status": {}},
+    "providers": {},
 }
 """The capabilities of an agent that can do all there is."""
 
@@ -101,12 +103,14 @@ class Desk:
             "session/list": lambda _: result({"sessions": self.sessions}),
             "session/prompt": lambda _: None,
             "session/set_config_option": self._set_option,
+            "auth/status": lambda _: result({"state": "authenticated"}),
+            "providers/list": lambda _: result({"providers": []}),
             "session/status": lambda _: result({"status": "open"}),
             "session/set_title": lambda line: result({"title": str(at(line.params, "title")).strip()}),
             **dict.fromkeys(
                 (
                     *("authenticate", "logout", "session/close", "session/delete", "session/set_mode"),
-                    *("session/archive", "session/unarchive"),
+                    *("session/archive", "session/unarchive", "providers/set", "providers/disable"),
                 ),
                 lambda _: result({}),
             ),

@@ -165,7 +165,7 @@ class Part:
         def fits(line: Line) -> bool:
             if line.sender != "client" or not line.is_answer:
                 return False
-            return key(line.id) == wanted or key(line.id) not in self._asked
+            return key(line.id) == wanted or (line.id is not None and key(line.id) not in self._asked)
 
         line = await self.until(fits, since=asked.number, bound=bound)
         if line is None:

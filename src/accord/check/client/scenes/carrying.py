@@ -51,7 +51,7 @@ async def no_servers(stage: Stage) -> None:
     stage.desk.initialized["agentCapabilities"] = without("mcpCapabilities")
     part = await _through(stage, "servers")
     if part.calls("session/new"):
-        for rule in (98, 99):
+        for rule in (98, 99, 301):
             stage.ledger.kept(rule, "made to want it, it did without")
 
 
@@ -72,7 +72,7 @@ SCENES: Final = (
     Scene("further folders", "an agent that takes them", (130,), folders),
     Scene("no further folders", "an agent that does not take them", (129,), no_folders),
     Scene("MCP servers", "one of each kind", (98, 99, 100, 101), servers),
-    Scene("no MCP servers over the network", "an agent that takes only its own", (98, 99), no_servers),
+    Scene("no MCP servers over the network", "an agent that takes only its own", (98, 99, 301), no_servers),
     Scene(
         "attachments", "an image, sound and a file, for agents that take all or nothing", (141,), attachments
     ),

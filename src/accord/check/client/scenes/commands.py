@@ -8,7 +8,7 @@ from accord.check.client.stage import Stage
 from accord.trace.exchange import at
 
 _TELL: Final = "import os,sys; print(os.environ.get('CHECK_WORD'), os.path.realpath(os.getcwd()), *sys.argv[1:], sep='|')"
-_MUCH: Final = "import sys; sys.stdout.buffer.write(('é'*50).encode()); sys.stdout.flush()"
+_MUCH: Final = "import sys; sys.stdout.buffer.write(('é'*49+'ü').encode()); sys.stdout.flush()"
 
 
 async def honoured(stage: Stage) -> None:
@@ -59,7 +59,13 @@ async def limited(stage: Stage) -> None:
     await terminal.call("wait_for_exit", 251)
     answer = await terminal.call("output", 251)
     text, cut = at(answer.result, "output"), at(answer.result, "truncated")
-    kept = isinstance(text, str) and cut is True and text == "é" * len(text) and 0 < len(text.encode()) <= 15
+    kept = (
+        isinstance(text, str)
+        and cut is True
+        and text.strip("é") == "ü"
+        and text.endswith("éü")
+        and len(text.encode()) <= 15
+    )
     bad = f"100 bytes with a limit of 15 gave {answer.says}"
     stage.ledger.judge(251, kept, "the start was cut between characters", bad, answer.shown)
     await terminal.call("release", 251)

@@ -46,6 +46,8 @@ async def options(stage: Stage) -> None:
     for act in stage.if_can("allow", "reject", "reads") or ("",):
         turn = await stage.turn(*([act] if act else []))
         part = turn.part
+        answer = await part.barrier(owes=158)
+        stage.ledger.kept(158, "the agent was answered within a turn", answer.shown)
         for path in ("notes.txt", "other.txt"):
             asked = permission(part, f"call {path}", path=str(stage.folder / path))
             part.update("tool_call", **asked["toolCall"])
@@ -55,7 +57,6 @@ async def options(stage: Stage) -> None:
             stage.ledger.judge(196, served, "it answered", bad, answer.shown)
             if act == "reject" and consents(answer):
                 stage.ledger.broken(197, "it was told to allow nothing, and allowed", answer.shown)
-        stage.ledger.kept(158, "the agent was answered within a turn")
         await stage.finish(turn)
         await stage.client.end()
 

@@ -10,6 +10,13 @@ from accord.check.client.stage import Stage, Turn
 from accord.trace.exchange import at, listed
 
 _CURSOR: Final = 'odd +/="é'
+_UNASKED: Final = (
+    *("auth", "providers"),
+    *(
+        f"sessionCapabilities.{name}"
+        for name in ("close", "fork", "archive", "status", "title", "systemPrompt")
+    ),
+)
 
 
 async def _wants(stage: Stage, rule: int, act: str, *lacks: str, **values: str) -> Part:
@@ -44,11 +51,13 @@ async def no_list(stage: Stage) -> None:
     await _wants(stage, 116, "newest", "sessionCapabilities.list")
 
 
-async def no_close(stage: Stage) -> None:
-    """Nothing makes a client close but its own end; where it never does, nothing can be said."""
-    stage.desk.initialized["agentCapabilities"] = without("sessionCapabilities.close")
-    turn = await stage.turn()
-    await stage.finish(turn)
+async def gated(stage: Stage) -> None:
+    """A turn with an agent that has everything, and one with an agent that has nothing of what some clients use unasked."""
+    for lacks in ((), _UNASKED):
+        stage.desk.initialized["agentCapabilities"] = without(*lacks)
+        turn = await stage.turn()
+        await stage.finish(turn)
+        await stage.client.end()
 
 
 async def no_delete(stage: Stage) -> None:
@@ -134,7 +143,12 @@ SCENES: Final = (
     Scene("no loading", "an old session of an agent that has none", (103,), no_load),
     Scene("no resuming", "an old session of an agent that can only load", (109,), no_resume),
     Scene("no listing", "the newest session of an agent that has no list", (116,), no_list),
-    Scene("no closing", "an agent that cannot close sessions", (113,), no_close),
+    Scene(
+        "what it does unasked",
+        "a turn with an agent that advertises everything, then with one that does not",
+        (86, 113, 282, 295, 330, 341, 346, 351, 357),
+        gated,
+    ),
     Scene("no deleting", "an old session of an agent that cannot delete", (126,), no_delete),
     Scene("loading", "a replay, and null as the answer", (107, 134), loading),
     Scene("resuming", "an old session, with further folders", (134,), resuming),

@@ -41,14 +41,23 @@ def _note(stage: Stage, update: dict[str, Any]) -> dict[str, Any]:
     return {"method": "session/update", "params": {"sessionId": stage.desk.session, "update": update}}
 
 
+def _outside_turns(stage: Stage) -> list[dict[str, Any]]:
+    return [_note(stage, update) for update in EVERY if "chunk" not in update["sessionUpdate"]]
+
+
 async def around(stage: Stage) -> None:
-    """Commands, title and usage right before and after the answer to session/new."""
-    updates = [_note(stage, update) for update in EVERY if "chunk" not in update["sessionUpdate"]]
-    stage.desk.before["session/new"] = list(updates)
-    stage.desk.after["session/new"] = list(updates)
+    """Commands, title and usage right before the answer to session/new."""
+    stage.desk.before["session/new"] = _outside_turns(stage)
     turn = await stage.turn(owes=156)
+    await stage.finish(turn, "marigold", (156,))
+
+
+async def idle(stage: Stage) -> None:
+    """The same, once the session is open and nobody has prompted."""
+    stage.desk.after["session/new"] = _outside_turns(stage)
+    turn = await stage.turn(owes=155)
     await turn.part.barrier(owes=155)
-    await stage.finish(turn, "marigold", (155, 156))
+    await stage.finish(turn, "marigold", (155,))
 
 
 async def every(stage: Stage) -> None:
@@ -182,7 +191,8 @@ async def surrogates(stage: Stage) -> None:
 
 
 SCENES: Final = (
-    Scene("updates around session/new", "every update that belongs to no turn", (155, 156), around),
+    Scene("updates before a session is open", "every update that belongs to no turn", (156,), around),
+    Scene("updates outside of a turn", "the same, once the session is open", (155,), idle),
     Scene("every update", "one of each, and message ids of every form", (148,), every),
     Scene("unknown updates", "an update and a block that nobody knows", (49,), unknown),
     Scene(

@@ -122,6 +122,8 @@ def _methods(record: ClientRecord, ledger: Ledger) -> None:
         )
     own = [line for line in record.calls if line.method.startswith("_")]
     if own:
-        announced = '"_meta"' in json.dumps(record.offered)
+        announced = any(
+            '"_meta"' in json.dumps(line.params) for line in record.calls if line.method == "initialize"
+        )
         bad = f"{own[0].method} is used, and no `_meta` in the capabilities says so"
         ledger.judge(47, announced, "its extensions are announced", bad, [own[0].shown])

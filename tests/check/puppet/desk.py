@@ -1,0 +1,279 @@
+"""What the model client does for agents: permissions, files, terminals, forms, its own MCP server."""
+
+import asyncio
+import os
+import signal
+import urllib.request
+from asyncio.subprocess import PIPE, STDOUT, Process
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, Any]
+
+
+class Refuse(Exception):
+    """An error answer."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Terminal:
+    """A command and what it has printed."""
+
+    def __init__(self, process: Process, limit: int | None) -> None:
+        self.process = process
+        self.limit = limit
+        self.printed = b""
+        self.reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        while data := await self.process.stdout.read(65536):
+            self.printed += data
+
+    async def wait(self) -> Message:
+        await self.process.wait()
+        await self.reading
+        return self.status
+
+    @property
+    def status(self) -> Message:
+        code = self.process.returncode
+        if code is None:
+            return {}
+        return {"exitCode": code} if code >= 0 else {"signal": signal.Signals(-code).name}
+
+    def kill(self) -> None:
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class Desk:
+    """The answers. `breaks(rule)` says which one is not kept."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.breaks = client.breaks
+        self.terminals: dict[str, Terminal] = {}
+
+    async def serve(self, method: str, params: Any) -> Any:
+        served = {
+            "session/request_permission": self.permission,
+            "fs/read_text_file": self.read,
+            "fs/write_text_file": self.write,
+            "terminal/create": self.create,
+            "terminal/output": self.output,
+            "terminal/wait_for_exit": self.wait,
+            "terminal/kill": self.kill,
+            "terminal/release": self.release,
+            "elicitation/create": self.elicit,
+            "mcp/message": self.mcp,
+        }.get(method)
+        gate = {"fs/": "fs", "terminal/": "terminal"}.get(method.partition("/")[0] + "/")
+        if served is None or (gate in self.client.lacks and gate):
+            rule = 18 if method == "_test/x" else 16 if method == "nope/nope" else 244 if served else None
+            raise Refuse(-32603 if self.breaks(rule) else -32601, "Method not found")
+        if not isinstance(params, dict):
+            raise Refuse(-32602, "no params")
+        if method != "mcp/message":
+            self._session(params)
+        return await served(params)
+
+    def _session(self, params: Message) -> None:
+        session = params.get("sessionId")
+        if not isinstance(session, str):
+            if self.breaks(25):
+                return
+            raise Refuse(-32602, "sessionId")
+        if session not in (self.client.session, *self.client.children):
+            raise Refuse(-32603 if self.breaks(384) else -32002, "Session not found", {"sessionId": session})
+
+    # -- permissions
+
+    async def permission(self, params: Message) -> Any:
+        client = self.client
+        if self.breaks(196):
+            raise Refuse(-32601, "Method not found")
+        if not client.strict and "options" not in params and "permissionId" in params:
+            params = {**params, "toolCall": {"toolCallId": params["permissionId"]}, "options": []}
+        call, options = params.get("toolCall"), params.get("options")
+        if self.breaks("fault-types") and isinstance(call, dict) and isinstance(call.get("kind"), dict):
+            return {"outcome": {"outcome": "selected", "optionId": "x 1"}}
+        sound = (
+            isinstance(call, dict) and isinstance(call.get("toolCallId"), str) and isinstance(options, list)
+        )
+        if not sound or not all(
+            isinstance(one["optionId"], str) and isinstance(one["kind"], str) for one in options
+        ):
+            if self.breaks(25):
+                return {"outcome": {"outcome": "cancelled"}}
+            raise Refuse(-32602, "toolCall and options")
+        if self.breaks(197):
+            return {"outcome": {"outcome": "selected", "optionId": "made up"}}
+        if self.breaks(202) and call["toolCallId"] == "c2":
+            await asyncio.Event().wait()
+        if client.told("ask"):
+            await client.cancelled.wait()
+            if not self.breaks(165):
+                return {"outcome": {"outcome": "cancelled"}}
+        kinds = ("read", "file") if self.breaks(389) else ("read",)
+        yes = client.told("allow") or (client.told("reads") and call.get("kind") in kinds)
+        wanted = "allow_once" if yes else "reject_once"
+        found = [one["optionId"] for one in options if one["kind"] == wanted]
+        return {
+            "outcome": {"outcome": "selected", "optionId": found[0]} if found else {"outcome": "cancelled"}
+        }
+
+    # -- files
+
+    def _path(self, params: Message) -> Path:
+        if not isinstance(params.get("path"), str):
+            if self.breaks(25):
+                return self.client.folder / "notes.txt"
+            raise Refuse(-32602, "path")
+        path = Path(params["path"])
+        if self.breaks(245) or path.resolve().is_relative_to(self.client.folder.resolve()):
+            return path
+        raise Refuse(-32602, "outside of the roots")
+
+    async def read(self, params: Message) -> Any:
+        if self.breaks(381) and params["sessionId"] in self.client.children:
+            raise Refuse(-32602, "outside of the roots")
+        path = self._path(params)
+        first, most = params.get("line"), params.get("limit")
+        for number in (first, most):
+            if number is not None and (type(number) is not int or number < 0):
+                if self.breaks(326):
+                    return {"content": "two\n"}
+                raise Refuse(-32602, "line or limit")
+        if not path.is_file():
+            raise Refuse(-32603 if self.breaks(242) else -32002, "no such file")
+        rows = path.read_text("utf-8").splitlines(keepends=True)
+        start = (first or 1) - (0 if self.breaks(241) and first else 1)
+        text = "".join(rows[start : None if most is None else start + most])
+        return {"content": text.upper() if self.breaks(239) and first is None and most is None else text}
+
+    async def write(self, params: Message) -> Any:
+        path = self._path(params)
+        if self.breaks(243) and not path.exists():
+            raise Refuse(-32002, "no such file")
+        path.write_text(params["content"], "utf-8")
+        return None if self.breaks(35) else {}
+
+    # -- terminals
+
+    async def create(self, params: Message) -> Any:
+        args, env, cwd, limit = (params.get(name) for name in ("args", "env", "cwd", "outputByteLimit"))
+        given = [
+            name
+            for name in ("args", "env", "cwd", "outputByteLimit")
+            if name in params and params[name] is None
+        ]
+        if given and self.breaks(328):
+            raise Refuse(-32602, given[0])
+        bad = (
+            args is not None and not (isinstance(args, list) and all(isinstance(one, str) for one in args))
+        ) or (
+            (cwd is not None and not isinstance(cwd, str))
+            or (limit is not None and (not isinstance(limit, int) or limit < 0))
+        )
+        if bad:
+            raise Refuse(-32603 if self.breaks(327) else -32602, "wrong types")
+        more = {} if self.breaks(249) else {one["name"]: one["value"] for one in env or []}
+        process = await asyncio.create_subprocess_exec(
+            params["command"],
+            *(args or []),
+            cwd=cwd,
+            env={**os.environ, **more},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            start_new_session=True,
+        )
+        name = f"t{len(self.terminals) + 1}"
+        self.terminals[name] = Terminal(process, limit)
+        if self.breaks(248):
+            await process.wait()
+        return {"terminalId": name}
+
+    def _terminal(self, params: Message) -> Terminal:
+        found = self.terminals.get(params["terminalId"])
+        if found is None:
+            if self.breaks(259) and params["terminalId"] == "nope":
+                return next(iter(self.terminals.values()))
+            raise Refuse(-32002, "no such terminal")
+        return found
+
+    async def output(self, params: Message) -> Any:
+        if self.breaks(259) and params["terminalId"] == "nope":
+            return {"output": "", "truncated": False}
+        terminal = self._terminal(params)
+        if self.breaks(253):
+            await terminal.wait()
+        data, cut = terminal.printed, False
+        if terminal.limit is not None and len(data) > terminal.limit:
+            data, cut = data[-terminal.limit :], not self.breaks(251)
+        ended = terminal.process.returncode is not None
+        status = {"exitStatus": terminal.status} if ended or self.breaks(250) else {}
+        return {"output": data.decode(errors="ignore"), "truncated": cut, **status}
+
+    async def wait(self, params: Message) -> Any:
+        status = await self._terminal(params).wait()
+        return {"exitCode": 0} if self.breaks(252) else status
+
+    async def kill(self, params: Message) -> Any:
+        terminal = self._terminal(params)
+        terminal.kill()
+        await terminal.wait()
+        if self.breaks(254):
+            self.terminals.pop(params["terminalId"])
+            raise Refuse(-32002, "gone")
+        return {}
+
+    async def release(self, params: Message) -> Any:
+        terminal = self._terminal(params)
+        if not self.breaks(255):
+            terminal.kill()
+        if not self.breaks(256):
+            self.terminals.pop(params["terminalId"])
+        self.client.leaving.append(terminal)
+        return {}
+
+    # -- questions
+
+    async def elicit(self, params: Message) -> Any:
+        mode = params.get("mode")
+        if mode not in ("form", "url"):
+            if self.breaks(277):
+                return {"action": "decline"}
+            raise Refuse(-32602, "mode")
+        if mode in self.client.lacks:
+            raise Refuse(-32601 if self.breaks(261) else -32602, "mode")
+        if mode == "url" and self.breaks(278):
+            await asyncio.to_thread(_visit, params["url"])
+        if mode == "form" and "pattern" in str(params) and self.breaks(280):
+            self.client.crash()
+        return {"action": "perhaps" if self.breaks(271) else "decline"}
+
+    async def mcp(self, params: Message) -> Any:
+        if not isinstance(params.get("requestId"), str) or not isinstance(params.get("params", {}), dict):
+            raise Refuse(-32603 if self.breaks(368) else -32602, "requestId")
+        if params["method"] == "tools/list":
+            if self.breaks(367):
+                named = {"serverId": params["serverId"], "requestId": params["requestId"]}
+                note = {**named, "method": "notifications/progress", "params": {}}
+                asyncio.get_running_loop().call_soon(self.client.notify, "mcp/message", note)
+            return {"result": {"tools": []}}
+        if self.breaks(365):
+            raise Refuse(-32601, "Method not found")
+        return {"error": {"code": -32601, "message": "Method not found"}}
+
+
+def _visit(url: str) -> None:
+    try:
+        urllib.request.urlopen(url, timeout=1).close()
+    except OSError:
+        pass

@@ -1,0 +1,161 @@
+"""An agent's stdio in memory, and the launcher of model clients."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tests.check.puppet.client import Crash, ModelClient
+
+from accord.check.client.launch import Order
+from accord.check.client.script import ClientScript
+from accord.check.client.wire import Joined, Start
+from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.wire.children import Exit
+from accord.wire.framing import LineFramer
+from accord.wire.transport import End, Receiver
+
+SCRIPT = ClientScript(
+    name="the model client",
+    ours=True,
+    cancels=True,
+    acts={
+        **{
+            name: (name,)
+            for name in ("allow", "reject", "reads", "ask", "deadline", "strict", "newest", "servers")
+        },
+        "session": ("session={session}",),
+        "roots": ("roots={extra}",),
+        "attach": ("attach={file}",),
+        "mode": ("mode={mode}",),
+        "option": ("option={option}={value}",),
+        "delete": ("delete={session}",),
+    },
+)
+
+
+class MemoryWire:
+    """Both ends: the checker's methods are those of `accord.check.client.wire.Wire`, the client has `put`."""
+
+    def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
+        self.start_of = Start()
+        self._heard = heard
+        self._lost = lost
+        self._whole = whole
+        self._receiver: Receiver | None = None
+        self._in = LineFramer()
+        self._out = LineFramer()
+        self._hears = True
+        self.held: list[bytes] = []
+        self._over = False
+
+    def _soon(self, callback: Callable[..., Any], *words: Any) -> None:
+        asyncio.get_running_loop().call_soon(callback, *words)
+
+    # -- the checker's end
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    def write(self, data: bytes) -> None:
+        frames = [data] if self._whole else self._in.feed(data)
+        for frame in frames:
+            assert isinstance(frame, bytes)
+            self._soon(self._heard, frame)
+
+    def complain(self, text: str) -> None:
+        pass
+
+    def hear(self, hears: bool) -> None:
+        # Behind what was written before: the other side reads in order.
+        self._soon(self._set_hears, hears)
+
+    def _set_hears(self, hears: bool) -> None:
+        self._hears = hears
+        if hears:
+            held, self.held = self.held, []
+            for data in held:
+                self._deliver(data)
+
+    def mute(self) -> None:
+        pass
+
+    def die(self, code: int | None = None) -> None:
+        self._soon(self._lost)
+
+    # -- the client's end
+
+    def put(self, data: bytes) -> None:
+        if self._hears:
+            self._soon(self._deliver, data)
+        else:
+            self.held.append(data)
+
+    def _deliver(self, data: bytes) -> None:
+        if self._receiver is not None and not self._over:
+            self._receiver.frames(self._out.feed(data))
+
+    def close(self) -> None:
+        self._soon(self._end)
+
+    def _end(self) -> None:
+        if self._receiver is not None and not self._over:
+            self._over = True
+            self._receiver.ended(End("the client closed the agent's input"))
+
+
+class Running:
+    """One model client."""
+
+    def __init__(self, client: ModelClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            code = await self._client.run()
+            self._exited.set_result(Exit(code))
+        except Crash:
+            self._exited.set_result(Exit(signal="SIGABRT"))
+        finally:
+            await self._client.leave()
+
+    @property
+    def output(self) -> str:
+        return self._client.output
+
+    @property
+    def exit(self) -> Exit | None:
+        return self._exited.result() if self._exited.done() else None
+
+    async def wait(self, seconds: float) -> bool:
+        return await within(self._clock, seconds, self._exited)
+
+    def interrupt(self) -> None:
+        self._client.interrupt()
+
+    async def end(self) -> bool:
+        forced = not self._exited.done()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        return forced
+
+
+class ModelLauncher:
+    """Starts model clients that break one rule, or none."""
+
+    prompts = True
+
+    def __init__(
+        self, broken: Any = None, *, lacks: tuple[str, ...] = (), clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.broken = broken
+        self.lacks = lacks
+        self.clock = clock
+
+    async def __call__(self, order: Order, joined: Joined) -> Running:
+        client = ModelClient(order, self.broken, self.lacks, self.clock)
+        client.wire = MemoryWire(client.heard, client.lost, whole=client.breaks("fault-pieces"))
+        joined(client.wire)
+        return Running(client, self.clock)

@@ -1,0 +1,82 @@
+"""What the model client says, and how it reads updates."""
+
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def capabilities(lacks: tuple[str, ...]) -> Message:
+    """What it offers."""
+    offered: Message = {
+        "fs": {"readTextFile": True, "writeTextFile": True},
+        "terminal": True,
+        "session": {"notices": {}},
+        "elicitation": {"form": {}, "url": {}},
+        "subagents": {},
+        "_meta": {"model": {}},
+    }
+    for name in lacks:
+        (offered["elicitation"] if name in ("form", "url") else offered).pop(name, None)
+    if "notices" in lacks:
+        del offered["session"]
+    return offered
+
+
+def initialize(broken: Any, offered: Message) -> Message:
+    """The params of initialize."""
+    key = "capabilities" if broken == 61 else "clientCapabilities"
+    if broken == 47:
+        offered.pop("_meta")
+    if broken == "schema":
+        offered["terminal"] = "yes"
+    info = {} if broken == 60 else {"clientInfo": {"name": "model", "version": "1"}}
+    return {"protocolVersion": "1" if broken == 59 else 1, key: offered, **info}
+
+
+def new_session(client: Any) -> Message:
+    """The params that all ways to open a session share."""
+    params: Message = {"cwd": "." if client.breaks(91) else str(client.folder), "mcpServers": []}
+    root = client.told("roots")
+    resumes = client.told("session")
+    taken = client.has("sessionCapabilities.additionalDirectories") or client.breaks(129)
+    if root and taken and not (resumes and client.breaks(134)):
+        params["additionalDirectories"] = ["extra" if client.breaks(130) else root]
+    if client.has("sessionCapabilities.systemPrompt") or client.breaks(351):
+        params["systemPrompt"] = {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}
+    return params
+
+
+def servers(client: Any) -> list[Message]:
+    """The MCP servers that the agent can take."""
+    if not client.told("servers"):
+        return []
+    own: Message = {"name": "own", "command": "/bin/true", "args": [], "env": []}
+    web: Message = {"type": "http", "name": "web", "url": "https://mcp.example", "headers": []}
+    if client.breaks(100):
+        del own["env"]
+    if client.breaks(101):
+        del web["headers"]
+    found = [own]
+    if client.has("mcpCapabilities.http") or client.breaks(98):
+        found.append(web)
+    if client.has("mcpCapabilities.sse") or client.breaks(99):
+        found.append({"type": "sse", "name": "old", "url": "https://mcp.example", "headers": []})
+    if client.has("mcpCapabilities.acp") or client.breaks(301):
+        found.append({"type": "acp", "name": "ide", "serverId": "ide"})
+    return found
+
+
+def readable(params: Any, *, repair: bool) -> Message | None:
+    """The update, if it can be read."""
+    if not isinstance(params, dict):
+        return None
+    update = params.get("update")
+    if repair and update is None and "sessionUpdate" in params:
+        update = {name: value for name, value in params.items() if name != "sessionId"}
+    if not isinstance(update, dict):
+        return None
+    if repair and "sessionUpdate" not in update and "type" in update:
+        update = {**update, "sessionUpdate": update["type"]}
+    if repair and isinstance(update.get("text"), str) and "content" not in update:
+        update = {**update, "content": {"type": "text", "text": update["text"]}}
+    return update

@@ -1,0 +1,53 @@
+"""The kit for clients proves itself: a client that keeps every rule passes, and for each rule one that breaks it is found out."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.check.idle_clock import idle_clock
+from tests.check.puppet.wire import SCRIPT, ModelLauncher
+
+from accord.check.bounds import Bounds
+from accord.check.client.run import ClientOptions, ClientRun, check_client, client_rules, first_run
+from accord.check.client.scenes import UNTRIED, scenes
+from accord.clock import SYSTEM_CLOCK
+
+LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
+"""What the model client must not have, for there is nothing to see otherwise."""
+IN_OTHER_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
+FALLIBLE = [rule for rule in client_rules() if rule not in UNTRIED]
+
+
+async def broken_rules(rule: Any, folder: Path) -> set[Any]:
+    """The rules that a client with this defect is found to break, in all scenes that are about it."""
+    real = rule in IN_OTHER_PROCESSES
+    async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as hands:
+        launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=hands)
+        bounds = Bounds().times(0.15) if real else Bounds()
+        options = ClientOptions(script=SCRIPT, jobs=1, clock=hands, bounds=bounds)
+        traits = await first_run(launcher, folder / "first", options)
+        run = ClientRun(launcher, folder, SCRIPT, traits, options)
+        ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
+    return {note.rule for note in ledger.notes if note.outcome == "broken"}
+
+
+@pytest.mark.parametrize("rule", FALLIBLE)
+async def test_a_client_that_breaks_one_rule_is_found_to_break_that_one(rule: Any, tmp_path: Path) -> None:
+    assert await broken_rules(rule, tmp_path) == {rule}
+
+
+async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:
+    report = await check_client(ModelLauncher(), options=ClientOptions(script=SCRIPT, jobs=1))
+    others = {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
+    # What the model client has, it cannot lack: those rules are shown by one that lacks something.
+    assert set(others) == {*map(str, LACKS), *map(str, UNTRIED)}, others
+    for rule, lacks in LACKS.items():
+        report = await check_client(ModelLauncher(lacks=lacks), [rule], ClientOptions(script=SCRIPT, jobs=1))
+        assert [one.verdict for one in report.findings] == ["pass"]
+
+
+def test_every_rule_has_a_scene_or_a_reason_why_not() -> None:
+    shown = {rule for scene in scenes() for rule in scene.rules}
+    assert set(client_rules()) - shown == set(UNTRIED)
+    assert not shown & set(UNTRIED)
