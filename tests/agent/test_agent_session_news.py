@@ -184,8 +184,8 @@ async def test_without_the_gate_it_becomes_a_message_of_its_own(capabilities: An
     updates = await updates_of(warns, capabilities)
     assert [(update["sessionUpdate"], update["content"]["text"]) for update in updates] == [
         ("agent_message_chunk", "Working"),
-        ("agent_message_chunk", "MCP server down: It will be tried again"),
-        ("agent_message_chunk", "Saved"),
+        ("agent_message_chunk", "\n\nMCP server down: It will be tried again\n\n"),
+        ("agent_message_chunk", "Saved\n\n"),
         ("agent_message_chunk", " on it"),
     ]
     assert len({update["messageId"] for update in updates}) == 4

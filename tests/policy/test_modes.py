@@ -110,6 +110,8 @@ def test_in_workspace_write_files_that_steer_other_programs_are_asked_for(projec
     for path in (
         ".git/hooks/pre-commit",
         ".git/HEAD",
+        "AGENTS.md",
+        "sub/CLAUDE.md",
         ".accord/commands/x.md",
         "acp.json",
         ".vscode/tasks.json",

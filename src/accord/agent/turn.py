@@ -108,9 +108,13 @@ class Turn:
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def aside(self, text: str) -> None:
-        """Say something as a message of its own, apart from what is being said."""
+        """Say something as a message of its own, apart from what is being said.
+
+        Blank lines set it apart, too: some clients put all messages of a turn behind each other.
+        """
+        before = "" if self._voice is None else "\n\n"
         self._voice = None
-        await self.say(text)
+        await self.say(f"{before}{text}\n\n")
         self._voice = None
 
     async def update(self, update: SessionUpdate) -> None:

@@ -108,7 +108,7 @@ class Room:
         if done.how != "nothing":
             self._history.replace(done.messages, "compacted")
         if own and done.how in ("summary", "mechanical"):
-            self._bench.context_lost()
+            self._bench.briefing.context_lost()
         if own and done.how != "nothing" and not conversation.session.client.shows_compaction:
             await voice.notice("Context compacted", told(done))
         return done

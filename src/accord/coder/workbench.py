@@ -1,34 +1,27 @@
-"""What the turns of one session work with: tools, permissions, the sandbox, commands, and what the model is told first.
+"""What the turns of one session work with: tools, permissions, the sandbox, commands, and how it all becomes a run of the loop.
 
 Made with the first prompt. A turn and a sub-agent's task both get their `Run` of the loop here.
 """
 
 import asyncio
-import os
-import platform
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, Self
 
 from accord.agent.session import Command
 from accord.agent.turn import Turn
 from accord.coder.asking import asker
+from accord.coder.briefing import Briefing
 from accord.coder.commands import Ask, Commands
-from accord.coder.context.fence import fenced
-from accord.coder.context.instructions import InstructionsSeen, find_instructions
-from accord.coder.context.instructions import told as told_of
 from accord.coder.context.prompts import parts_of
 from accord.coder.context.refusal import without_refused
-from accord.coder.context.system import Surroundings, mode_note, system_prompt
 from accord.coder.context.titles import title_of
 from accord.coder.files.ledger import ReadLedger
 from accord.coder.history import History
 from accord.coder.jobs import Jobs
 from accord.coder.logs import tell
 from accord.coder.loop import Run
-from accord.coder.messages import Part, UserMessage, note
+from accord.coder.messages import Part, UserMessage
 from accord.coder.models.model import Model, ModelRequest, Usage
 from accord.coder.permissions.confinement import Confinement
 from accord.coder.permissions.gate import Gate
@@ -47,7 +40,6 @@ from accord.coder.workspace import Files
 from accord.policy.audit import Audit
 from accord.policy.bounds import Bounds
 from accord.policy.policy import Policy
-from accord.policy.request import Mode
 from accord.schema.plans import PlanEntry
 from accord.schema.prompts import StopReason
 
@@ -81,15 +73,11 @@ class Workbench:
         self.ledger = ReadLedger()
         self.commands = Commands(self)
         self.room = Room(self, conversation.history)
-        self.seen = InstructionsSeen(session.cwd, session.additional_directories)
+        self.briefing = Briefing(conversation, self.confinement)
         self.project: ProjectFiles | None = None
         """The project's files that steer the agent, once they have been looked at."""
         self.spent = Spending()
         """What the running turn has used so far."""
-        self._system: str | None = None
-        self._told_mode: Mode = conversation.mode
-        self._mode_in_system: Mode = conversation.mode
-        self._heard: set[str] = set()
         self._offered: list[Command] | None = None
 
     @classmethod
@@ -132,7 +120,8 @@ class Workbench:
         before = list(conversation.history.messages)
         conversation.history.add(UserMessage(parts))
         await self._name_session(turn)
-        await self.system()
+        await self.briefing.system()
+        self._open_private_folder()
         context = self.context(turn, model)
         context = replace(context, delegate=delegate_from(self, turn, model, context, spent))
         requests = conversation.coder.config.turn.requests
@@ -170,14 +159,14 @@ class Workbench:
         toolbox = self.toolbox(context, without)
 
         async def notes() -> list[UserMessage]:
-            return await self.notes(toolbox) if own else []
+            return await self.briefing.notes(toolbox) if own else []
 
         return Run(
             voice=voice,
             model=model,
             history=history,
             toolbox=toolbox,
-            system=self._system or "",
+            system=self.briefing.made,
             notes=notes,
             requests=requests,
             effort=conversation.effort,
@@ -216,6 +205,7 @@ class Workbench:
             sees_images=model.sees_images,
             terminal=turn.terminal if client.can_run_terminals else None,
             may_show=self.gate.may_show,
+            outside=self.confinement.outside,
             web=WebAccess(allowed=config.web.allowed),
             ask_user=asker(turn, seconds=config.turn.question_seconds, clock=conversation.clock),
             set_plan=self._plan_setter(turn),
@@ -238,67 +228,18 @@ class Workbench:
         jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
         return [f"{job.id} still runs in the background: {job.line}" for job in jobs]
 
-    # -- what the model is told besides the prompts -------------------------------------------------------------
-
-    async def system(self) -> str:
-        """The system prompt: made once, so that providers can keep it; what changes later is told by notes."""
-        conversation = self.conversation
-        session = conversation.session
-        if self._system is None:
-            await self.confinement.ready()
-            found = await find_instructions(session.cwd, session.additional_directories)
-            self.seen = InstructionsSeen(session.cwd, session.additional_directories, found)
-            self._told_mode = self._mode_in_system = conversation.mode
-            self._system = system_prompt(
-                Surroundings(
-                    cwd=session.cwd,
-                    roots=session.additional_directories,
-                    platform=f"{platform.system()} {platform.release()} ({platform.machine()})",
-                    shell=os.path.basename(shutil.which("bash") or "sh"),
-                    day=datetime.now().astimezone().date(),
-                    repository=_in_repository(session.cwd),
-                    mode=self._told_mode,
-                    boundary=self.confinement.summary(),
-                    instructions=found,
-                    client_prompt=session.system_prompt,
-                )
-            )
-        return self._system
-
-    def context_lost(self) -> None:
-        """The model has forgotten what it was told on the way: it is told again when it matters."""
-        self.seen.forget()
-        self._heard.clear()
-        self._told_mode = self._mode_in_system
-
-    def forget_system(self) -> None:
-        """Make the system prompt anew for the next turn: the files with instructions have changed."""
-        self._system = None
-
-    async def notes(self, toolbox: Toolbox) -> list[UserMessage]:
-        """What is to be told before the next request of the session: another mode, instructions on the way, servers' words."""
-        told: list[UserMessage] = []
-        mode = self.conversation.mode
-        if mode != self._told_mode:
-            self._told_mode = mode
-            told.append(note(mode_note(mode)))
-        touched, toolbox.touched = dict.fromkeys(toolbox.touched), []
-        for path in touched:
-            found = await self.seen.nested(path)
-            if found:
-                told.append(note(told_of(found)))
-        if (servers := self.conversation.mcp) is not None:
-            for name, words in servers.instructions.items():
-                if name not in self._heard:
-                    self._heard.add(name)
-                    told.append(note(fenced("server", words, name=name)))
-        return told
-
     # -- what happens on the way --------------------------------------------------------------------------------
 
     def mode_changed(self) -> None:
         """Another mode is in force: open questions may be settled by it."""
         self.gate.reconsider()
+
+    def _open_private_folder(self) -> None:
+        """What commands leave in the temporary folder of their sandbox is the session's own: it may be read like a root."""
+        folder = self.confinement.private_temp
+        roots = self.gate.bounds.roots
+        if folder is not None and folder not in roots:
+            self.gate.bounds = replace(self.gate.bounds, roots=(*roots, folder))
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:
@@ -356,13 +297,3 @@ class Workbench:
         """End what still runs."""
         await self.jobs.aclose()
         await self.confinement.aclose()
-
-
-def _in_repository(folder: str) -> bool:
-    while True:
-        if os.path.exists(os.path.join(folder, ".git")):
-            return True
-        above = os.path.dirname(folder)
-        if above == folder:
-            return False
-        folder = above

@@ -50,8 +50,13 @@ _STEERING_FOLDERS: Final = frozenset(
     (".git", ".accord", ".vscode", ".idea", ".zed", ".husky", ".githooks", ".direnv")
 )
 _STEERING_FILES: Final = frozenset(
-    (".gitmodules", ".mcp.json", "acp.json", ".envrc", ".gitattributes", ".pre-commit-config.yaml")
-)
+    (
+        ".gitmodules", ".mcp.json", "acp.json", ".envrc", ".gitattributes", ".pre-commit-config.yaml",
+        # What the next agent is told to do: words that one session was talked into would rule all others.
+        "agents.md", "agent.md", "agentao.md", "claude.md", "gemini.md", "copilot-instructions.md", ".rules", ".cursorrules",
+        ".windsurfrules", ".clinerules",
+    )
+)  # fmt: skip
 
 
 def is_secret(path: Path) -> bool:
@@ -74,6 +79,6 @@ def is_secret(path: Path) -> bool:
 
 
 def steers(path: Path) -> bool:
-    """Whether writing it changes what other programs will run: hooks, settings of editors and agents."""
+    """Whether writing it changes what other programs will do: hooks, settings of editors, instructions for agents."""
     parts = [part.casefold() for part in path.parts]
     return bool(_STEERING_FOLDERS.intersection(parts)) or (bool(parts) and parts[-1] in _STEERING_FILES)

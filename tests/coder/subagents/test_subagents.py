@@ -165,7 +165,7 @@ async def test_the_parents_call_lists_what_was_done_and_ends_with_the_words(desk
         turns = await begin(client, desk)
         await turns.take()
     call = turns.course("agent")
-    assert (call["title"], call["kind"], call["status"]) == ("Look", "execute", "completed")
+    assert (call["title"], call["kind"], call["status"]) == ("Delegate: Look", "execute", "completed")
     assert texts(call) == ["```\n✓ Read a.txt\n✗ Read missing.txt\n✓ List .\n```", "All seen."]
     assert call["rawOutput"] == {"stopReason": "end_turn", "toolCalls": 3}
     shown = [update for update in client.said("tool_call_update") if "content" in update]

@@ -59,7 +59,7 @@ async def test_a_task_is_handed_to_a_sub_agent_which_shows_its_progress(project:
 
     desk = Desk(project, delegate=delegate)
     call = await desk.prepare("agent", {"prompt": "How many files are there?", "description": "Count files"})
-    assert (call.title, call.category) == ("Count files", "execute")
+    assert (call.title, call.category) == ("Delegate: Count files", "execute")
     assert (await desk.run(call)).text == "42"
     assert desk.shown == [Progress(title="Count files (counting)")]
 

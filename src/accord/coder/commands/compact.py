@@ -17,7 +17,7 @@ async def run(text: str, turn: Turn, bench: "Workbench") -> Reply:
     if not history.messages:
         return Reply("There is nothing to compact: the conversation has not begun.")
     model = await bench.model()
-    await bench.system()
+    await bench.briefing.system()
     spent = bench.spent
     request = bench.run(turn, model, history, bench.context(turn, model), requests=1, spent=spent).request()
     done = await bench.room.compact_now(turn, model, spent, request, text)

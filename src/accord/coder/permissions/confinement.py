@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from accord.coder.permissions.settings import SandboxSettings
@@ -80,8 +81,17 @@ class Confinement:
         return [f"sandbox: {self.summary()}", *elsewhere, *facts]
 
     def outside(self, path: str) -> str:
-        """Where a path that a command used is for everybody else: its /tmp is a folder of its own."""
-        return path if self._sandbox is None else self._sandbox.outside(path)
+        """Where a path that a command used is for everybody else: its /tmp is a folder of its own. What no command has left
+        there is the path that everybody knows."""
+        if self._sandbox is None:
+            return path
+        place = self._sandbox.outside(path)
+        return place if os.path.lexists(place) else path
+
+    @property
+    def private_temp(self) -> Path | None:
+        """The temporary folder of the commands in the sandbox; None where there is no such folder."""
+        return None if self._sandbox is None else Path(os.path.realpath(self._sandbox.private.temp))
 
     # -- its life -----------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> Call:
             raise ToolFailure("there are no sub-agents here; do the task yourself")
         return await context.delegate(Delegation(title, arguments.prompt), report)
 
-    return Call(title=title, subject=Subject(), run=run)
+    return Call(title=one_line(f"Delegate: {title}"), subject=Subject(), run=run)
 
 
 AGENT: Final = BuiltIn("agent", "execute", "execute", AgentArguments, prepare)

@@ -148,6 +148,8 @@ class ToolContext:
     """Commands run in the client's terminals, if it has them."""
     may_show: Callable[[str], bool] = _no_secret
     """Whether a search through many files may show this one: no secret, nothing that the policy would ask about."""
+    outside: Callable[[str], str] = str
+    """Where an absolute path leads that a command in the sandbox may have used."""
     ripgrep: Callable[[], str | None] = find_ripgrep
     """Where ripgrep is; None where it is not."""
     web: WebAccess = field(default_factory=WebAccess)
@@ -159,7 +161,8 @@ class ToolContext:
     async def place(self, named: str, *, follow: bool = True) -> Place:
         """The file or folder that the model named. Without `follow` a link at its end is meant itself."""
         try:
-            return await asyncio.to_thread(locate, named, self.cwd, follow=follow)
+            meant = self.outside(named) if os.path.isabs(named) else named
+            return await asyncio.to_thread(locate, meant, self.cwd, follow=follow)
         except NoPlace as error:
             raise ToolFailure(str(error)) from None
 
