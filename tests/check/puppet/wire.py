@@ -125,6 +125,8 @@ class Running:
     def output(self) -> str:
         return self._client.output
 
+    printed = output
+
     @property
     def exit(self) -> Exit | None:
         return self._exited.result() if self._exited.done() else None

@@ -31,8 +31,13 @@ class Launched(Protocol):
     """One running client."""
 
     @property
+    def printed(self) -> str:
+        """All that it wrote to stdout so far."""
+        ...
+
+    @property
     def output(self) -> str:
-        """All that it printed so far, both kinds."""
+        """The same, with what it wrote to stderr."""
         ...
 
     @property
@@ -67,15 +72,20 @@ class Launcher(Protocol):
 class ProcessClient:
     """A client in a process of its own, with a door for the agents it starts."""
 
-    def __init__(self, tree: ProcessTree, door: Door, reader: "_Output", clock: Clock) -> None:
-        self._tree = tree
+    def __init__(self, started: "_Started", door: Door, readers: "Sequence[_Output]", clock: Clock) -> None:
+        self._tree = started.tree
+        self._slave = started.slave
         self._door = door
-        self._reader = reader
+        self._readers = readers
         self._clock = clock
 
     @property
+    def printed(self) -> str:
+        return self._readers[0].text
+
+    @property
     def output(self) -> str:
-        return self._reader.text
+        return "".join(reader.text for reader in self._readers)
 
     @property
     def exit(self) -> Exit | None:
@@ -88,7 +98,9 @@ class ProcessClient:
         finally:
             waiting.cancel()
         if done:
-            await within(self._clock, 1.0, self._reader.over)  # what it printed last is still in the pipe
+            self._hang_up()
+            for reader in self._readers:  # what it printed last is still in the pipe
+                await within(self._clock, 1.0, reader.over)
         return done
 
     def interrupt(self) -> None:
@@ -97,12 +109,20 @@ class ProcessClient:
         else:
             os.kill(self._tree.pid, signal.SIGINT)  # the client alone: its agent is our affair
 
+    def _hang_up(self) -> None:
+        """Let go of its terminal, so that the end of the output shows."""
+        if self._slave is not None:
+            os.close(self._slave)
+            self._slave = None
+
     async def end(self) -> bool:
         forced = self._tree.exit is None
         self._tree.look()
         await self._door.aclose()
         await self._tree.end(Patience(leave=0.5 if forced else 0.0, terminate=2.0), self._clock)
-        self._reader.close()
+        self._hang_up()
+        for reader in self._readers:
+            reader.close()
         return forced
 
 
@@ -128,28 +148,42 @@ class ProcessLauncher:
         where = None if takes(self.template, "{folder}") else order.folder
         environment = {"ACCORD_HOME": str(order.home), **order.environment}
         try:
-            tree, output = _started(words, where, environment, terminal=order.terminal)
+            started = _start(words, where, environment, terminal=order.terminal)
         except BaseException:
             await door.aclose()
             raise
-        return ProcessClient(tree, door, await _reading(output), self._clock)
+        readers = [await _reading(output) for output in started.outputs]
+        return ProcessClient(started, door, readers, self._clock)
 
 
-def _started(
-    words: list[str], where: Path | None, environment: dict[str, str], *, terminal: bool
-) -> tuple[ProcessTree, int]:
-    """The client, and where to read what it prints."""
-    ours, theirs = os.openpty() if terminal else os.pipe()
+class _Started(NamedTuple):
+    """A client, where to read what it prints (stdout and stderr, or its terminal), and our hold on that terminal."""
+
+    tree: ProcessTree
+    outputs: list[int]
+    slave: int | None
+
+
+def _start(words: list[str], where: Path | None, environment: dict[str, str], *, terminal: bool) -> _Started:
+    pairs = [os.openpty()] if terminal else [os.pipe(), os.pipe()]
+    ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    kept = False
     try:
         if terminal:
-            return start(words, cwd=where, env=environment, tty=os.ttyname(theirs)), ours
-        return start(words, cwd=where, env=environment, stdout=theirs, stderr=theirs), ours
+            # The client opens it by its name; until it has, somebody has to hold it.
+            tree = start(words, cwd=where, env=environment, tty=os.ttyname(theirs[0]))
+            kept = True
+            return _Started(tree, ours, theirs[0])
+        return _Started(
+            start(words, cwd=where, env=environment, stdout=theirs[0], stderr=theirs[1]), ours, None
+        )
     except BaseException:
-        os.close(ours)
+        for descriptor in ours:
+            os.close(descriptor)
         raise
     finally:
-        if not terminal:
-            os.close(theirs)
+        for descriptor in () if kept else theirs:
+            os.close(descriptor)
 
 
 class _Output(asyncio.Protocol):

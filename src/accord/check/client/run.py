@@ -86,7 +86,7 @@ async def first_run(launcher: Launcher, root: Path, options: ClientOptions) -> T
         turn.part.say(_FIRST_WORD)
         turn.part.stop(turn.prompt)
         leaves = await stage.client.wait(options.bounds.leave)
-        shows = _FIRST_WORD in stage.client.output
+        shows = _FIRST_WORD in stage.client.printed
         asked = next(line for line in turn.part.lines if _is_first(line))
         return Traits(at(asked.params, "clientInfo"), turn.part.offered, shows, leaves)
     finally:

@@ -157,7 +157,7 @@ class Stage:
             return
         for rule in rules:
             if marker and self.traits.shows:
-                kept = marker in self.client.output
+                kept = marker in self.client.printed
                 bad = f"what was said afterwards is not shown; the client says: {tail(self.client.output)}"
                 self.ledger.judge(rule, kept, "the turn went on, and what was said is shown", bad, shown)
             elif not any(note.outcome == "broken" for note in self.ledger.of(rule)):

@@ -59,7 +59,7 @@ async def late(stage: Stage) -> None:
     crashed = stage.client.exit is not None and stage.client.exit.signal == "SIGSEGV"
     kept = (ended or not stage.traits.leaves) and not crashed
     if stage.traits.shows:
-        kept = kept and "calendula" in stage.client.output
+        kept = kept and "calendula" in stage.client.printed
     bad = f"what came after the cancel is not taken in: {tail(stage.client.output)}"
     stage.ledger.judge(167, kept, "what came after the cancel is taken in", bad, [cancel.shown])
     if waiting is None:

@@ -44,7 +44,7 @@ async def repaired(stage: Stage) -> None:
     await part.barrier(owes="dialects")
     await stage.finish(turn, "marigold", ("dialects",))
     if stage.traits.shows:
-        missing = [word for word in ("calendula", "tansy", "yarrow") if word not in stage.client.output]
+        missing = [word for word in ("calendula", "tansy", "yarrow") if word not in stage.client.printed]
         bad = f"not shown: {', '.join(missing)}"
         stage.ledger.judge("dialects", not missing, "what was said in dialect is shown", bad)
 
@@ -59,7 +59,7 @@ async def strict(stage: Stage) -> None:
     bad = f"a permission in dialect gave {answer.says}; expected -32602"
     stage.ledger.judge(391, answer.code == -32602, "-32602", bad, answer.shown)
     await stage.finish(turn, "marigold", (391,))
-    shown = [word for word in ("calendula", "tansy") if word in stage.client.output]
+    shown = [word for word in ("calendula", "tansy") if word in stage.client.printed]
     bad = f"repaired all the same: {', '.join(shown)}; {tail(stage.client.output, 100)}"
     stage.ledger.judge(391, not shown, "what was said in dialect is dropped", bad)
 

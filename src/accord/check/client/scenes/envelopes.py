@@ -129,7 +129,7 @@ async def _meta(stage: Stage, rule: int, meta: Any) -> None:
     if not answer.ok:
         stage.ledger.broken(rule, f"a permission request with `_meta` gave {answer.says}", answer.shown)
     await stage.finish(turn, "marigold", (rule,))
-    if stage.traits.shows and "calendula" not in stage.client.output:
+    if stage.traits.shows and "calendula" not in stage.client.printed:
         stage.ledger.broken(rule, "the message with it is not shown")
 
 

@@ -144,7 +144,7 @@ async def stops(stage: Stage) -> None:
     ended = await stage.over()
     exit = stage.client.exit
     fine = (ended or not stage.traits.leaves) and (exit is None or exit.signal is None)
-    fine = fine and (not stage.traits.shows or "calendula" in stage.client.output)
+    fine = fine and (not stage.traits.shows or "calendula" in stage.client.printed)
     bad = f"the turn does not end: {tail(stage.client.output)}"
     stage.ledger.judge(154, fine, "the turn is over", bad, [turn.part.lines[-1].shown])
 
@@ -186,7 +186,7 @@ async def surrogates(stage: Stage) -> None:
     await part.barrier(owes=393)
     await stage.finish(turn, "marigold", (393,))
     if stage.traits.shows:
-        seen = "calendula" in stage.client.output and "tansy" in stage.client.output
+        seen = "calendula" in stage.client.printed and "tansy" in stage.client.printed
         stage.ledger.judge(393, seen, "both halves are shown", "a half is not shown")
 
 
