@@ -1,5 +1,5 @@
 """`python -m tests.check.conformance`: run the kit on Accord's agents and on those of the official SDKs, and write what came
-of it to docs/conformance.md.
+of it to docs/conformance.md. `python -m tests.check.conformance_of_clients` does the same with clients, in the page's second half.
 """
 
 import asyncio
@@ -69,6 +69,8 @@ async def check(checked: Checked) -> Report:
     return await check_agent(ProcessLauncher(checked.command), options=options)
 
 
+CLIENTS = "\n# Clients\n"
+"""Where the half about clients begins."""
 HEAD = """# Conformance
 
 What `accord check agent` says of Accord's own agents, and of agents that the interop tests have on the official SDKs. The rules are
@@ -82,12 +84,12 @@ the program that Accord answers for: it breaks no rule.
 """
 
 
-def page(reports: list[tuple[Checked, Report]], date: str) -> str:
-    """The page."""
+def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str) -> str:
+    """The page of agents, or its half about clients."""
     lines = [
-        HEAD + f"Run on {date}.",
+        head + f"Run on {date}.",
         "",
-        f"| agent | stands on | {' | '.join(VERDICTS)} |",
+        f"| {kind} | stands on | {' | '.join(VERDICTS)} |",
         "|---" * 7 + "|",
     ]
     for checked, report in reports:
@@ -112,7 +114,8 @@ def page(reports: list[tuple[Checked, Report]], date: str) -> str:
 def main() -> None:
     """Run them one after the other."""
     reports = [(checked, asyncio.run(check(checked))) for checked in agents()]
-    PAGE.write_text(page(reports, f"{datetime.now(UTC):%Y-%m-%d}"), "utf-8")
+    _, mark, clients = PAGE.read_text("utf-8").partition(CLIENTS)
+    PAGE.write_text(page(HEAD, "agent", reports, f"{datetime.now(UTC):%Y-%m-%d}") + mark + clients, "utf-8")
 
 
 if __name__ == "__main__":

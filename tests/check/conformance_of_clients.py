@@ -1,0 +1,75 @@
+"""`python -m tests.check.conformance_of_clients`: run the kit on `accord run` and on clients of the official SDKs, and write what
+came of it to the second half of docs/conformance.md.
+"""
+
+import asyncio
+import json
+import shutil
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from tests.check.conformance import CLIENTS, HERE, PAGE, ROOT, Checked, page
+
+from accord import __version__
+from accord.check.client.launch import ProcessLauncher
+from accord.check.client.run import ClientOptions, check_client
+from accord.check.client.script import read_client_script
+from accord.check.report import Report
+
+PEERS = HERE / "peers"
+ONE_TURN = PEERS / "client.json"
+PLACES = ("{folder}", "{prompt}", "{options}", "--", "{agent}")
+
+HEAD = (
+    CLIENTS
+    + """
+What `accord check client` says of `accord run`, and of two clients of a few lines on the official SDKs (`tests/check/peers`), which do one turn
+too. `python -m tests.check.conformance_of_clients` runs it again. What those two break is partly the program's (it does not sign in, and confines no files)
+and partly the library's: which params are refused, and what a line that is no message does to the connection.
+
+"""
+)
+
+
+def clients() -> list[Checked]:
+    """Those that can be started here."""
+    sdk = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk/package.json"
+    python, node = sys.executable, shutil.which("node")
+    run = (python, "-m", "accord.cli", "run", "{prompt}", "--", "{agent}")
+    found = [
+        Checked("`accord run`", f"accord {__version__}", run),
+        Checked(
+            "a client on the official Python SDK",
+            f"agent-client-protocol {version('agent-client-protocol')}",
+            (python, str(PEERS / "official_python_client.py"), *PLACES),
+            ONE_TURN,
+        ),
+    ]
+    if node and sdk.exists():
+        found.append(
+            Checked(
+                "a client on the official TypeScript SDK",
+                f"@agentclientprotocol/sdk {json.loads(sdk.read_text())['version']}",
+                (node, str(PEERS / "official_ts_client.mjs"), *PLACES),
+                ONE_TURN,
+            )
+        )
+    return found
+
+
+async def check(checked: Checked) -> Report:
+    """Hold one to all rules."""
+    options = ClientOptions(script=read_client_script(checked.script) if checked.script else None)
+    return await check_client(ProcessLauncher(checked.command), options=options)
+
+
+def main() -> None:
+    """Run them one after the other."""
+    reports = [(checked, asyncio.run(check(checked))) for checked in clients()]
+    agents, _, _ = PAGE.read_text("utf-8").partition(CLIENTS)
+    PAGE.write_text(agents + page(HEAD, "client", reports, f"{datetime.now(UTC):%Y-%m-%d}"), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
