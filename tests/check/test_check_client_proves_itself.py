@@ -16,6 +16,8 @@ from accord.clock import SYSTEM_CLOCK
 LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
 """What the model client must not have, for there is nothing to see otherwise."""
 IN_OTHER_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
+WAITING = (51, 248, 253)
+"""Of those, the ones whose defect is that no answer comes."""
 FALLIBLE = [rule for rule in client_rules() if rule not in UNTRIED]
 
 
@@ -24,7 +26,8 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
     real = rule in IN_OTHER_PROCESSES
     async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as hands:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=hands)
-        bounds = Bounds().times(0.15) if real else Bounds()
+        # Those who wait for their own child need a short bound to be found out, the others a long one.
+        bounds = Bounds(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0) if real else Bounds()
         options = ClientOptions(script=SCRIPT, jobs=1, clock=hands, bounds=bounds)
         traits = await first_run(launcher, folder / "first", options)
         run = ClientRun(launcher, folder, SCRIPT, traits, options)

@@ -8,7 +8,7 @@ from tests.check.puppet.client import Crash, ModelClient
 
 from accord.check.client.launch import Order
 from accord.check.client.script import ClientScript
-from accord.check.client.wire import Joined, Start
+from accord.check.client.wire import Joined
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.wire.children import Exit
 from accord.wire.framing import LineFramer
@@ -37,7 +37,7 @@ class MemoryWire:
     """Both ends: the checker's methods are those of `accord.check.client.wire.Wire`, the client has `put`."""
 
     def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
-        self.start_of = Start()
+        self.words: tuple[str, ...] = ()
         self._heard = heard
         self._lost = lost
         self._whole = whole

@@ -14,8 +14,11 @@ import threading
 
 def main(port: int, token: str, words: list[str]) -> None:
     """Pass bytes on until either side is done."""
-    line = socket.create_connection(("127.0.0.1", port))
-    hello = {"token": token, "words": words, "cwd": os.getcwd(), "environment": dict(os.environ)}
+    try:
+        line = socket.create_connection(("127.0.0.1", port))
+    except OSError as error:
+        sys.exit(f"the checker is not to be reached: {error}")
+    hello = {"token": token, "words": words}
     line.sendall(json.dumps(hello).encode() + b"\n")
     hearing = threading.Event()
     hearing.set()

@@ -1,12 +1,14 @@
 """The checker's end of one agent that a client started: what the client writes comes in, anything at all can be sent."""
 
 import asyncio
-import json
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
 
 from accord.wire.framing import LineFramer
 from accord.wire.transport import End, Receiver
@@ -14,18 +16,11 @@ from accord.wire.transport import End, Receiver
 _RELAY: Final = str(Path(__file__).with_name("relay.py"))
 
 
-class Start(NamedTuple):
-    """How the agent was started: words that the client added, its folder, its environment."""
-
-    words: Sequence[str] = ()
-    cwd: str = ""
-    environment: Mapping[str, str] = {}
-
-
 class Wire(Protocol):
     """One running agent, seen from inside of it."""
 
-    start_of: Start
+    words: Sequence[str]
+    """What the client added to the agent's command line."""
 
     def start(self, receiver: Receiver) -> None:
         """Begin to deliver what the client writes."""
@@ -52,6 +47,11 @@ class Wire(Protocol):
         ...
 
 
+class _Hello(Struct, frozen=True):
+    token: str = ""
+    words: tuple[str, ...] = ()
+
+
 Joined = Callable[[Wire], None]
 
 
@@ -59,7 +59,7 @@ class RelayWire(asyncio.Protocol):
     """An agent that is a process of the client's, by way of the relay."""
 
     def __init__(self, token: str, joined: Joined) -> None:
-        self.start_of = Start()
+        self.words: Sequence[str] = ()
         self._token = token
         self._joined = joined
         self._transport: asyncio.Transport | None = None
@@ -95,12 +95,15 @@ class RelayWire(asyncio.Protocol):
         self._end("the agent's process is gone")
 
     def _welcome(self, line: bytes) -> bool:
-        hello = json.loads(line)
-        if hello.get("token") != self._token:
+        try:
+            hello = msgspec.json.decode(line, type=_Hello)
+        except msgspec.MsgspecError:
+            hello = _Hello()
+        if hello.token != self._token:
             self.close()
             return False
         self._greeted = True
-        self.start_of = Start(hello["words"], hello["cwd"], hello["environment"])
+        self.words = hello.words
         self._joined(self)
         return True
 
