@@ -12,8 +12,8 @@ from accord.check.client.scenes import UNTRIED
 RUN = (sys.executable, "-m", "accord.cli", "run", "{prompt}", "--", "{agent}")
 NOT_OFFERED = {244, 261, 316, 365, 367, 368, 378, 381}
 """It offers all files, terminals and forms, wants notices, is no MCP server, and has no sub-agents."""
-NEVER_DOES = {47, 86, 113, 126, 282, 295, 330, 339, 341, 346, 351, 357}
-"""Extensions of its own, logging out, closing, deleting, forks, providers, archive, status, titles, system prompts."""
+NEVER_DOES = {47, 80, 86, 113, 126, 282, 295, 330, 339, 341, 346, 351, 357}
+"""Extensions of its own, logging in at a terminal (`accord agents login` does) and out, closing, deleting, forks, providers, archive, status, titles, system prompts."""
 PROVEN = [
     rule
     for rule in client_rules()

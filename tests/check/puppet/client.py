@@ -30,6 +30,7 @@ class ModelClient:
     """One run: handshake, session, turn, end."""
 
     wire: Any
+    connect: Callable[..., Any]
 
     def __init__(self, order: Order, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
         self.order = order
@@ -43,6 +44,7 @@ class ModelClient:
         self.children: set[str] = set()
         self.agent: Message = {}
         self.cancelled = asyncio.Event()
+        self.logged_in = asyncio.Event()
         self.leaving: list[Terminal] = []
         self.desk = Desk(self)
         self.calls: set[str] = set()
@@ -56,6 +58,7 @@ class ModelClient:
         self._serving: dict[Any, asyncio.Task[None]] = {}
         self._later: list[Callable[[], None]] = []
         self._broke: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._broke.add_done_callback(lambda broke: broke.cancelled() or broke.exception())
 
     def breaks(self, rule: Any) -> bool:
         return rule is not None and self.broken == rule
@@ -109,8 +112,11 @@ class ModelClient:
             self._broke.result()
         return self._asked[id].result()
 
-    def lost(self) -> None:
-        """The agent is gone."""
+    def lost(self, wire: Any) -> None:
+        """An agent is gone."""
+        if wire is not self.wire:
+            self.logged_in.set()
+            return
         hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
         if not hangs and not self._broke.done() and not self.over:
             self._broke.set_exception(Failed("the agent is gone", 3))
@@ -297,12 +303,25 @@ class ModelClient:
         self.output += " ".join(one["name"] for one in methods)
         for one in methods:
             spoiled = one.get("type") == "terminal" and not isinstance(one.get("args"), list)
-            if one.get("type") == "terminal" and not (self.breaks(329) if spoiled else self.breaks(79)):
+            if one.get("type") == "terminal" and not spoiled and not self.breaks(79):
+                return await self._login(one, params)
+            if spoiled and not self.breaks(329):
                 continue
             with suppress(Refuse):
                 await self.ask("authenticate", {"methodId": "agent" if self.breaks(81) else one["id"]})
                 return await self.ask("session/new", params)
         raise Failed("sign in first", 6)
+
+    async def _login(self, method: Message, params: Message) -> Message:
+        """At a terminal: the agent's program with more words; then everything from the start."""
+        self.connect(
+            [*method["args"], *(["extra"] if self.breaks(80) else [])], method["env"]["ACCORD_CHECK_LOGIN"]
+        )
+        await self.logged_in.wait()
+        self.wire.close()
+        self.wire = self.connect([])
+        await self._shake_hands()
+        return await self.ask("session/new", params)
 
     async def _newest(self) -> None:
         if not self.has("sessionCapabilities.list") and not self.breaks(116):
@@ -396,5 +415,3 @@ class ModelClient:
         for terminal in [*self.desk.terminals.values(), *self.leaving]:
             terminal.kill()
             await terminal.wait()
-        if self._broke.done():
-            self._broke.exception()

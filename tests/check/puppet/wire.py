@@ -37,7 +37,8 @@ class MemoryWire:
     """Both ends: the checker's methods are those of `accord.check.client.wire.Wire`, the client has `put`."""
 
     def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
-        self.words: tuple[str, ...] = ()
+        self.words: list[str] = []
+        self.login = ""
         self._heard = heard
         self._lost = lost
         self._whole = whole
@@ -158,6 +159,13 @@ class ModelLauncher:
 
     async def __call__(self, order: Order, joined: Joined) -> Running:
         client = ModelClient(order, self.broken, self.lacks, self.clock)
-        client.wire = MemoryWire(client.heard, client.lost, whole=client.breaks("fault-pieces"))
-        joined(client.wire)
+
+        def connect(words: list[str], login: str = "") -> MemoryWire:
+            wire = MemoryWire(client.heard, lambda: client.lost(wire), whole=client.breaks("fault-pieces"))
+            wire.words, wire.login = words, login
+            joined(wire)
+            return wire
+
+        client.connect = connect
+        client.wire = connect([])
         return Running(client, self.clock)

@@ -18,7 +18,7 @@ def main(port: int, token: str, words: list[str]) -> None:
         line = socket.create_connection(("127.0.0.1", port))
     except OSError as error:
         sys.exit(f"the checker is not to be reached: {error}")
-    hello = {"token": token, "words": words}
+    hello = {"token": token, "words": words, "login": os.environ.get("ACCORD_CHECK_LOGIN", "")}
     line.sendall(json.dumps(hello).encode() + b"\n")
     hearing = threading.Event()
     hearing.set()

@@ -55,6 +55,8 @@ class Stage:
         self.traits = traits or Traits()
         self.desk = Desk()
         self.parts: list[Part] = []
+        self.logins: list[Wire] = []
+        """The times that the client started the agent's login at a terminal."""
         self.clients: list[Launched] = []
         self._launcher = launcher
         self._joined: asyncio.Future[None] | None = None
@@ -111,6 +113,10 @@ class Stage:
         self.clients.append(await self._launcher(order, self._join))
 
     def _join(self, wire: Wire) -> None:
+        if wire.words:  # not how an agent is started: a login at a terminal, which succeeds
+            self.logins.append(wire)
+            wire.die(0)
+            return
         name = f"{self.ledger.scene} {len(self.parts) + 1}"
         self.parts.append(Part(name, wire, self.desk, self.ledger, self.bounds, self.clock))
         if self._joined is not None and not self._joined.done():

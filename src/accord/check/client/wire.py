@@ -21,6 +21,8 @@ class Wire(Protocol):
 
     words: Sequence[str]
     """What the client added to the agent's command line."""
+    login: str
+    """The variable that a login at a terminal is to be given."""
 
     def start(self, receiver: Receiver) -> None:
         """Begin to deliver what the client writes."""
@@ -50,6 +52,7 @@ class Wire(Protocol):
 class _Hello(Struct, frozen=True):
     token: str = ""
     words: tuple[str, ...] = ()
+    login: str = ""
 
 
 Joined = Callable[[Wire], None]
@@ -60,6 +63,7 @@ class RelayWire(asyncio.Protocol):
 
     def __init__(self, token: str, joined: Joined) -> None:
         self.words: Sequence[str] = ()
+        self.login = ""
         self._token = token
         self._joined = joined
         self._transport: asyncio.Transport | None = None
@@ -104,6 +108,7 @@ class RelayWire(asyncio.Protocol):
             return False
         self._greeted = True
         self.words = hello.words
+        self.login = hello.login
         self._joined(self)
         return True
 

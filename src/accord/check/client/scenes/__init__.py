@@ -24,7 +24,6 @@ _SCREEN: Final = "only its screen shows it"
 
 UNTRIED: Final[dict[int, str]] = {
     78: "whether a login can be made is not to be seen from here",
-    80: "a login needs a person at a terminal",
     135: "what it remembers of a list does not cross this wire",
     171: "needs a client that is prompted again right after it was stopped",
     240: "needs an editor with an unsaved buffer",

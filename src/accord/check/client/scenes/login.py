@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from accord.check.agent.lines import Line
+from accord.check.agent.talk import Over
 from accord.check.client.desk import Reply, error, result
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
@@ -15,6 +16,7 @@ _TERMINAL: Final[dict[str, Any]] = {
     "id": "at-a-terminal",
     "name": "Thistle terminal",
     "args": ["--login"],
+    "env": {"ACCORD_CHECK_LOGIN": "marigold"},
 }
 _BAD: Final[dict[str, Any]] = {"type": "terminal", "id": "spoiled", "name": "Spoiled", "args": "--login"}
 
@@ -32,7 +34,7 @@ def _gate(stage: Stage, *methods: dict[str, Any]) -> None:
     def new(_: Line) -> Reply:
         return (
             result({"sessionId": stage.desk.session})
-            if signed_in
+            if signed_in or stage.logins
             else error(-32000, "Authentication required")
         )
 
@@ -76,11 +78,38 @@ async def wanted(stage: Stage) -> None:
 
 
 async def terminal(stage: Stage) -> None:
+    """The only way is a login at a terminal: another start of the agent, after which the client comes again."""
     _gate(stage, _TERMINAL)
-    part = await _tried(stage)
-    kept = _TERMINAL["id"] not in _ids(part)
-    shown = [line.shown for line in part.calls("authenticate")]
-    stage.ledger.judge(79, kept, "it was not passed to authenticate", "it was passed to authenticate", shown)
+    await stage.start()
+    part = await stage.agent()
+    await part.hears("session/new")
+    try:
+        again = await stage.agent(2)
+    except Over:
+        again = None
+    if again is not None:
+        prompt = await again.hears("session/prompt", bound=stage.bounds.soon)
+        if prompt is not None:
+            again.stop(prompt)
+    await stage.over()
+    tried = [line for one in stage.parts for line in one.calls("authenticate")]
+    passed = [line.shown for line in tried if at(line.params, "methodId") == _TERMINAL["id"]]
+    stage.ledger.judge(
+        79, not passed, "it was not passed to authenticate", "it was passed to authenticate", passed
+    )
+    _judge_login(stage, again)
+
+
+def _judge_login(stage: Stage, again: Part | None) -> None:
+    if not stage.logins:
+        stage.ledger.unseen(80, "it did not start the login; that may need a person at a terminal")
+        return
+    wire = stage.logins[0]
+    given = list(wire.words) == _TERMINAL["args"] and wire.login == "marigold"
+    bad = f"the login was started with {list(wire.words)} and the variable {wire.login!r}"
+    if stage.ledger.judge(80, given, "with its words and its variable", bad):
+        begun = again is not None and bool(again.calls("initialize"))
+        stage.ledger.judge(80, begun, "then it began again", "it did not begin again after the login")
 
 
 async def spoiled(stage: Stage) -> None:
@@ -114,7 +143,7 @@ async def later(stage: Stage) -> None:
 
 SCENES: Final = (
     Scene("sign in first", "session/new fails until somebody has signed in", (81, 84), wanted),
-    Scene("sign in at a terminal", "the only method is of type terminal", (79,), terminal),
+    Scene("sign in at a terminal", "the only method is of type terminal", (79, 80), terminal),
     Scene("a spoiled method", "a terminal method with bad args beside a good one", (329,), spoiled),
     Scene("signed out in a turn", "the prompt fails because nobody is signed in", (88,), later),
 )
