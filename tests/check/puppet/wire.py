@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.check.puppet.client import Crash, ModelClient
+from tests.check.puppet.client import ModelClient
+from tests.check.puppet.connection import Crash
 
 from accord.check.client.launch import Order
 from accord.check.client.script import ClientScript

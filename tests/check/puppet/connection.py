@@ -1,0 +1,223 @@
+"""The wire of the model client: what it sends, how it hears and serves. Where one rule is broken, it is broken here or in the desk."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.check.puppet.defects import MUTATIONS, deadly
+from tests.check.puppet.desk import Desk, Refuse, Terminal
+from tests.check.puppet.words import readable
+
+from accord.check.client.launch import Order
+from accord.clock import Clock
+from accord.schema.jsontext import NotJson, parse_json
+
+Message = dict[str, Any]
+
+
+class Crash(Exception):
+    """The process dies."""
+
+
+class Failed(Exception):
+    """The turn failed; what to tell, and the exit code."""
+
+
+class Connection:
+    """A client's end of the wire, and what it knows of its session."""
+
+    wire: Any
+    connect: Callable[..., Any]
+
+    def __init__(self, order: Order, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
+        self.order = order
+        self.broken = broken
+        self.lacks = lacks
+        self.clock = clock
+        self.folder = Path(order.folder)
+        self.strict = "strict" in order.words and broken != 391
+        self.output = ""
+        self.session = ""
+        self.children: set[str] = set()
+        self.agent: Message = {}
+        self.cancelled = asyncio.Event()
+        self.logged_in = asyncio.Event()
+        self.leaving: list[Terminal] = []
+        self.desk = Desk(self)
+        self.calls: set[str] = set()
+        self.prompting = False
+        self.over = False
+        self.opened = False
+        self._last = ""
+        self._interrupts = 0
+        self._asked: dict[Any, asyncio.Future[Any]] = {}
+        self._known: set[Any] = set()
+        self._serving: dict[Any, asyncio.Task[None]] = {}
+        self._later: list[Callable[[], None]] = []
+        self._broke: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._broke.add_done_callback(lambda broke: broke.cancelled() or broke.exception())
+
+    def breaks(self, rule: Any) -> bool:
+        return rule is not None and self.broken == rule
+
+    def told(self, word: str) -> str:
+        """What the command line says of it: the value, the word itself, or nothing."""
+        for given in self.order.words:
+            name, _, value = given.partition("=")
+            if name == word:
+                return value or name
+        return ""
+
+    def has(self, path: str) -> bool:
+        found: Any = self.agent.get("agentCapabilities")
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        return found is True or isinstance(found, dict)
+
+    # -- the wire
+
+    def crash(self) -> None:
+        if not self._broke.done():
+            self._broke.set_exception(Crash())
+        self.wire.close()
+        raise Crash
+
+    def send(self, message: Message) -> None:
+        whole = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
+        if whole is None:
+            return
+        indent = 1 if self.breaks(4) and "\\n" in json.dumps(message) else None
+        text = json.dumps(whole, ensure_ascii=False, indent=indent)
+        if self.breaks(2) and message.get("method") == "initialize":
+            self.wire.put(b"debug: hello\n")
+        if self.breaks(30) and message.get("method") == "session/prompt":
+            self.wire.put(b"[]\n")
+        if self.breaks("fault-slow") and len(self.wire.held) > 1000:
+            return
+        self.wire.put(text.encode("ascii" if self.breaks(6) else "utf-8", "replace") + b"\n")
+
+    def notify(self, method: str, params: Any) -> None:
+        self.send({"method": method, "params": params})
+
+    async def ask(self, method: str, params: Any) -> Any:
+        id = len(self._known) + 1
+        self._known.add(id)
+        self._asked[id] = asyncio.get_running_loop().create_future()
+        self.send({"id": id, "method": method, "params": params})
+        await asyncio.wait((self._asked[id], self._broke), return_when=asyncio.FIRST_COMPLETED)
+        if self._broke.done():
+            self._broke.result()
+        return self._asked[id].result()
+
+    def lost(self, wire: Any) -> None:
+        """An agent is gone."""
+        if wire is not self.wire:
+            self.logged_in.set()
+            return
+        hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
+        if not hangs and not self._broke.done() and not self.over:
+            self._broke.set_exception(Failed("the agent is gone", 3))
+
+    def heard(self, frame: bytes) -> None:
+        with suppress(Crash):
+            self._heard(frame)
+
+    def _heard(self, frame: bytes) -> None:
+        if self.breaks("fault-huge") and len(frame) > 1_000_000:
+            self.crash()
+        try:
+            message = parse_json(frame)
+        except NotJson:
+            message = None
+        if not isinstance(message, dict) or not ({"method", "result", "error"} & set(message)):
+            if self.breaks(22) or self.breaks("fault-noise"):
+                self._broke.set_exception(Failed("", 1))
+                self.wire.close()
+            return
+        deadly(self, message)
+        if "method" in message:
+            self._call(message)
+        else:
+            self._answered(message)
+
+    def _answered(self, message: Message) -> None:
+        id = message.get("id")
+        future = self._asked.get(id) if isinstance(id, (int, str)) and not isinstance(id, bool) else None
+        if future is None or future.done():
+            rule = "fault-twice" if future is not None else "fault-unknown-ids"
+            if self.breaks(rule):
+                self.crash()
+            return
+        if "error" in message:
+            future.set_exception(Refuse(message["error"]["code"], str(message["error"]["message"])))
+            future.exception()
+        elif self.breaks("fault-reordered") and self._last == "session/request_permission":
+            pass  # it waits on
+        else:
+            self.opened = self.opened or "sessionId" in (message.get("result") or {})
+            future.set_result(message.get("result"))
+
+    def _call(self, message: Message) -> None:
+        method, params, id = message.get("method"), message.get("params"), message.get("id")
+        self._last = str(method)
+        if "id" not in message:
+            self._noted(method, params)
+        elif self.breaks(158) and self.prompting:
+            pass  # once the turn is over
+        else:
+            self._serving[id] = asyncio.get_running_loop().create_task(self._serve(id, str(method), params))
+
+    async def _serve(self, id: Any, method: str, params: Any) -> None:
+        answer: Message
+        try:
+            answer = {"result": await self.desk.serve(method, params)}
+        except Refuse as refused:
+            answer = {"error": {"code": refused.code, "message": str(refused)}}
+            if refused.data is not None:
+                answer["error"]["data"] = refused.data
+        except Crash:
+            return
+        except asyncio.CancelledError:
+            if self.breaks(51):
+                return
+            answer = {"error": {"code": -32603 if self.breaks(55) else -32800, "message": "cancelled"}}
+        self.send({"id": str(id) if self.breaks(10) and id == 0 else id, **answer})
+        if self.breaks(12) and method == "_test/x":
+            self.send({"id": id, **answer})
+
+    def _noted(self, method: Any, params: Any) -> None:
+        if method == "session/update":
+            self._update(params)
+        elif method == "$/cancel_request":
+            task = self._serving.get(params["requestId"])
+            if task is not None and not task.done():
+                task.cancel()
+        elif method == "auth/status_update" and self.breaks(363):
+            self.output += str(params)
+        elif method == "_test/n" and self.breaks(14):
+            self.send({"id": None, "result": {}})
+
+    def _update(self, params: Any) -> None:
+        update = readable(params, repair=not self.strict and not self.breaks("dialects"))
+        if update is None:
+            return
+        kind, text = update.get("sessionUpdate"), update.get("content")
+        if kind == "agent_message_chunk" and isinstance(text, dict) and isinstance(text.get("text"), str):
+            if not (self.breaks(393) and "\ufffd" in text["text"]):
+                self.output += text["text"]
+        elif kind == "notice" and not self.breaks(314) and "notices" not in self.lacks:
+            self.output += str(update.get("title"))
+        elif kind == "subagent_update":
+            self.children.add(update["sessionId"])
+
+    async def leave(self) -> None:
+        """End what it started."""
+        for task in self._serving.values():
+            task.cancel()
+        await asyncio.gather(*self._serving.values(), return_exceptions=True)
+        for terminal in [*self.desk.terminals.values(), *self.leaving]:
+            terminal.kill()
+            await terminal.wait()
