@@ -270,12 +270,12 @@ async def reordered(stage: Stage) -> None:
 
 
 SCENES: Final = (
+    Scene("stalls, and nobody is there", "the client gives up by itself", ("fault-stalls",), stalls_silently),
     Scene("dies at once", "the agent exits instead of answering initialize", ("fault-dies",), dies_first),
     Scene("dies opening a session", "killed at session/new", ("fault-dies",), dies_opening),
     Scene("dies in a turn", "killed in the middle of it", (37,), dies_in_turn),
     Scene("dies while it asks", "with a permission pending", ("fault-dies",), dies_asking),
     Scene("stalls", "no answer to anything, until somebody has enough", ("fault-stalls",), stalls),
-    Scene("stalls, and nobody is there", "the client gives up by itself", ("fault-stalls",), stalls_silently),
     Scene("answers twice", "each answer again, otherwise", ("fault-twice",), twice),
     Scene("unknown ids", "answers that nobody asked for", ("fault-unknown-ids",), unknown_ids),
     Scene("wrong types", "in updates and in permissions", ("fault-types",), types),
