@@ -1,6 +1,7 @@
 """Hooks of the whole test run: which protocol rules and dialect rows the collected tests prove."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,11 @@ from tests.rule_coverage import RuleCoverage
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+# A run that was started with `nohup` ignores SIGHUP, and every program that a test starts would, too.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,7 +12,7 @@ from accord.check.client.stage import Stage, Turn
 from accord.check.ledger import Rule
 from accord.trace.exchange import at
 
-LONG: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(600)"
+LONG: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(90)"
 """A command that says its number, and then runs for longer than anybody waits."""
 
 
