@@ -117,7 +117,7 @@ def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_places_in_the_command() -> None:
-    fill = {"agent": ["py", "a b"], "prompt": "say hi", "folder": "/f", "options": ["-x"]}
+    fill: dict[str, Any] = {"agent": ["py", "a b"], "prompt": "say hi", "folder": "/f", "options": ["-x"]}
     assert ready(["run", "{prompt}", "--", "{agent}"], **fill) == ["run", "say hi", "-x", "--", "py", "a b"]
     assert ready(["run", "{options}", "--cmd={agent}", "{folder}"], **fill) == [
         "run",

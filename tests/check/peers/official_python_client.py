@@ -12,10 +12,10 @@ import acp
 from acp import schema
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "interop" / "peers"))
-from official_python_desk import Desk
+from official_python_desk import Desk  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
 
-class Client(Desk):
+class Client(Desk):  # pyright: ignore[reportUntypedBaseClass]
     """Serves files, terminals and forms; decides by its options."""
 
     def __init__(self, *, allow: bool) -> None:

@@ -198,10 +198,12 @@ class ModelClient(Connection):
         await self._unasked()
         return 0
 
+    def _time_is_up(self) -> None:
+        if not self._broke.done():
+            self._broke.set_exception(Failed("time is up", 4))
+
     def _give_up(self) -> None:
         if not self.breaks(159):
             self._cancel()
         if not self._broke.done():
-            self.clock.call_later(
-                1.0, lambda: self._broke.done() or self._broke.set_exception(Failed("time is up", 4))
-            )
+            self.clock.call_later(1.0, self._time_is_up)

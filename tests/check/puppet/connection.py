@@ -86,7 +86,7 @@ class Connection:
         raise Crash
 
     def send(self, message: Message) -> None:
-        whole = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
+        whole: Any = MUTATIONS.get(self.broken, lambda one: one)({"jsonrpc": "2.0", **message})
         if whole is None:
             return
         indent = 1 if self.breaks(4) and "\\n" in json.dumps(message) else None

@@ -67,7 +67,7 @@ _NOTES: dict[Any, Callable[[Message], bool]] = {
 
 def deadly(client: Any, message: Message) -> None:
     """Crash on what this client cannot take."""
-    params = message.get("params")
+    params: Any = message.get("params")
     update = params.get("update") if isinstance(params, dict) else None
     if "id" not in message and client.broken in _NOTES and _NOTES[client.broken](message):
         client.crash()

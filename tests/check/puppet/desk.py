@@ -99,7 +99,8 @@ class Desk:
             raise Refuse(-32601, "Method not found")
         if not client.strict and "options" not in params and "permissionId" in params:
             params = {**params, "toolCall": {"toolCallId": params["permissionId"]}, "options": []}
-        call, options = params.get("toolCall"), params.get("options")
+        call: Any = params.get("toolCall")
+        options: Any = params.get("options")
         if self.breaks("fault-types") and isinstance(call, dict) and isinstance(call.get("kind"), dict):
             return {"outcome": {"outcome": "selected", "optionId": "x 1"}}
         sound = (

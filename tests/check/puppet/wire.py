@@ -1,7 +1,7 @@
 """An agent's stdio in memory, and the launcher of model clients."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.check.puppet.client import ModelClient
@@ -38,7 +38,7 @@ class MemoryWire:
     """Both ends: the checker's methods are those of `accord.check.client.wire.Wire`, the client has `put`."""
 
     def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
-        self.words: list[str] = []
+        self.words: Sequence[str] = []
         self.login = ""
         self._heard = heard
         self._lost = lost
