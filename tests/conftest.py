@@ -13,9 +13,16 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
-# A run that was started with `nohup` ignores SIGHUP, and every program that a test starts would, too.
-if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# A run in the background of a script ignores Ctrl-C, one under `nohup` a hang-up, and every program that a test starts would, too.
+for _name, _usual in (
+    ("SIGINT", signal.default_int_handler),
+    ("SIGQUIT", signal.SIG_DFL),
+    ("SIGHUP", signal.SIG_DFL),
+    ("SIGTERM", signal.SIG_DFL),
+):
+    _number = getattr(signal, _name, None)
+    if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 def pytest_configure(config: pytest.Config) -> None:
