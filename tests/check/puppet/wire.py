@@ -141,7 +141,8 @@ class Running:
 
     async def end(self) -> bool:
         forced = not self._exited.done()
-        self._task.cancel()
+        if forced:
+            self._task.cancel()  # never while it leaves: its commands would stay
         await asyncio.gather(self._task, return_exceptions=True)
         return forced
 
