@@ -5,6 +5,7 @@ refuses. A person sees every option by its name, with none of them preselected. 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from accord.cleaning import one_line
 from accord.cli.running.describing import describe
@@ -13,11 +14,14 @@ from accord.cli.running.person import Person, Question
 from accord.client import ClientSession, PermissionRequest
 from accord.client.judging import refusal, request_of, verdict
 from accord.client.permissions import Decision as Chosen
-from accord.policy.asking import Answer, options_for, read_answer, remember
+from accord.policy.asking import options_for, read_answer, remember
 from accord.policy.grants import Grants
 from accord.policy.policy import Policy
 from accord.policy.request import Decision, Request
 from accord.schema import PermissionOption
+
+_ANYTHING: Final = "default all"
+"""What decided where everything is allowed."""
 
 
 class Consent:
@@ -44,7 +48,7 @@ class Consent:
         request = request_of(asked, self.grants_of(asked.session))
         decision = verdict(self._policy, request, asked)
         if decision.effect == "allow" and (option := asked.option("allow_once")) is not None:
-            self._give(asked, request, Answer("allow_once"))
+            self._give(asked, request)
             return option
         if decision.effect == "deny":
             return self._refuse(asked, decision.reason)
@@ -57,17 +61,17 @@ class Consent:
             again = verdict(self._policy, request, asked)
             if again.effect != "ask" and not (again.allowed and asked.option("allow_once") is None):
                 if again.allowed:
-                    self._give(asked, request, Answer("allow_once"))
+                    self._give(asked, request)
                     return asked.option("allow_once")
                 return self._refuse(asked, again.reason)
-            describe(question, asked, decision)
+            describe(question, asked, request, decision)
             option = await choose(question, asked.options)
         if option is None:
             return self._refuse(asked, "you did not choose")
         answer = read_answer(asked.options, option)
         remember(request, decision, answer)
         if answer.allowed:
-            self._give(asked, request, answer)
+            self._give(asked, request)
         else:
             self.refused.append(asked.call.label)
         return option
@@ -84,14 +88,22 @@ class Consent:
 
     # -- what the agent does through us -------------------------------------------------------------------------
 
-    async def may(self, session: ClientSession, request: Request, what: str) -> bool:
-        """Whether the agent may read, write or run something through this client: what was agreed to is not asked twice."""
+    async def may(
+        self, session: ClientSession, request: Request, what: str, extras: Sequence[str] = ()
+    ) -> bool:
+        """Whether the agent may read, write or run something through this client: what was agreed to is not asked twice.
+
+        `extras` are lines about what no rule and no earlier yes speaks of, such as variables that change what a command does: with
+        any of them only `all`, or a person who has seen them, says yes.
+        """
         self.done += 1
         decision = self._policy.decide(request)
-        if decision.allowed or (decision.effect == "ask" and self._covered(session, request, decision)):
+        if extras and decision.effect != "deny" and decision.rule != _ANYTHING:
+            decision = Decision("ask", "it brings variables of its own", "variables")
+        elif decision.allowed or (decision.effect == "ask" and self._covered(session, request, decision)):
             return True
         if decision.effect == "ask" and self._person is not None:
-            return await self._ask(session, request, decision, what)
+            return await self._ask(session, request, decision, what, extras)
         reason = decision.reason if decision.effect == "deny" else self._why_not(decision)
         self.refused.append(what)
         self._note(f"refused: {what}: {reason}")
@@ -101,15 +113,19 @@ class Consent:
         """What the person agreed to for a session."""
         return self._grants.setdefault(session.id, Grants())
 
-    async def _ask(self, session: ClientSession, request: Request, decision: Decision, what: str) -> bool:
+    async def _ask(
+        self, session: ClientSession, request: Request, decision: Decision, what: str, extras: Sequence[str]
+    ) -> bool:
         assert self._person is not None
         options = options_for(request, decision)
         if self.caught_up is not None:
             await self.caught_up(session)
         async with self._person.asked() as question:
-            if self._policy.decide(request).allowed:
+            if not extras and self._policy.decide(request).allowed:
                 return True
             question.say(f"\n{one_line(session.life.name)} asks: {what}")
+            for line in extras:
+                question.say(line, "  ")
             question.say(decision.reason, "  ")
             option = await choose(question, options)
         answer = read_answer(options, option)
@@ -124,8 +140,8 @@ class Consent:
             return True  # that it may read in its folders is what it was offered
         return any(given.covers(session, request) for given in self._given)
 
-    def _give(self, asked: PermissionRequest, request: Request, answer: Answer) -> None:
-        self._given.append(Given(asked, request, always=answer.always))
+    def _give(self, asked: PermissionRequest, request: Request) -> None:
+        self._given = [*(given for given in self._given if given.lasts), Given(asked, request)]
 
 
 async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:

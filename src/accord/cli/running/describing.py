@@ -4,13 +4,13 @@ import difflib
 import shlex
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Any, Final, cast
 
 from accord.cleaning import one_line
 from accord.cli.running.person import Question
 from accord.client import PermissionRequest
 from accord.client.judging import command_in
-from accord.policy.request import Decision
+from accord.policy.request import Decision, Request
 from accord.schema import Content, Diff, TextContent
 
 _LINES: Final = 40
@@ -18,32 +18,43 @@ _LONGEST_LINE: Final = 400
 _LARGEST_DIFF: Final = 200_000
 
 
-def describe(question: Question, asked: PermissionRequest, decision: Decision) -> None:
-    """Say who asks, for what, and why the rules did not decide it."""
+def describe(question: Question, asked: PermissionRequest, request: Request, decision: Decision) -> None:
+    """Say who asks, for what, and why the rules did not decide it. What the rules judge is shown whole, whatever the title says."""
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
     question.say(f"\n{asked.session.life.name} asks: {one_line(call.label)}{kind}")
-    for line in _details(asked):
-        question.say(_short(line), "  ")
+    for line in _judged(asked, request):
+        question.say(line, "  ")
+    for line in _shown(asked, request):
+        question.say(_short(line), "  | ")  # the agent's words: nothing in them can pass for an option
     if decision.rule not in ("default ask", "default reads"):
         question.say(f"({decision.reason})", "  ")
 
 
-def _details(asked: PermissionRequest) -> Iterator[str]:
+def _judged(asked: PermissionRequest, request: Request) -> Iterator[str]:
     command = command_in(asked)
     command = shlex.join(command) if isinstance(command, tuple) else command
-    if command is not None and command not in asked.call.label:
-        yield from _some(f"$ {command}".split("\n"))
+    if command is not None and command != asked.call.label:
+        yield from f"$ {command}".split("\n")
+    if request.cwd is not None:
+        yield f"in {request.cwd}"
+    if request.url is not None:
+        yield f"address {request.url}"
+    named = {item.path for item in asked.call.content if isinstance(item, Diff)}
+    yield from (f"file {path}" for path in map(str, request.paths) if path not in named)
+
+
+def _shown(asked: PermissionRequest, request: Request) -> Iterator[str]:
     for item in asked.call.content:
         if isinstance(item, Diff):
             yield f"{'change' if isinstance(item.old_text, str) else 'new file'} {item.path}"
             yield from _some(_changed(item))
         elif isinstance(item, Content) and isinstance(item.content, TextContent):
             yield from _some(item.content.text.split("\n"))
-    named = {item.path for item in asked.call.content if isinstance(item, Diff)}
-    for location in asked.call.locations:
-        if location.path not in named and location.path not in asked.call.label:
-            yield location.path
+    raw = asked.call.raw_input
+    if isinstance(raw, dict) and not (request.command or request.paths or request.url):
+        given = cast("dict[str, Any]", raw)
+        yield from _some([f"{name}: {one_line(str(value))}" for name, value in given.items()])
 
 
 def _changed(diff: Diff) -> list[str]:

@@ -7,7 +7,7 @@ the user before. Commands get no credentials of the user's environment.
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 from accord.cli.running.consent import Consent
 from accord.client import ClientSession
@@ -19,6 +19,11 @@ from accord.schema.tools import ToolKind
 from accord.workspace.roots import AnyPath
 from accord.workspace.terminals import Terminals
 from accord.workspace.workspace import LocalWorkspace, Workspace
+
+_HARMLESS: Final = frozenset(
+    ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CI", "LANG", "LC_ALL", "COLUMNS", "LINES")
+)
+"""Variables that change how a command looks, not what it does."""
 
 
 class _Wanted(TypedDict, total=False):
@@ -71,13 +76,18 @@ class GuardedWorkspace(LocalWorkspace):
         line = command if not args else (command, *args)
         shown = command if not args else shlex.join((command, *args))
         where = None if cwd is None else self.roots.resolve(cwd)
-        await self._insist(f"run {shown}", kind="execute", category="execute", command=line, cwd=where)
+        if where is not None:
+            shown = f"{shown} in {where}"
+        strange = [f"with {name}={value}" for name, value in (env or {}).items() if name not in _HARMLESS]
+        await self._insist(
+            f"run {shown}", strange, kind="execute", category="execute", command=line, cwd=where
+        )
         return await super().create_terminal(
             command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
         )
 
-    async def _insist(self, what: str, **request: Unpack[_Wanted]) -> None:
+    async def _insist(self, what: str, extras: Sequence[str] = (), **request: Unpack[_Wanted]) -> None:
         session, consent = self._session, self._consent
         wanted = Request(bounds=bounds_of(session), grants=consent.grants_of(session), **request)
-        if not await consent.may(session, wanted, what):
+        if not await consent.may(session, wanted, what, extras):
             raise InvalidParams(f"Permission denied: {what}")

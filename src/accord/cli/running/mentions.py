@@ -32,7 +32,7 @@ def mentions_in(text: str, folders: Sequence[str]) -> Mentions:
     roots = [os.path.realpath(folder) for folder in folders]
     paths: dict[str, None] = {}
     notes: dict[str, None] = {}
-    for found in _MENTION.finditer(text):
+    for found in _MENTION.finditer(text.replace("\0", " ")):  # no path has that in it
         quoted = found[1] or found[2]
         for word in (quoted,) if quoted else _spellings(found[3]):
             path = os.path.normpath(os.path.join(folders[0], os.path.expanduser(word)))
