@@ -93,7 +93,8 @@ def test_a_yes_on_the_terminal_is_kept(stage: Stage) -> None:
     assert f"Agent helper runs {stage.project}/tools/helper --acp 'two words'" in told
     assert "with KEY=${OPENAI_API_KEY}" in told
     assert "and so gets your OPENAI_API_KEY" in told
-    assert "MCP server docs runs docs-server and gets your DOCS_TOKEN" in told
+    assert "MCP server docs runs docs-server with " in told
+    assert "=${DOCS_TOKEN} and gets your DOCS_TOKEN" in told
     assert "MCP server web for every agent is at https://web.example" in told
     assert "The agent that runs by default becomes helper" in told
     assert load(stage.project).default.name == "helper"

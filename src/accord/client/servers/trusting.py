@@ -96,5 +96,6 @@ def _of_server(server: Server) -> Iterator[str]:
 
 def _of_mcp(entry: McpEntry) -> str:
     what = f"runs {visible(shlex.join(entry.command))}" if entry.command else f"is at {visible(entry.url)}"
+    what += "".join(f" with {visible(name)}={visible(value)}" for name, value in entry.values.items())
     names = references(entry.values.values())
     return what + (f" and gets your {visible(', '.join(names))}" if names else "")
