@@ -15,4 +15,7 @@ def watch(talk: "Talk", ledger: Ledger) -> None:
 
     record = Record(talk)
     for part in (envelope, schema, gates, turns, toolcalls, asking, settings, unstable):
-        part.look(record, ledger)
+        try:
+            part.look(record, ledger)
+        except Exception as error:  # noqa: BLE001 - a message that nobody foresaw must not end the run
+            ledger.broken("schema", f"a message that cannot be judged ({type(error).__name__})")

@@ -15,4 +15,7 @@ def watch(part: "Part", ledger: Ledger) -> None:
 
     record = ClientRecord(part)
     for each in (envelope, schema, gates, calls):
-        each.look(record, ledger)
+        try:
+            each.look(record, ledger)
+        except Exception as error:  # noqa: BLE001 - a message that nobody foresaw must not end the run
+            ledger.broken("schema", f"a message that cannot be judged ({type(error).__name__})")
