@@ -13,7 +13,6 @@ from tests.wire.links import memory_link, process_link
 from tests.wire.transport_contract import CHECKS, Inbox, Link, MakeLink
 
 from accord.errors import UsageError
-from accord.testing import FakeClock
 from accord.trace import Entry, Ring, Tapped, tapped
 from accord.trace.files import FileSink
 from accord.trace.lines import Damaged, read_line
@@ -209,28 +208,22 @@ def test_an_oversized_frame_is_its_size_and_its_beginning(tmp_path: Path):
     )
 
 
-async def test_a_ring_keeps_the_last_and_tells_those_who_watch():
-    clock = FakeClock()
-    ring = Ring(3, clock=clock)
-    ours, _ = memory_pair()
-    near = Tapped(ours, ring, ours="client")
-    told: list[Entry] = []
-    near.send(b"0")
-    unsubscribe = ring.subscribe(told.extend)
-    await clock.advance(2)
-    for number in range(1, 4):
-        near.send(b"%d" % number)
-    unsubscribe()
-    unsubscribe()
-    near.send(b'{"token":"hunter22"}')
-    assert [(entry.at, entry.data) for entry in told] == [(2, b"1"), (2, b"2"), (2, b"3")]
-    assert [entry.data for entry in ring.entries()] == [b"2", b"3", b'{"token":"[redacted]"}']
-    assert ring.missed == 2
+async def test_sinks_come_and_go_while_the_connection_lives(tmp_path: Path):
+    ours, theirs = memory_pair()
+    near, inbox = Tapped(ours), Inbox()
+    near.start(Inbox())
+    theirs.start(inbox)
+    early, late = Ring(), Ring()
+    near.send(b"1")
+    leave = near.attach(early)
+    near.attach(late)
+    near.attach(FileSink(tmp_path / "t"))
+    near.send(b"2")
+    leave()
+    leave()
+    near.send(b"3")
+    assert await inbox.count(3) == [b"1", b"2", b"3"]
     await near.aclose()
-
-
-def test_a_ring_is_bounded_in_bytes_too():
-    ring = Ring(100, most_bytes=1000)
-    for number in range(10):
-        ring.note("agent", [b"%d" % number * 400])
-    assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
+    assert [entry.data for entry in early.entries()] == [b"2"]
+    assert [entry.data for entry in late.entries()] == [b"2", b"3", b""]
+    assert [entry.data for entry in entries_in(tmp_path / "t")] == [b"2", b"3", b""]

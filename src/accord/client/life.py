@@ -142,9 +142,16 @@ class Life:
             raise
 
     async def _transport(self) -> Transport:
-        if isinstance(self.source, Launch):
-            return await self.source.start(self.options.on_stderr, self.options.largest_message)
-        return self.source
+        transport = self.source
+        if isinstance(transport, Launch):
+            transport = await transport.start(self.options.on_stderr, self.options.largest_message)
+        if self.options.wrap is None:
+            return transport
+        try:
+            return self.options.wrap(transport)
+        except BaseException:
+            await transport.aclose()
+            raise
 
     def _wiring(self) -> Wiring:
         return Wiring(

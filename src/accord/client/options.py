@@ -12,6 +12,7 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.schema import Implementation
 from accord.wire.framing import DEFAULT_LIMIT
 from accord.wire.routes import Limits, Report
+from accord.wire.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class ClientOptions:
     """Bounds on what may lie unread and unsent, in bytes."""
     largest_message: int = DEFAULT_LIMIT
     """Bytes; a longer message of a program that is started here is refused, the connection goes on."""
+    wrap: Callable[[Transport], Transport] | None = None
+    """Stands between each transport and the connection on it: a tap, for instance, again after each restart."""
     clock: Clock = SYSTEM_CLOCK
 
     def observe(self, report: ClientReport) -> None:

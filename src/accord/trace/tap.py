@@ -1,20 +1,16 @@
-"""The tap: a transport that shows every frame of both directions to a sink, and changes nothing.
+"""The tap: a transport that shows every frame of both directions to its sinks, and changes nothing.
 
 Bytes, order and back-pressure stay the transport's. A sink is told of a frame before it goes on, so that an answer is
-never seen before its question.
+never seen before its question. Sinks come and go while the connection lives.
 """
 
 import os
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Protocol
 
-from accord.clock import SYSTEM_CLOCK, Clock
-from accord.trace.lines import Entry, Side, entry_of
+from accord.trace.lines import Side
 from accord.wire.transport import End, Frame, Receiver, Transport
-
-_MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class Sink(Protocol):
@@ -34,13 +30,30 @@ class Sink(Protocol):
 
 
 class Tapped:
-    """A transport and a sink; `ours` is the side that speaks through this end."""
+    """A transport and the sinks that look on; `ours` is the side that speaks through this end."""
 
-    def __init__(self, transport: Transport, sink: Sink, *, ours: Side = "agent") -> None:
-        self.sink = sink
+    def __init__(self, transport: Transport, sink: Sink | None = None, *, ours: Side = "agent") -> None:
         self.transport = transport
+        self._sinks: tuple[Sink, ...] = () if sink is None else (sink,)
         self._ours: Side = ours
         self._theirs: Side = "client" if ours == "agent" else "agent"
+
+    def attach(self, sink: Sink) -> Callable[[], None]:
+        """Show this sink everything from now on; the result ends that, and leaves the sink open.
+
+        A sink that is still attached when the transport is closed is closed with it.
+        """
+        self._sinks = (*self._sinks, sink)
+
+        def detach() -> None:
+            self._sinks = tuple(one for one in self._sinks if one is not sink)
+
+        return detach
+
+    @property
+    def stderr(self) -> str:
+        """The last words of the program at the other end, where there is one."""
+        return getattr(self.transport, "stderr", "")
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -48,16 +61,19 @@ class Tapped:
 
     def frames(self, frames: list[Frame]) -> None:
         """What the transport delivers."""
-        self.sink.note(self._theirs, frames)
+        for sink in self._sinks:
+            sink.note(self._theirs, frames)
         self._receiver.frames(frames)
 
     def ended(self, end: End) -> None:
         """The transport's end."""
-        self.sink.ended(end, self._theirs)
+        for sink in self._sinks:
+            sink.ended(end, self._theirs)
         self._receiver.ended(end)
 
     def send(self, frame: bytes) -> None:
-        self.sink.note(self._ours, (frame,))
+        for sink in self._sinks:
+            sink.note(self._ours, (frame,))
         self.transport.send(frame)
 
     @property
@@ -77,84 +93,8 @@ class Tapped:
         try:
             await self.transport.aclose()
         finally:
-            await self.sink.aclose()
-
-
-class _Seen(NamedTuple):
-    at: float
-    sender: Side
-    frame: Frame | End
-
-
-class Ring:
-    """The last `limit` frames, in memory, for whoever looks while it runs.
-
-    Secrets are taken out of what is shown, not of what is held. `missed` counts what fell out of the ring.
-    """
-
-    def __init__(
-        self,
-        limit: int = 1000,
-        *,
-        redact: bool = True,
-        most_bytes: int = _MOST_BYTES,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self.missed = 0
-        self._limit = limit
-        self._most = most_bytes
-        self._redact = redact
-        self._clock = clock
-        self._began = clock.now()
-        self._seen: deque[_Seen] = deque()
-        self._bytes = 0
-        self._watchers: dict[object, Callable[[list[Entry]], None]] = {}
-
-    def note(self, sender: Side, frames: Sequence[Frame]) -> None:
-        now = self._clock.now() - self._began
-        self._add([_Seen(now, sender, frame) for frame in frames])
-
-    def ended(self, end: End, sender: Side) -> None:
-        self._add([_Seen(self._clock.now() - self._began, sender, end)])
-
-    async def aclose(self) -> None:
-        """Nothing: what was seen can still be looked at."""
-
-    def entries(self) -> list[Entry]:
-        """What is in the ring, oldest first."""
-        return [self._entry(seen) for seen in self._seen]
-
-    def subscribe(self, watcher: Callable[[list[Entry]], None]) -> Callable[[], None]:
-        """Tell the watcher of everything from now on, inside the call that brings it; the result ends that."""
-        key = object()
-        self._watchers[key] = watcher
-
-        def unsubscribe() -> None:
-            self._watchers.pop(key, None)
-
-        return unsubscribe
-
-    def _add(self, news: list[_Seen]) -> None:
-        seen = self._seen
-        for one in news:
-            seen.append(one)
-            self._bytes += _size(one.frame)
-        while len(seen) > self._limit or (self._bytes > self._most and len(seen) > 1):
-            self._bytes -= _size(seen.popleft().frame)
-            self.missed += 1
-        if self._watchers:
-            shown = [self._entry(one) for one in news]
-            for watcher in list(self._watchers.values()):
-                watcher(shown)
-
-    def _entry(self, seen: _Seen) -> Entry:
-        if isinstance(seen.frame, End):
-            return Entry(at=seen.at, kind="closed", sender=seen.sender, reason=seen.frame.reason)
-        return entry_of(seen.at, seen.sender, seen.frame, redact=self._redact)
-
-
-def _size(frame: Frame | End) -> int:
-    return len(frame) if isinstance(frame, bytes) else 0
+            for sink in self._sinks:
+                await sink.aclose()
 
 
 def tapped(

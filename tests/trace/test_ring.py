@@ -1,0 +1,250 @@
+"""The ring: the latest frames of a live connection, with side, time, method and session, for whoever looks on."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord.errors import UsageError
+from accord.testing import FakeClock
+from accord.trace import Ring, Seen, Tapped, tapped
+from accord.trace.summary import summary
+from accord.trace.timeline import Look, step_lines
+from accord.wire.memory import memory_pair
+from accord.wire.transport import End, Oversized, Transport
+
+AGENT = """
+import accord, sys
+agent = accord.Agent("ringed", version="1")
+@agent.prompt
+async def prompt(turn):
+    await turn.say("Done.")
+sys.stderr.write("ready, token=hunter22hunter22\\n")
+sys.stderr.flush()
+agent.serve()
+"""
+
+
+def frame(**members: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **members}).encode()
+
+
+async def test_it_keeps_the_last_and_tells_those_who_watch():
+    clock = FakeClock()
+    ring = Ring(3, clock=clock)
+    ours, _ = memory_pair()
+    near = Tapped(ours, ring, ours="client")
+    told: list[Seen] = []
+    near.send(b"0")
+    unsubscribe = ring.subscribe(told.extend)
+    await clock.advance(2)
+    for number in range(1, 4):
+        near.send(b"%d" % number)
+    unsubscribe()
+    unsubscribe()
+    near.send(b'{"token":"hunter22"}')
+    assert [(seen.at, seen.sender, seen.frame) for seen in told] == [
+        (2, "client", b"1"),
+        (2, "client", b"2"),
+        (2, "client", b"3"),
+    ]
+    assert [entry.data for entry in ring.entries()] == [b"2", b"3", b'{"token":"[redacted]"}']
+    assert [seen.number for seen in ring.seen] == [3, 4, 5]
+    assert (ring.missed, len(ring)) == (2, 3)
+    await near.aclose()
+
+
+async def test_each_frame_is_known_by_method_session_and_the_call_it_answers():
+    clock = FakeClock()
+    ring = Ring(clock=clock)
+    ring.note("client", [frame(id=1, method="session/new", params={"cwd": "/x"})])
+    await clock.advance(1)
+    ring.note("agent", [frame(id=1, result={"sessionId": "s1"})])
+    ring.note("client", [frame(id=2, method="session/prompt", params={"sessionId": "s1", "prompt": []})])
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hi"}}
+    ring.note(
+        "agent",
+        [
+            frame(method="session/update", params={"sessionId": "s1", "update": update}),
+            frame(id=2, method="fs/read_text_file", params={"sessionId": "s1", "path": "/x/a"}),
+        ],
+    )
+    ring.note("client", [frame(id=2, error={"code": -32603, "message": "no"})])
+    await clock.advance(2)
+    ring.note("agent", [frame(id=2, result={"stopReason": "end_turn"}), frame(id=9, result={}), b"noise"])
+    assert [
+        (seen.sender, seen.kind, seen.method, seen.session, seen.id, seen.took) for seen in ring.seen
+    ] == [
+        ("client", "request", "session/new", "s1", 1, None),
+        ("agent", "answer", "session/new", "s1", 1, 1),
+        ("client", "request", "session/prompt", "s1", 2, None),
+        ("agent", "notification", "session/update", "s1", None, None),
+        ("agent", "request", "fs/read_text_file", "s1", 2, None),
+        ("client", "error", "fs/read_text_file", "s1", 2, 0),
+        ("agent", "answer", "session/prompt", "s1", 2, 2),
+        ("agent", "answer", "", "", 9, None),
+        ("agent", "noise", "", "", None, None),
+    ]
+    assert summary(ring.seen[3].step) == "agent_message_chunk Hi"
+    (line,) = step_lines(ring.seen[6].step, Look())
+    assert line.split() == [
+        "3.000",
+        "←",
+        "session/prompt",
+        "=",
+        "#2",
+        "2.00",
+        "s",
+        "62",
+        "B",
+        "[s1]",
+        "end_turn",
+    ]
+
+
+def test_an_answer_knows_its_call_after_that_has_left_the_ring():
+    ring = Ring(2)
+    ring.note("client", [frame(id="a", method="session/prompt", params={"sessionId": "s"})])
+    ring.note("agent", [frame(method="session/update", params={"sessionId": "s"})] * 5)
+    ring.note("agent", [frame(id="a", result={})])
+    assert (ring.seen[-1].method, ring.seen[-1].session) == ("session/prompt", "s")
+    assert ring.missed == 5
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"id":[1],"method":"x"}',
+        b'{"id":1,"method":["x"]}',
+        b'{"method":"x","params":[1]}',
+        b'{"method":"x","params":{"sessionId":{"a":1}}}',
+        b'{"id":1,"result":7}',
+        b'{"id":1.5,"error":null}',
+        b'{"id":1}',
+    ],
+)
+def test_odd_frames_are_seen_like_any_other(odd: bytes):
+    ring = Ring()
+    ring.note("agent", [odd])
+    (seen,) = ring.seen
+    assert (seen.session, seen.size) == ("", len(odd))
+    assert step_lines(seen.step, Look())
+
+
+def test_it_is_bounded_in_bytes_too():
+    ring = Ring(100, most_bytes=1000)
+    for number in range(10):
+        ring.note("agent", [b"%d" % number * 400])
+    assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
+
+
+def test_of_a_frame_larger_than_the_ring_the_beginning_is_kept():
+    ring = Ring(100, most_bytes=10_000)
+    big = frame(
+        method="session/update", params={"sessionId": "s", "text": "x" * 50_000, "apiKey": "hunter22"}
+    )
+    ring.note("agent", [big, Oversized(99_000_000, b'{"id":1,', b"}")])
+    first, second = ring.seen
+    assert (first.method, first.session, first.size) == ("session/update", "s", len(big))
+    assert (first.entry.kind, first.entry.size, second.entry.size) == ("cut", len(big), 99_000_000)
+    assert len(first.entry.data) < 10_000
+
+
+def test_calls_that_nobody_answers_are_not_remembered_for_ever():
+    ring = Ring(1)
+    ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
+    ring.note("client", [frame(id=0, result={}), frame(id=1, result={})])
+    assert ring.seen[-1].method == "x"
+    ring = Ring(5)
+    ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
+    ring.note("client", [frame(id=0, result={})])
+    assert ring.seen[-1].method == ""
+
+
+def test_the_next_connection_counts_its_calls_anew():
+    ring = Ring()
+    ring.note("client", [frame(id=1, method="session/prompt")])
+    ring.ended(End("the agent died", signal="SIGKILL"), "agent")
+    ring.note("agent", [frame(id=1, result={})])
+    assert [(seen.kind, seen.method) for seen in ring.seen] == [
+        ("request", "session/prompt"),
+        ("closed", ""),
+        ("exit", ""),
+        ("answer", ""),
+    ]
+    assert "SIGKILL" in step_lines(ring.seen[2].step, Look())[0]
+
+
+async def test_a_watcher_that_fails_is_told_no_more_and_costs_nothing():
+    ring, told, reported = Ring(), list[Seen](), list[str]()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+
+    def fails(_: list[Seen]) -> None:
+        raise ValueError("a bug of the screen")
+
+    ring.subscribe(fails)
+    ring.subscribe(told.extend)
+    ring.note("client", [b"1"])
+    ring.note("client", [b"2"])
+    assert len(told) == 2
+    assert len(reported) == 1
+
+
+async def test_a_client_and_a_program_it_starts_through_a_ring(tmp_path: Path):
+    """What a screen does: one ring over the agent's restarts, and its stderr beside the frames."""
+    program = tmp_path / "agent.py"
+    program.write_text(AGENT)
+    ring = Ring()
+
+    def wrap(transport: Transport) -> Transport:
+        return Tapped(transport, ring, ours="client")
+
+    options = accord.ClientOptions(wrap=wrap, on_stderr=ring.note_stderr)
+    async with accord.connect(sys.executable, str(program), options=options) as agent:
+        session = await agent.new_session(str(tmp_path))
+        await session.ask("Hi")
+        await agent.restart()
+        await (await agent.new_session(str(tmp_path))).ask("Again")
+    crossed = [(seen.sender, seen.kind, seen.method) for seen in ring.seen if seen.sender != "stderr"]
+    life = [
+        ("client", "request", "initialize"),
+        ("agent", "answer", "initialize"),
+        ("client", "request", "session/new"),
+        ("agent", "answer", "session/new"),
+        ("client", "request", "session/prompt"),
+        ("agent", "notification", "session/update"),
+        ("agent", "answer", "session/prompt"),
+        ("agent", "closed", ""),
+    ]
+    assert [one for one in crossed if one[1] != "exit"] == [*life, *life]
+    words = [seen.entry.text for seen in ring.seen if seen.sender == "stderr"]
+    assert words == ["ready, token=[redacted]"] * 2
+
+
+async def test_a_tap_that_cannot_be_made_leaves_no_program_behind(tmp_path: Path):
+    program = tmp_path / "agent.py"
+    program.write_text(AGENT)
+    options = accord.ClientOptions(wrap=lambda transport: tapped(transport, tmp_path / "missing" / "t"))
+    with pytest.raises(UsageError, match="cannot be written"):
+        async with accord.connect(sys.executable, str(program), options=options):
+            pass
+
+
+async def test_a_program_that_dies_at_once_is_still_quoted_through_a_tap():
+    options = accord.ClientOptions(wrap=lambda transport: Tapped(transport, ours="client"))
+    with pytest.raises(accord.HandshakeFailed) as caught:
+        async with accord.connect(
+            sys.executable, "-c", "import sys; sys.exit('no such model')", options=options
+        ):
+            pass
+    assert "no such model" in caught.value.stderr
