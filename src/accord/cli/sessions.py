@@ -12,12 +12,12 @@ from typing import Any, Final
 from accord.cleaning import clean_line, one_line
 from accord.cli.chosen import chosen_server, split_command
 from accord.cli.parser import Parser
-from accord.cli.running.signin import how_to_sign_in
 from accord.cli.stored.form import entry_form, json_text, transcript_form
 from accord.cli.stored.markdown import conversation, markdown
 from accord.cli.stored.sessions import StoredSessions, reach
 from accord.cli.stored.transcript import Entry, Transcript
 from accord.client.recording import Records
+from accord.client.signin import how_to_sign_in
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.store import MemoryStore
 

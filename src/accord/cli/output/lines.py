@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.cleaning import clean_text, one_line
-from accord.cli.output.blocks import words_of
 from accord.cli.output.style import DIM, RED, YELLOW, Look, Style
 from accord.client.events import AgentEnded, AgentRestarted, SessionLost, SessionReattached
+from accord.client.words import words_of
 from accord.schema import CompactionUpdate, ConfigOptionUpdate, Notice, SessionMessage, SubagentUpdate
 from accord.session import ModeChanged, PermissionAnswered, PermissionAsked, SubagentState
 from accord.session.pickers import of_option

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from accord.cleaning import clean_text
-from accord.cli.output.blocks import words_of
 from accord.cli.output.notes import error_text, note_line
 from accord.cli.output.sink import Sink
 from accord.client.events import ClientEvent
+from accord.client.words import words_of
 from accord.errors import AccordError
 from accord.session import Message, TurnEnded
 

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.cli.output import calls, lines
-from accord.cli.output.blocks import words_of
 from accord.cli.output.closing import closing_lines
 from accord.cli.output.flow import Flow, PlainFlow, RenderedFlow
 from accord.cli.output.notes import error_text, note_line
@@ -16,6 +15,7 @@ from accord.cli.output.sink import Sink
 from accord.cli.output.style import DIM, PLAIN, Style
 from accord.cli.output.terminalsize import TerminalSize
 from accord.client.events import ClientEvent
+from accord.client.words import words_of
 from accord.clock import Clock
 from accord.errors import AccordError
 from accord.schema import AgentMessageChunk, AgentThoughtChunk

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from accord.cleaning import clean_text, one_line
-from accord.cli.output.blocks import words_of
 from accord.cli.output.diffs import LONGEST_LINE, diff_lines
 from accord.cli.output.style import CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Look, Style
 from accord.cli.output.width import cells, cut
+from accord.client.words import words_of
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
 

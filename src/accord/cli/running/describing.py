@@ -2,23 +2,25 @@
 
 import difflib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.cleaning import one_line
-from accord.cli.running.person import Question
 from accord.client import PermissionRequest
 from accord.client.judging import command_in
 from accord.policy.request import Decision, Request
-from accord.schema import Content, Diff, TextContent
+from accord.schema import Content, Diff, PermissionOption, TextContent
+
+if TYPE_CHECKING:
+    from accord.cli.running.person import Question
 
 _LINES: Final = 40
 _LONGEST_LINE: Final = 400
 _LARGEST_DIFF: Final = 200_000
 
 
-def describe(question: Question, asked: PermissionRequest, request: Request, decision: Decision) -> None:
+def describe(question: "Question", asked: PermissionRequest, request: Request, decision: Decision) -> None:
     """Say who asks, for what, and why the rules did not decide it. What the rules judge is shown whole, whatever the title says."""
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
@@ -73,3 +75,20 @@ def _some(lines: list[str]) -> Iterator[str]:
 
 def _short(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+async def choose(question: "Question", options: Sequence[PermissionOption]) -> PermissionOption | None:
+    """Let the person choose by number; nothing is chosen by Enter alone. None: went away."""
+    for number, option in enumerate(options, 1):
+        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
+    if not options:
+        question.say("  The agent offers nothing to choose: it is refused.")
+        return None
+    while True:
+        typed = await question.line(
+            f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
+        )
+        if typed is None:
+            return None
+        if typed.isdecimal() and 1 <= int(typed) <= len(options):
+            return options[int(typed) - 1]

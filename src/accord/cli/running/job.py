@@ -7,17 +7,10 @@ from typing import Final
 from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
 from accord.cli.running.arguments import Arguments
-from accord.cli.running.attachments import Attaching
-from accord.cli.running.consent import Consent
 from accord.cli.running.forms import ASK_USER, Asking
-from accord.cli.running.guarded import guarded_workspace
 from accord.cli.running.interrupts import Interrupts
-from accord.cli.running.mentions import mentions_in
 from accord.cli.running.notes import Notes
-from accord.cli.running.opening import Opening, reachable
 from accord.cli.running.person import Person
-from accord.cli.running.settings import apply_settings
-from accord.cli.running.signin import how_to_sign_in
 from accord.cli.running.turn import Result, TurnRun
 from accord.client import (
     ClientHandlers,
@@ -28,11 +21,18 @@ from accord.client import (
     TimeLimits,
     run_in_terminal,
 )
+from accord.client.attachments import Attaching
 from accord.client.connect import Connecting
+from accord.client.consent import Consent
+from accord.client.entering import Opening, reachable
+from accord.client.guarded import guarded_workspace
+from accord.client.mentions import mentions_in
 from accord.client.options import ClientReport
 from accord.client.recording import Recording, Records
 from accord.client.restart import RestartPolicy
 from accord.client.servers import Server
+from accord.client.settings import apply_settings
+from accord.client.signin import how_to_sign_in
 from accord.errors import AccordError, AuthRequired, StoreError
 from accord.policy.rules import Word
 from accord.schema import ContentBlock, TextContent

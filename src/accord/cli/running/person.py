@@ -7,12 +7,16 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TextIO
 
-from accord.cleaning import visible
+from accord.cleaning import one_line, visible
 from accord.cli.output import Output
+from accord.cli.running.describing import choose, describe
+from accord.client import ClientSession, PermissionRequest
+from accord.policy.request import Decision, Request
+from accord.schema import PermissionOption
 
 _LONGEST: Final = 64 * 1024
 _LONGEST_TEXT: Final = 8_000
@@ -88,6 +92,28 @@ class Question:
         """Whether a yes was typed; everything else is a no. None: went away."""
         answer = await self.line(f"{prompt} [y/N] ")
         return None if answer is None else answer.casefold() in ("y", "yes")
+
+    async def permission(
+        self, asked: PermissionRequest, request: Request, decision: Decision
+    ) -> PermissionOption | None:
+        """May this tool call run?"""
+        describe(self, asked, request, decision)
+        return await choose(self, asked.options)
+
+    async def access(
+        self,
+        session: ClientSession,
+        what: str,
+        extras: Sequence[str],
+        decision: Decision,
+        options: Sequence[PermissionOption],
+    ) -> PermissionOption | None:
+        """May the agent do this through this client?"""
+        self.say(f"\n{one_line(session.life.name)} asks: {what}")
+        for line in extras:
+            self.say(line, "  ")
+        self.say(decision.reason, "  ")
+        return await choose(self, options)
 
     async def _until_gone(self, typing: Coroutine[Any, Any, str]) -> str:
         """What is typed, or nothing."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from accord.cleaning import clean_line, clean_text, one_line
-from accord.cli.output.blocks import words_of
 from accord.cli.stored.transcript import Transcript, local_time
+from accord.client.words import words_of
 from accord.schema import (
     UNSET,
     Content,

@@ -5,15 +5,15 @@ refuses. A person sees every option by its name, with none of them preselected. 
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
 
 from accord.cleaning import one_line
-from accord.cli.running.describing import describe
-from accord.cli.running.given import Given
-from accord.cli.running.person import Person, Question
-from accord.client import ClientSession, PermissionRequest
+from accord.client.given import Given
 from accord.client.judging import refusal, request_of, verdict
 from accord.client.permissions import Decision as Chosen
+from accord.client.permissions import PermissionRequest
+from accord.client.session import ClientSession
 from accord.policy.asking import options_for, read_answer, remember
 from accord.policy.grants import Grants
 from accord.policy.policy import Policy
@@ -22,6 +22,35 @@ from accord.schema import PermissionOption
 
 _ANYTHING: Final = "default all"
 """What decided where everything is allowed."""
+
+
+class Asked(Protocol):
+    """Somebody who attends to one question. They see every option, and none is chosen for them; None: went away."""
+
+    async def permission(
+        self, asked: PermissionRequest, request: Request, decision: Decision
+    ) -> PermissionOption | None:
+        """May this tool call run?"""
+        ...
+
+    async def access(
+        self,
+        session: ClientSession,
+        what: str,
+        extras: Sequence[str],
+        decision: Decision,
+        options: Sequence[PermissionOption],
+    ) -> PermissionOption | None:
+        """May the agent do this through this client?"""
+        ...
+
+
+class Person(Protocol):
+    """Who can be asked. Questions wait for each other."""
+
+    def asked(self) -> AbstractAsyncContextManager[Asked]:
+        """Have the person's attention."""
+        ...
 
 
 class Consent:
@@ -64,8 +93,7 @@ class Consent:
                     self._give(asked, request)
                     return asked.option("allow_once")
                 return self._refuse(asked, again.reason)
-            describe(question, asked, request, decision)
-            option = await choose(question, asked.options)
+            option = await question.permission(asked, request, decision)
         if option is None:
             return self._refuse(asked, "you did not choose")
         answer = read_answer(asked.options, option)
@@ -123,11 +151,7 @@ class Consent:
         async with self._person.asked() as question:
             if not extras and self._policy.decide(request).allowed:
                 return True
-            question.say(f"\n{one_line(session.life.name)} asks: {what}")
-            for line in extras:
-                question.say(line, "  ")
-            question.say(decision.reason, "  ")
-            option = await choose(question, options)
+            option = await question.access(session, what, extras, decision, options)
         answer = read_answer(options, option)
         remember(request, decision, answer)
         if not answer.allowed:
@@ -142,20 +166,3 @@ class Consent:
 
     def _give(self, asked: PermissionRequest, request: Request) -> None:
         self._given = [*(given for given in self._given if given.lasts), Given(asked, request)]
-
-
-async def choose(question: Question, options: Sequence[PermissionOption]) -> PermissionOption | None:
-    """Let the person choose by number; nothing is chosen by Enter alone. None: went away."""
-    for number, option in enumerate(options, 1):
-        question.say(f"  {number}  {one_line(option.name or option.option_id)}")
-    if not options:
-        question.say("  The agent offers nothing to choose: it is refused.")
-        return None
-    while True:
-        typed = await question.line(
-            f"Choose 1-{len(options)}: " if len(options) > 1 else "Type 1, or Ctrl-D: "
-        )
-        if typed is None:
-            return None
-        if typed.isdecimal() and 1 <= int(typed) <= len(options):
-            return options[int(typed) - 1]

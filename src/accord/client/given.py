@@ -7,9 +7,8 @@ the call is over. A yes to something that names neither covers nothing here, and
 import shlex
 from typing import Final
 
-from accord.client import PermissionRequest
 from accord.client.judging import command_in
-from accord.client.permissions import READING
+from accord.client.permissions import READING, PermissionRequest
 from accord.client.session import ClientSession
 from accord.policy.bounds import Place
 from accord.policy.request import Request

@@ -1,7 +1,7 @@
 """Mentions in a prompt: `@path` names a file or folder that goes with it.
 
 The text of a prompt may come from anywhere, an issue tracker say. So a mention reaches only what lies in the session's
-folders, and no file that holds secrets; everything else is `--attach`, which only the user can write.
+folders, and no file that holds secrets; everything else has to be attached, which only the user can do.
 """
 
 import os
@@ -27,8 +27,8 @@ class Mentions(NamedTuple):
     """What looks like a mention and is sent as text alone."""
 
 
-def mentions_in(text: str, folders: Sequence[str]) -> Mentions:
-    """The mentions of a text; relative paths count from the first folder."""
+def mentions_in(text: str, folders: Sequence[str], instead: str = "--attach takes it along") -> Mentions:
+    """The mentions of a text; relative paths count from the first folder. `instead` says how else a file goes with it."""
     roots = [os.path.realpath(folder) for folder in folders]
     paths: dict[str, None] = {}
     notes: dict[str, None] = {}
@@ -42,7 +42,7 @@ def mentions_in(text: str, folders: Sequence[str]) -> Mentions:
             if problem is None:
                 paths[path] = None
             else:
-                notes[f"@{word} {problem}: it is sent as text; --attach takes it along"] = None
+                notes[f"@{word} {problem}: it is sent as text; {instead}"] = None
             break
         else:
             word = quoted or found[3]

@@ -1,9 +1,9 @@
 """`--model`, `--mode` and `--set`: set what the agent lists, by id or by name; what it does not list is refused, never dropped."""
 
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
-from accord.cli.running.arguments import Arguments
-from accord.client import ClientSession, RemoteAgent
+from accord.client.remote import RemoteAgent
+from accord.client.session import ClientSession
 from accord.errors import InvalidParams, UsageError
 from accord.session import Picker
 from accord.session.pickers import of_modes
@@ -22,7 +22,18 @@ _SWITCH: Final = {
 }
 
 
-async def apply_settings(given: Arguments, agent: RemoteAgent, session: ClientSession) -> None:
+class Wanted(Protocol):
+    """What somebody wants set; None leaves it to the agent."""
+
+    @property
+    def mode(self) -> str | None: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]: ...
+
+
+async def apply_settings(given: Wanted, agent: RemoteAgent, session: ClientSession) -> None:
     """Set everything that was asked for. Raises UsageError, also where the agent refuses a value, and AuthRequired."""
     try:
         await _apply(given, agent, session)
@@ -30,7 +41,7 @@ async def apply_settings(given: Arguments, agent: RemoteAgent, session: ClientSe
         raise UsageError(f"the agent refuses a setting: {error}") from None
 
 
-async def _apply(given: Arguments, agent: RemoteAgent, session: ClientSession) -> None:
+async def _apply(given: Wanted, agent: RemoteAgent, session: ClientSession) -> None:
     if given.mode is not None:
         # Modes are there beside config options that do not speak of them, so no picker need stand for them.
         modes = session.state.settings.modes

@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypedDict, Unpack
 
-from accord.cli.running.consent import Consent
-from accord.client import ClientSession
+from accord.client.consent import Consent
 from accord.client.judging import bounds_of
+from accord.client.session import ClientSession
 from accord.errors import InvalidParams
 from accord.policy.request import Category, Request
 from accord.policy.sandbox.environment import without_credentials

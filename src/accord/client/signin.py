@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from accord.client import Launch
+from accord.client.login import Launch
 from accord.errors import AuthRequired
 from accord.schema import AuthMethodTerminal
 

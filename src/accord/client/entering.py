@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from accord.client import ClientSession, RemoteAgent
 from accord.client.recording import Records
+from accord.client.remote import RemoteAgent
+from accord.client.session import ClientSession
 from accord.errors import (
     AuthRequired,
     BadAnswer,
@@ -40,12 +41,14 @@ class Opening:
             self.cwd, mcp_servers=self.mcp_servers, additional_directories=self.add_dir
         )
 
-    async def again(self, session_id: str) -> ClientSession:
-        """One that was there before: resumed if the agent can do that, else loaded. Raises UsageError, RpcError."""
+    async def again(self, session_id: str, *, whole: bool = False) -> ClientSession:
+        """One that was there before: resumed if the agent can do that, else loaded; the other way round where its history is
+        wanted (`whole`). Raises UsageError, RpcError.
+        """
         offered = self.agent.capabilities
         ways = [self.agent.load_session] if offered.load_session else []
         if offered.session_capabilities and offered.session_capabilities.resume:
-            ways.insert(0, self.agent.resume_session)
+            ways.insert(len(ways) if whole else 0, self.agent.resume_session)
         if not ways:
             raise NotOffered(f"{self.name} can neither resume nor load sessions: begin a new one")
         for number, way in enumerate(ways, 1):
