@@ -99,7 +99,7 @@ async def test_each_frame_is_known_by_method_session_and_the_call_it_answers():
         "#2",
         "2.00",
         "s",
-        "62",
+        "65",
         "B",
         "[s1]",
         "end_turn",
