@@ -1,0 +1,33 @@
+"""A pass: what the holder of a token may do. Everybody behind the door asks it, nobody sees the token."""
+
+from os.path import commonpath, isabs, realpath
+
+from msgspec import Struct
+
+
+class Pass(Struct, frozen=True):
+    """What a token lets its holder do."""
+
+    token: str
+    """The id of the token, not its secret: for the audit log and the limits."""
+    name: str = ""
+    agents: frozenset[str] | None = None
+    """None is every agent."""
+    folders: tuple[str, ...] | None = None
+    """Real paths; None is every folder."""
+    read_only: bool = False
+    expires: float | None = None
+    """In seconds since 1970."""
+
+    def may_use(self, agent: str) -> bool:
+        """Whether the agent is one of them."""
+        return self.agents is None or agent in self.agents
+
+    def may_enter(self, folder: str) -> bool:
+        """Whether the folder, with its symlinks followed, is one of them or below one."""
+        if not isabs(folder) or "\0" in folder:
+            return False
+        if self.folders is None:
+            return True
+        real = realpath(folder)
+        return any(commonpath((real, own)) == own for own in self.folders)
