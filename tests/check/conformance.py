@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from accord import __version__
 from accord.check.agent.launch import ProcessLauncher
-from accord.check.agent.run import Options, check_agent
+from accord.check.agent.run import check_agent
+from accord.check.agent.script import AgentScript
 from accord.check.report import Report
+from accord.check.run import Options
 from accord.check.script import read_script
 from accord.check.verdict import VERDICTS
 
@@ -65,7 +67,7 @@ def agents() -> list[Checked]:
 
 async def check(checked: Checked) -> Report:
     """Hold one to all rules."""
-    options = Options(script=read_script(checked.script) if checked.script else None)
+    options = Options(script=read_script(checked.script, AgentScript) if checked.script else None)
     return await check_agent(ProcessLauncher(checked.command), options=options)
 
 

@@ -13,9 +13,11 @@ from tests.check.conformance import CLIENTS, HERE, PAGE, ROOT, Checked, page
 
 from accord import __version__
 from accord.check.client.launch import ProcessLauncher
-from accord.check.client.run import ClientOptions, check_client
-from accord.check.client.script import read_client_script
+from accord.check.client.run import check_client
+from accord.check.client.script import ClientScript
 from accord.check.report import Report
+from accord.check.run import Options
+from accord.check.script import read_script
 
 PEERS = HERE / "peers"
 ONE_TURN = PEERS / "client.json"
@@ -60,7 +62,7 @@ def clients() -> list[Checked]:
 
 async def check(checked: Checked) -> Report:
     """Hold one to all rules."""
-    options = ClientOptions(script=read_client_script(checked.script) if checked.script else None)
+    options = Options(script=read_script(checked.script, ClientScript) if checked.script else None)
     return await check_client(ProcessLauncher(checked.command), options=options)
 
 

@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from accord.check.agent.launch import ProcessLauncher
-from accord.check.agent.run import Options, agent_rules, check_agent
+from accord.check.agent.run import agent_rules, check_agent
 from accord.check.bounds import Bounds
+from accord.check.run import Options
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
 WITHOUT_LOGIN = {82, 83, 87, 217, 284, 285}

@@ -6,8 +6,9 @@ import pytest
 
 from accord.check.bounds import Bounds
 from accord.check.client.launch import ProcessLauncher
-from accord.check.client.run import ClientOptions, check_client, client_rules
+from accord.check.client.run import check_client, client_rules
 from accord.check.client.scenes import UNTRIED
+from accord.check.run import Options
 
 RUN = (sys.executable, "-m", "accord.cli", "run", "{prompt}", "--", "{agent}")
 NOT_OFFERED = {244, 261, 316, 365, 367, 368, 378, 381}
@@ -24,7 +25,7 @@ PROVEN = [
 @pytest.mark.timeout(400)
 @pytest.mark.rule(*PROVEN)
 async def test_accord_run_breaks_no_rule() -> None:
-    options = ClientOptions(bounds=Bounds().times(5), jobs=3)
+    options = Options(bounds=Bounds().times(5), jobs=3)
     report = await check_client(ProcessLauncher(RUN), options=options)
     assert (report.kind, report.name, report.script) == ("client", "accord", "accord run")
     assert {one.subject.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}

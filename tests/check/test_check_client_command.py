@@ -12,7 +12,8 @@ import pytest
 from tests.cli.run.running import alive
 
 from accord.check.client.command import ready
-from accord.check.client.script import shipped_client_script
+from accord.check.client.script import ClientScript
+from accord.check.script import shipped
 from accord.cli import main
 
 PEERS = Path(__file__).with_name("peers")
@@ -129,8 +130,8 @@ def test_places_in_the_command() -> None:
 
 
 def test_the_scripts_that_ship_are_sound() -> None:
-    assert shipped_client_script("run").clients == ("accord",)
-    assert shipped_client_script("none").acts == {}
+    assert shipped("run", ClientScript).clients == ("accord",)
+    assert shipped("none", ClientScript).acts == {}
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

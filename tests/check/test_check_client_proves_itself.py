@@ -9,8 +9,9 @@ from tests.check.idle_clock import idle_clock
 from tests.check.puppet.wire import SCRIPT, ModelLauncher
 
 from accord.check.bounds import Bounds
-from accord.check.client.run import ClientOptions, ClientRun, check_client, client_rules, first_run
+from accord.check.client.run import check_client, client_rules, client_run, first_run
 from accord.check.client.scenes import UNTRIED, scenes
+from accord.check.run import Options
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
@@ -28,9 +29,9 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=hands)
         # Those who wait for their own child need a short bound to be found out, the others a long one.
         bounds = Bounds(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0) if real else Bounds()
-        options = ClientOptions(script=SCRIPT, jobs=1, clock=hands, bounds=bounds)
+        options = Options(script=SCRIPT, jobs=1, clock=hands, bounds=bounds)
         traits = await first_run(launcher, folder / "first", options)
-        run = ClientRun(launcher, folder, SCRIPT, traits, options)
+        run = client_run(launcher, folder, SCRIPT, traits, options)
         ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
     return {note.rule for note in ledger.notes if note.outcome == "broken"}
 
@@ -41,12 +42,12 @@ async def test_a_client_that_breaks_one_rule_is_found_to_break_that_one(rule: An
 
 
 async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:
-    report = await check_client(ModelLauncher(), options=ClientOptions(script=SCRIPT, jobs=1))
+    report = await check_client(ModelLauncher(), options=Options(script=SCRIPT, jobs=1))
     others = {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
     # What the model client has, it cannot lack: those rules are shown by one that lacks something.
     assert set(others) == {*map(str, LACKS), *map(str, UNTRIED)}, others
     for rule, lacks in LACKS.items():
-        report = await check_client(ModelLauncher(lacks=lacks), [rule], ClientOptions(script=SCRIPT, jobs=1))
+        report = await check_client(ModelLauncher(lacks=lacks), [rule], Options(script=SCRIPT, jobs=1))
         assert [one.verdict for one in report.findings] == ["pass"]
 
 

@@ -14,7 +14,8 @@ import pytest
 from tests.check.model.launch import SCRIPT
 from tests.cli.terminal import in_terminal
 
-from accord.check.script import ACTS, shipped
+from accord.check.agent.script import ACTS, AgentScript
+from accord.check.script import shipped
 from accord.cli import main
 
 MODEL = (sys.executable, "-m", "tests.check.model")
@@ -155,9 +156,9 @@ def test_the_page_tells_every_act() -> None:
 
 
 def test_the_scripts_that_ship_are_sound() -> None:
-    assert shipped("accord").agents == ("accord",)
-    assert shipped("accord").strict == ("--strict",)
-    assert shipped("plain").agents == ()
+    assert shipped("accord", AgentScript).agents == ("accord",)
+    assert shipped("accord", AgentScript).strict == ("--strict",)
+    assert shipped("plain", AgentScript).agents == ()
 
 
 def test_nothing_else_is_left_behind(script: str, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from tests.check.conformance_of_clients import ONE_TURN, PEERS, PLACES
 
 from accord.check.bounds import Bounds
 from accord.check.client.launch import ProcessLauncher
-from accord.check.client.run import ClientOptions, check_client
-from accord.check.client.script import read_client_script
+from accord.check.client.run import check_client
+from accord.check.client.script import ClientScript
 from accord.check.ledger import Rule
+from accord.check.run import Options
+from accord.check.script import read_script
 
 NODE = shutil.which("node") or ""
 KEPT: list[Rule] = [16, 58, 90, 158, 196, 239, 252, "fault-twice", "fault-pieces"]
@@ -28,6 +30,6 @@ KEPT: list[Rule] = [16, 58, 90, 158, 196, 239, 252, "fault-twice", "fault-pieces
     ],
 )
 async def test_official_clients_keep_what_they_keep(command: tuple[str, ...]) -> None:
-    options = ClientOptions(script=read_client_script(ONE_TURN), bounds=Bounds().times(5))
+    options = Options(script=read_script(ONE_TURN, ClientScript), bounds=Bounds().times(5))
     report = await check_client(ProcessLauncher((*command, *PLACES)), KEPT, options)
     assert {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"} == {}

@@ -8,9 +8,10 @@ import pytest
 from tests.check.idle_clock import idle_clock
 from tests.check.model.launch import SCRIPT, ModelLauncher
 
-from accord.check.agent.run import Options, Run, agent_rules, check_agent, first_words
+from accord.check.agent.run import agent_rules, agent_run, check_agent, first_words
 from accord.check.agent.scenes import UNTRIED, scenes
 from accord.check.bounds import Bounds
+from accord.check.run import Options
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {66: ("session/status",)}
@@ -31,7 +32,7 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
             script=SCRIPT, jobs=1, clock=hands, bounds=BOUNDS if rule in IN_OTHER_PROCESSES else Bounds()
         )
         initialized = await first_words(launcher, folder / "first", options)
-        run = Run(launcher, folder, SCRIPT, initialized, options)
+        run = agent_run(launcher, folder, SCRIPT, initialized, options)
         ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
     return {note.rule for note in ledger.notes if note.outcome == "broken"}
 

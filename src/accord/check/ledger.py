@@ -1,16 +1,18 @@
 """The ledger of a run: what was seen of each rule, scene by scene, and the verdict that follows from all of it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from accord.check.verdict import Evidence, Fault, Finding, severity, subject_of
+from accord.check.verdict import SCHEMA, Evidence, Fault, Finding, severity, subject_of
 
 Rule: TypeAlias = int | Literal["schema"] | Fault
-Outcome: TypeAlias = Literal["broken", "kept", "absent", "unseen"]
+Outcome: TypeAlias = Literal["broken", "unjudged", "kept", "absent", "unseen"]
 
-_ORDER: tuple[Outcome, ...] = ("broken", "kept", "absent", "unseen")
-_MOST_FRAMES = 6
-_MOST_REASONS = 4
+_ORDER: Final[tuple[Outcome, ...]] = ("broken", "unjudged", "kept", "absent", "unseen")
+_MOST_FRAMES: Final = 6
+_MOST_REASONS: Final = 4
+_MOST_NOTES: Final = 200  # of one rule with one outcome, in one scene
 
 
 class Note(NamedTuple):
@@ -21,6 +23,8 @@ class Note(NamedTuple):
     why: str
     frames: tuple[Evidence, ...]
     scene: str
+    walked: bool = False
+    """Whether the walk by the schema found it."""
 
 
 class Ledger:
@@ -29,14 +33,20 @@ class Ledger:
     def __init__(self, scene: str = "") -> None:
         self.scene = scene
         self.notes: list[Note] = []
+        self._told: Counter[tuple[Rule, Outcome, str]] = Counter()
+        self._noted: Counter[tuple[Rule, Outcome]] = Counter()
 
     def kept(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
         """The rule was put to the test here, and kept."""
         self._note(rule, "kept", why, frames)
 
-    def broken(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
-        """The rule was broken."""
-        self._note(rule, "broken", why, frames)
+    def broken(self, rule: Rule, why: str, frames: Iterable[Evidence] = (), *, walked: bool = False) -> None:
+        """The rule was broken; `walked`, as the walk by the schema shows."""
+        self._note(rule, "broken", why, frames, walked=walked)
+
+    def unjudged(self, rule: Rule, why: str, frames: Iterable[Evidence] = ()) -> None:
+        """Something was sent that could not be looked at: whatever else is kept, the rule is not shown to be."""
+        self._note(rule, "unjudged", why, frames)
 
     def absent(self, rule: Rule, why: str) -> None:
         """The rule does not bind this program: it does not offer what the rule is about."""
@@ -68,8 +78,14 @@ class Ledger:
         """Everything that another ledger noted."""
         self.notes += other.notes
 
-    def _note(self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence]) -> None:
-        self.notes.append(Note(rule, outcome, why, tuple(frames), self.scene))
+    def _note(
+        self, rule: Rule, outcome: Outcome, why: str, frames: Iterable[Evidence], *, walked: bool = False
+    ) -> None:
+        # What was said of a thousand lines is not said better of the next one.
+        if self._told[rule, outcome, why] < _MOST_FRAMES and self._noted[rule, outcome] < _MOST_NOTES:
+            self._told[rule, outcome, why] += 1
+            self._noted[rule, outcome] += 1
+            self.notes.append(Note(rule, outcome, why, tuple(frames), self.scene, walked))
 
 
 def find(ledger: Ledger, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
@@ -78,6 +94,8 @@ def find(ledger: Ledger, rules: Sequence[Rule], *, ours: bool) -> list[Finding]:
     for note in ledger.notes:
         if note.rule in by_rule:
             by_rule[note.rule].append(note)
+        elif note.walked and SCHEMA in by_rule:  # nobody else would tell of it
+            by_rule[SCHEMA].append(note)
     return [_finding(rule, notes, ours) for rule, notes in by_rule.items()]
 
 
@@ -91,7 +109,7 @@ def _finding(rule: Rule, notes: list[Note], ours: bool) -> Finding:
     why = "; ".join(reasons[:_MOST_REASONS])
     if len(reasons) > _MOST_REASONS:
         why += f"; and {len(reasons) - _MOST_REASONS} more"
-    frames = list(dict.fromkeys(frame for note in decisive for frame in note.frames))[:_MOST_FRAMES]
+    frames = _frames(decisive)
     match outcome:
         case "broken":
             verdict = severity(subject, ours=ours)
@@ -99,7 +117,19 @@ def _finding(rule: Rule, notes: list[Note], ours: bool) -> Finding:
             verdict = "pass"
         case "absent":
             verdict = "not applicable"
+        case "unjudged":
+            verdict = "not shown"
         case "unseen":
             verdict = "not shown"
             why = why or "nothing on the wire had to do with it"
-    return Finding(subject, verdict, why, tried, tuple(frames))
+    return Finding(subject, verdict, why, tried, frames)
+
+
+def _frames(notes: list[Note]) -> tuple[Evidence, ...]:
+    """The first few lines that show it. The same line in another conversation shows nothing more."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for frame in dict.fromkeys(frame for note in notes for frame in note.frames):
+        found.setdefault((frame.sender, frame.text), frame)
+        if len(found) == _MOST_FRAMES:
+            break
+    return tuple(found.values())

@@ -1,121 +1,61 @@
-"""Scripts: prompts that make an agent do what rules are about, and what a checker must know of one agent.
+"""Scripts: what a checker must know of one program so that it does what rules are about. What both kinds have in common."""
 
-The format is described in docs/check.md. Two ship: `accord.json` for `accord agent` on its rehearsal model, `plain.json`
-in plain English for everybody else.
-"""
-
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from accord.errors import UsageError
-from accord.trace.exchange import at
-
-ACTS: Final = {
-    "talk": "answer with some text",
-    "lines": "answer with text of several lines",
-    "echo": "answer with {text}, which holds what is not ASCII",
-    "think": "think aloud",
-    "plan": "make a plan of several entries, and then change it",
-    "read": "read the file {file}, a relative path, and tell what is in it",
-    "read_path": "read the file {path}, an absolute path, and tell what is in it",
-    "search": "look for the text {text} in its files, and say in which line it is",
-    "write": "make the file {file} with the text {text}",
-    "permission": "make the file {file}; it has to be something that the agent asks permission for",
-    "run": "run a short command",
-    "busy": "be busy until somebody cancels",
-    "ask": "ask the user for a piece of text in a form",
-    "ask_url": "send the user to a web page",
-    "change_mode": "change to another mode by itself",
-    "command": "a prompt that begins with one of its slash commands",
-    "tell": "learn the word {word}",
-    "recall": "tell the word it has learned earlier",
-    "notice": "give a notice",
-    "compact": "compact the context",
-    "delegate": "let a sub-agent do something",
-    "mcp": "use a tool of the MCP server `check`",
-    "obey": "answer so that its system prompt shows",
-}
-"""What each act makes an agent do."""
-
-
-class Act(Struct, frozen=True, forbid_unknown_fields=True):
-    """One prompt. `shows` is a text the agent says only when it did it."""
-
-    prompt: str
-    shows: str = ""
-
-    def filled(self, **values: str) -> str:
-        """The prompt with its placeholders filled in."""
-        return fill(self.prompt, values)
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What a checker may ask of an agent, and how it is started in strict mode."""
+    """A script; `ACTS` says what each act of its kind makes a program do."""
+
+    ACTS: ClassVar[Mapping[str, str]] = {}
 
     name: str
-    agents: tuple[str, ...] = ()
-    """The names (`agentInfo.name`) of the agents it is for."""
     ours: bool = False
-    """It is one of Accord's own programs, which Accord's choices bind."""
+    """It is for one of Accord's own programs, which Accord's choices bind."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
-    strict: tuple[str, ...] = ()
-    """The words that are added to the command for strict mode; none: it has no such mode."""
-    login: str = ""
-    """The auth method that may be tried: it signs in without a person."""
-    provider: str = ""
-    """The provider that may be set and disabled."""
-    forbidden_root: str = ""
-    """A folder that the agent refuses as an additional root."""
-    acts: dict[str, str | Act] = field(default_factory=dict[str, str | Act])
-
-    def act(self, name: str) -> Act | None:
-        """An act, if the script has it."""
-        found = self.acts.get(name)
-        return Act(found) if isinstance(found, str) else found
 
 
-def fill(text: str, values: dict[str, str]) -> str:
+ScriptT = TypeVar("ScriptT", bound=Script)
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
     """The text with `{name}` replaced; other braces stay."""
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
     return text
 
 
-def read_script(path: Path) -> Script:
+def read_script(path: Path, kind: type[ScriptT]) -> ScriptT:
     """The script in a file; raises `UsageError` where it is none."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the script {path}: {error.strerror}") from None
-    return parse_script(data, str(path))
+    return _parse(data, str(path), kind)
 
 
-def parse_script(data: bytes, where: str) -> Script:
-    """A script from its JSON."""
+def shipped(name: str, kind: type[ScriptT]) -> ScriptT:
+    """A script of the package."""
+    file = f"{name}.json"
+    return _parse(files("accord.check").joinpath("scripts", file).read_bytes(), file, kind)
+
+
+def _parse(data: bytes, where: str, kind: type[ScriptT]) -> ScriptT:
     try:
-        script = msgspec.json.decode(data, type=Script)
-    except msgspec.MsgspecError as error:
+        script = msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"the script {where} cannot be used: {error}") from None
-    unknown = [name for name in script.acts if name not in ACTS]
+    acts: Mapping[str, Any] = getattr(script, "acts", {})
+    unknown = [name for name in acts if name not in kind.ACTS]
     if unknown:
         raise UsageError(
-            f"the script {where} has an unknown act {unknown[0]!r}; there are: {', '.join(ACTS)}"
+            f"the script {where} has an unknown act {unknown[0]!r}; there are: {', '.join(kind.ACTS)}"
         )
     return script
-
-
-def shipped(name: str) -> Script:
-    """A script of the package."""
-    from importlib.resources import files
-
-    data = files("accord.check").joinpath("scripts", f"{name}.json").read_bytes()
-    return parse_script(data, f"{name}.json")
-
-
-def script_for(agent_info: Any) -> Script:
-    """The shipped script that fits an agent by its name; the plain one for those nobody knows."""
-    ours = shipped("accord")
-    return ours if at(agent_info, "name") in ours.agents else shipped("plain")

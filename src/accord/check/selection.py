@@ -38,9 +38,9 @@ def _word(rules: Sequence[Rule], word: str) -> set[Rule]:
     if named:
         return named
     first, dash, last = word.partition("-")
-    if first.isdigit() and (not dash or last.isdigit()):
-        numbers = range(int(first), int(last if dash else first) + 1)
-        known: set[Rule] = {rule for rule in rules if rule in numbers}
+    if first.isdecimal() and (not dash or last.isdecimal()):
+        least, most = int(first), int(last if dash else first)
+        known: set[Rule] = {rule for rule in rules if isinstance(rule, int) and least <= rule <= most}
         if known:
             return known
     raise UsageError(

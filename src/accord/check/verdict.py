@@ -47,26 +47,28 @@ CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other s
 """The chapters of a report: key to title."""
 
 _SHOWN = 1200
+_READ = 1024 * 1024
 
 
 class Evidence(Struct, frozen=True):
-    """One line of the wire, as it is shown to people: secrets are taken out, and what is long is cut."""
+    """One line of the wire. There are many, and few are shown."""
 
     talk: str
     number: int
     sender: str
-    text: str
+    data: bytes
 
-
-def evidence(talk: str, number: int, sender: str, data: bytes) -> Evidence:
-    """A line as evidence."""
-    try:
-        text = redact_frame(data).decode()
-    except UnicodeDecodeError:
-        text = redact_text(data.decode("utf-8", "backslashreplace"))
-    if len(text) > _SHOWN:
-        text = f"{text[:_SHOWN]}... ({len(data)} bytes)"
-    return Evidence(talk, number, sender, text)
+    @property
+    def text(self) -> str:
+        """As it is shown to people: secrets are taken out, and what is long is cut."""
+        head = self.data if len(self.data) <= _READ else self.data[:_READ]
+        try:
+            text = redact_frame(head).decode()
+        except UnicodeDecodeError:
+            text = redact_text(head.decode("utf-8", "backslashreplace"))
+        if len(text) > _SHOWN:
+            text = f"{text[:_SHOWN]}... ({len(self.data)} bytes)"
+        return text
 
 
 class Subject(Struct, frozen=True):

@@ -7,10 +7,10 @@ from tests.check.model.agent import ModelAgent
 from tests.check.model.state import Store
 
 from accord.check.agent.launch import Place
-from accord.check.script import Act, Script
+from accord.check.agent.script import Act, AgentScript
 from accord.wire.memory import MemoryTransport, memory_pair
 
-SCRIPT = Script(
+SCRIPT = AgentScript(
     name="the model agent",
     ours=True,
     strict=("--strict",),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from accord.check.agent.lines import Line, Message
 from accord.check.agent.mcp import mcp_result
+from accord.check.lines import Line, Message
 from accord.trace.exchange import at, listed
 
 Reply: TypeAlias = Message | None
@@ -60,6 +60,19 @@ def reject(line: Line) -> Reply:
     return CANCELLED if chosen is None else selected(chosen)
 
 
+_NO_PATH: Final = error(-32602, "the path is not one of this session")
+_MOST_BYTES: Final = 8 * 1024 * 1024
+
+
+def _said(failure: Exception) -> str:
+    return getattr(failure, "strerror", None) or type(failure).__name__
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether it is a file, or could become one. A pipe would be waited for, a folder cannot be written."""
+    return path.is_file() or not path.exists()
+
+
 class Desk:
     """What the client serves. `answers` may hold another way to serve a method, for as long as a scene wants it."""
 
@@ -101,29 +114,41 @@ class Desk:
         path = at(line.params, "path")
         if not isinstance(path, str) or not Path(path).is_absolute():
             return None
-        found = Path(path)
-        return found if found.resolve().is_relative_to(self.folder.resolve()) else None
+        try:
+            found = Path(path).resolve()
+        except (OSError, ValueError, RuntimeError):  # no path at all: a NUL in it, a loop of links
+            return None
+        return found if found.is_relative_to(self.folder.resolve()) else None
 
     def _read(self, line: Line) -> Reply:
         path = self._path(line)
         if path is None:
-            return error(-32602, "the path is not one of this session")
+            return _NO_PATH
         try:
+            if not _is_plain(path) or path.stat().st_size > _MOST_BYTES:
+                return error(-32603, f"no file, or one of more than {_MOST_BYTES} bytes")
             text = path.read_text("utf-8")
-        except OSError:
+        except FileNotFoundError:
             return error(-32002, "there is no such file")
+        except (OSError, ValueError) as failure:
+            return error(-32603, f"the file cannot be read as text: {_said(failure)}")
         first, most = at(line.params, "line"), at(line.params, "limit")
         rows = text.splitlines(keepends=True)
         start = max(first, 1) - 1 if isinstance(first, int) else 0
-        end = start + most if isinstance(most, int) else len(rows)
+        end = start + max(most, 0) if isinstance(most, int) else len(rows)
         return result({"content": "".join(rows[start:end])})
 
     def _write(self, line: Line) -> Reply:
         path, text = self._path(line), at(line.params, "content")
         if path is None or not isinstance(text, str):
-            return error(-32602, "the path is not one of this session")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+            return _NO_PATH if path is None else error(-32602, "the content is no text")
+        try:
+            if not _is_plain(path):
+                return error(-32603, "no file is at this path")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        except (OSError, ValueError) as failure:
+            return error(-32603, f"the file cannot be written: {_said(failure)}")
         return result({})
 
     def _create(self, line: Line) -> Reply:

@@ -1,19 +1,8 @@
-"""A scene: one conversation, or a few, that puts several rules to the test."""
+"""A scene with an agent: the checker plays the client."""
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from accord.check import scene
 from accord.check.agent.stage import Stage
-from accord.check.ledger import Rule
 
-Play: TypeAlias = Callable[[Stage], Awaitable[None]]
-
-
-class Scene(NamedTuple):
-    """Its name, how it goes in a sentence, the rules it can show, and the agent's capability without which it is void."""
-
-    name: str
-    about: str
-    rules: tuple[Rule, ...]
-    play: Play
-    gate: str = ""
+Scene: TypeAlias = scene.Scene[Stage]

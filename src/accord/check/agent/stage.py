@@ -6,12 +6,14 @@ from typing import Any, Final, cast
 
 from accord.check.agent.desk import Desk
 from accord.check.agent.launch import Launcher, Place
-from accord.check.agent.lines import Line
-from accord.check.agent.talk import Over, Talk, Turn
+from accord.check.agent.script import Act, AgentScript
+from accord.check.agent.talk import Talk, Turn
 from accord.check.agent.watch import watch
 from accord.check.bounds import Bounds
+from accord.check.conversation import Over
 from accord.check.ledger import Ledger
-from accord.check.script import Act, Script
+from accord.check.lines import Line
+from accord.check.scene import Missing
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.exchange import at
 
@@ -33,10 +35,6 @@ WORD: Final = "marigold"
 """In the file that agents are asked to read."""
 ELSEWHERE: Final = "thistle"
 """In the files of that name everywhere else."""
-
-
-class Missing(Exception):
-    """The scene cannot go on: the script has no prompt for it, or the agent did not do what the prompt asks for."""
 
 
 def without(*paths: str) -> dict[str, Any]:
@@ -62,7 +60,7 @@ class Stage:
         self,
         root: Path,
         launcher: Launcher,
-        script: Script,
+        script: AgentScript,
         ledger: Ledger,
         *,
         bounds: Bounds,
@@ -193,7 +191,11 @@ class Stage:
         for talk in self.talks:
             await talk.leave()
         for talk in self.talks:
-            watch(talk, self.ledger)
+            await watch(talk, self.ledger)
+
+    def last_words(self) -> str:
+        """Nothing: where the end of the agent matters, its last words are told with it."""
+        return ""
 
 
 def _under_way(line: Line) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from accord.check.agent.talk import ABSENT, Answer, Talk
+from accord.check.agent.talk import Talk
+from accord.check.conversation import ABSENT, Answer
 from accord.check.ledger import Rule
 
 Want: TypeAlias = int | Literal["error", "result", "object", "known"]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
-from accord.check.agent.lines import Line, Message
+from accord.check.lines import Line, Message
 from accord.trace.exchange import at
 
 Reply: TypeAlias = Message | None

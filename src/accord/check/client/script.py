@@ -1,14 +1,16 @@
-"""Scripts for clients: which words make a client do what rules are about. The format is described in docs/check.md."""
+"""Scripts for clients: which words make a client do what rules are about. The format is described in docs/check.md.
+
+Two ship: `run.json` for `accord run`, `none.json` for everybody else.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import Struct, field
 
-from accord.check.script import fill
-from accord.errors import UsageError
+from accord.check.script import Script, fill, shipped
 from accord.trace.exchange import at
 
 ACTS: Final = {
@@ -41,17 +43,15 @@ class ClientAct(Struct, frozen=True, forbid_unknown_fields=True):
     """Files by their path, which begins with `{home}` or `{folder}`: text, or JSON."""
 
 
-class ClientScript(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ClientScript(Script, frozen=True, rename="camel"):
     """What a checker may ask of a client."""
 
-    name: str
+    ACTS: ClassVar[Mapping[str, str]] = ACTS
+
     clients: tuple[str, ...] = ()
     """The names (`clientInfo.name`) of the clients it is for."""
-    ours: bool = False
-    """It is one of Accord's own programs, which Accord's choices bind."""
     cancels: bool = False
     """Whether an interrupt (Ctrl-C) cancels the turn."""
-    environment: dict[str, str] = field(default_factory=dict[str, str])
     acts: dict[str, tuple[str, ...] | ClientAct] = field(default_factory=dict[str, Any])
 
     def act(self, name: str) -> ClientAct | None:
@@ -63,44 +63,13 @@ class ClientScript(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 def write_files(act: ClientAct, values: Mapping[str, str]) -> None:
     """The files that go with an act."""
     for name, content in act.files.items():
-        path = Path(fill(name, dict(values)))
+        path = Path(fill(name, values))
         path.parent.mkdir(parents=True, exist_ok=True)
         data = content if isinstance(content, str) else msgspec.json.encode(content).decode()
-        path.write_text(fill(data, dict(values)), "utf-8")
+        path.write_text(fill(data, values), "utf-8")
 
 
-def read_client_script(path: Path) -> ClientScript:
-    """The script in a file; raises `UsageError` where it is none."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the script {path}: {error.strerror}") from None
-    return parse_client_script(data, str(path))
-
-
-def parse_client_script(data: bytes, where: str) -> ClientScript:
-    """A script from its JSON."""
-    try:
-        script = msgspec.json.decode(data, type=ClientScript)
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"the script {where} cannot be used: {error}") from None
-    unknown = [name for name in script.acts if name not in ACTS]
-    if unknown:
-        raise UsageError(
-            f"the script {where} has an unknown act {unknown[0]!r}; there are: {', '.join(ACTS)}"
-        )
-    return script
-
-
-def shipped_client_script(name: str) -> ClientScript:
-    """A script of the package: `run` or `none`."""
-    from importlib.resources import files
-
-    data = files("accord.check").joinpath("scripts", f"client-{name}.json").read_bytes()
-    return parse_client_script(data, f"client-{name}.json")
-
-
-def client_script_for(client_info: Any) -> ClientScript:
+def script_for_client(client_info: Any) -> ClientScript:
     """The shipped script that fits a client by its name; one without acts for those nobody knows."""
-    ours = shipped_client_script("run")
-    return ours if at(client_info, "name") in ours.clients else shipped_client_script("none")
+    ours = shipped("run", ClientScript)
+    return ours if at(client_info, "name") in ours.clients else shipped("none", ClientScript)

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from accord.check.agent.stage import Missing
-from accord.check.agent.talk import Over
 from accord.check.bounds import Bounds
 from accord.check.client.desk import Desk
 from accord.check.client.launch import Launched, Launcher, Order
@@ -16,7 +14,9 @@ from accord.check.client.part import Part
 from accord.check.client.script import ClientScript, write_files
 from accord.check.client.watch import watch
 from accord.check.client.wire import Wire
+from accord.check.conversation import Over
 from accord.check.ledger import Ledger, Rule
+from accord.check.scene import Missing
 from accord.check.script import fill
 from accord.clock import SYSTEM_CLOCK, Clock, within
 
@@ -174,7 +174,11 @@ class Stage:
         for client in self.clients:
             await client.end()
         for part in self.parts:
-            watch(part, self.ledger)
+            await watch(part, self.ledger)
+
+    def last_words(self) -> str:
+        """The end of what the client printed."""
+        return tail(self.client.output) if self.clients else ""
 
 
 class Turn(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The checker's end of one agent that a client started: what the client writes comes in, anything at all can be sent."""
 
 import asyncio
+import hmac
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from accord.wire.framing import LineFramer
 from accord.wire.transport import End, Receiver
 
 _RELAY: Final = str(Path(__file__).with_name("relay.py"))
+_MOST_GREETING: Final = 1024 * 1024  # the words of a command line are part of it
 
 
 class Wire(Protocol):
@@ -83,6 +85,8 @@ class RelayWire(asyncio.Protocol):
         if not self._greeted:
             self._greeting += data
             if b"\n" not in self._greeting:
+                if len(self._greeting) > _MOST_GREETING:
+                    self.close()
                 return
             first, _, data = self._greeting.partition(b"\n")
             if not self._welcome(first):
@@ -103,7 +107,7 @@ class RelayWire(asyncio.Protocol):
             hello = msgspec.json.decode(line, type=_Hello)
         except msgspec.MsgspecError:
             hello = _Hello()
-        if hello.token != self._token:
+        if not hmac.compare_digest(hello.token.encode(), self._token.encode()):
             self.close()
             return False
         self._greeted = True

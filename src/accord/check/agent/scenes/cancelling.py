@@ -3,10 +3,11 @@
 from typing import Final
 
 from accord.check.agent.desk import CANCELLED, HOLD, Reply, error
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage, without
+from accord.check.agent.stage import Stage, without
 from accord.check.agent.talk import Turn
+from accord.check.lines import Line
+from accord.check.scene import Missing
 
 
 def _judge(stage: Stage, turn: Turn) -> None:

@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 from accord.check.agent.desk import Reply, Server, result, selected
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
 from accord.check.agent.scenes.permissions import answered, permitted
 from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
+from accord.check.lines import Line
 
 _NO_YES: Final[tuple[Any, ...]] = (
     "allowed",

@@ -5,8 +5,9 @@ from typing import Any, Final
 from accord.check.agent.scene import Scene
 from accord.check.agent.scenes.listing import entries, ids
 from accord.check.agent.stage import Stage
-from accord.check.agent.talk import Answer, Talk
+from accord.check.agent.talk import Talk
 from accord.check.agent.tries import put
+from accord.check.conversation import Answer
 from accord.trace.exchange import at
 
 _CLOSE: Final = "sessionCapabilities.close"

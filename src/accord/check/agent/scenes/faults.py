@@ -5,11 +5,11 @@ on or ends; it never hangs, and nothing of this is consent.
 from typing import Any, Final
 
 from accord.check.agent.desk import HOLD, Reply, allow, reject, result
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
 from accord.check.agent.scenes.permissions import answered, effects, permitted
 from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
+from accord.check.lines import Line
 
 _HUGE: Final = 4 * 1024 * 1024
 _NOISE: Final = (

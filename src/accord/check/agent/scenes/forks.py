@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from accord.check.agent.scene import Scene
 from accord.check.agent.scenes.listing import entries, ids
-from accord.check.agent.stage import Missing, Stage
+from accord.check.agent.stage import Stage
 from accord.check.agent.talk import text_of
+from accord.check.scene import Missing
 from accord.trace.exchange import at
 
 _SYSTEM: Final = "sessionCapabilities.systemPrompt"

@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
 from accord.check.agent.stage import Stage
-from accord.check.agent.talk import ABSENT, Talk
+from accord.check.agent.talk import Talk
 from accord.check.agent.tries import Try, play
+from accord.check.conversation import ABSENT
+from accord.check.lines import Line
 from accord.trace.exchange import at
 
 _IDS: Final = (0, -7, "a-1", 9007199254740991, "", "0")

@@ -3,8 +3,9 @@
 from typing import Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage, without
+from accord.check.agent.stage import Stage, without
 from accord.check.agent.talk import Turn
+from accord.check.scene import Missing
 
 
 async def _both(stage: Stage, act: str, lacking: str, *kinds: str) -> tuple[Turn, Turn]:

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import EVERYTHING, Missing, Stage
+from accord.check.agent.stage import EVERYTHING, Stage
 from accord.check.agent.talk import Talk
 from accord.check.agent.tries import Try, play
+from accord.check.scene import Missing
 from accord.trace.exchange import at
 
 _SESSION: Final = "sessionCapabilities"

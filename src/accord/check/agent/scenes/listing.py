@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from accord.check.agent.scene import Scene
 from accord.check.agent.stage import Stage
-from accord.check.agent.talk import Answer, Talk
+from accord.check.agent.talk import Talk
 from accord.check.agent.watch.toolcalls import is_absolute
+from accord.check.conversation import Answer
 from accord.trace.exchange import at, listed
 
 _GATE: Final = "sessionCapabilities.list"

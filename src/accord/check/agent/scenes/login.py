@@ -3,8 +3,9 @@
 from typing import Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage, without
-from accord.check.agent.talk import ABSENT
+from accord.check.agent.stage import Stage, without
+from accord.check.conversation import ABSENT
+from accord.check.scene import Missing
 from accord.trace.exchange import at, listed
 
 _GATED: Final = -32000

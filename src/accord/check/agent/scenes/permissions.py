@@ -16,10 +16,11 @@ from accord.check.agent.desk import (
     result,
     selected,
 )
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import NOT_ASKED, Missing, Stage
+from accord.check.agent.stage import NOT_ASKED, Stage
 from accord.check.agent.talk import Talk, Turn
+from accord.check.lines import Line
+from accord.check.scene import Missing
 
 _NO_EFFECT: Final = "the permitted act made no file and asked the client for nothing"
 

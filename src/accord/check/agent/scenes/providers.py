@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage
+from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
+from accord.check.scene import Missing
 from accord.trace.exchange import at, listed
 
 _SECRET: Final = "a-secret-of-the-check"

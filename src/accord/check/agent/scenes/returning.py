@@ -3,9 +3,11 @@
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage
-from accord.check.agent.talk import Answer, Talk, text_of
+from accord.check.agent.stage import Stage
+from accord.check.agent.talk import Talk, text_of
 from accord.check.agent.tries import Try, play
+from accord.check.conversation import Answer
+from accord.check.scene import Missing
 
 _LOAD: Final = "loadSession"
 _RESUME: Final = "sessionCapabilities.resume"

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from accord.check.agent.desk import reject
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import ELSEWHERE, WORD, Missing, Stage
+from accord.check.agent.stage import ELSEWHERE, WORD, Stage
 from accord.check.agent.talk import Talk, Turn
+from accord.check.scene import Missing
 from accord.trace.exchange import at
 
 _GATE: Final = "sessionCapabilities.additionalDirectories"

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage
+from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
+from accord.check.scene import Missing
 
 _STEP: Final = 0.05
 

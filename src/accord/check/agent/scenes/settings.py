@@ -2,11 +2,13 @@
 
 from typing import Any, Final
 
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import Missing, Stage, without
-from accord.check.agent.talk import Answer, Talk, Turn
+from accord.check.agent.stage import Stage, without
+from accord.check.agent.talk import Talk, Turn
 from accord.check.agent.watch.settings import values_of
+from accord.check.conversation import Answer
+from accord.check.lines import Line
+from accord.check.scene import Missing
 from accord.trace.exchange import at, listed
 
 

@@ -3,10 +3,11 @@
 from typing import Final
 
 from accord.check.agent.desk import Reply, result
-from accord.check.agent.lines import Line
 from accord.check.agent.scene import Scene
-from accord.check.agent.stage import WORD, Missing, Stage, without
+from accord.check.agent.stage import WORD, Stage, without
 from accord.check.agent.talk import Turn
+from accord.check.lines import Line
+from accord.check.scene import Missing
 from accord.trace.exchange import at, listed
 
 _CALLS: Final = (173, 174, 175, 176, 177, 178, 180, 181, 182, 183)

@@ -4,10 +4,10 @@ import re
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.agent.watch.toolcalls import is_absolute
 from accord.check.ledger import Ledger
+from accord.check.lines import Line, key
 from accord.trace.exchange import at, listed
 
 _SECRET: Final = re.compile(
@@ -16,7 +16,7 @@ _SECRET: Final = re.compile(
 _FLAT: Final = ("string", "number", "integer", "boolean", "array")
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Judge what is asked."""
     for line in record.requests("session/request_permission"):
         ids = [at(one, "optionId") for one in listed(line.params, "options")]
@@ -31,12 +31,12 @@ def look(record: Record, ledger: Ledger) -> None:
     _elicitations(record, ledger)
 
 
-def _terminals(record: Record, ledger: Ledger) -> None:
+def _terminals(record: AgentRecord, ledger: Ledger) -> None:
     for line in record.requests("terminal/create"):
         cwd = at(line.params, "cwd")
         if cwd is not None:
             ledger.judge(258, is_absolute(cwd), "`cwd` is absolute", f"`cwd` is {cwd!r}", [line.shown])
-    released = {at(line.params, "terminalId") for line in record.requests("terminal/release")}
+    released = {key(at(line.params, "terminalId")) for line in record.requests("terminal/release")}
     for exchange in record.asked_by_agent:
         if exchange.request.method != "terminal/create" or not exchange.answers:
             continue
@@ -46,31 +46,35 @@ def _terminals(record: Record, ledger: Ledger) -> None:
             continue
         ledger.judge(
             257,
-            id in released,
+            key(id) in released,
             "every terminal is released",
             f"{id} is never released",
             [exchange.request.shown],
         )
 
 
-def _elicitations(record: Record, ledger: Ledger) -> None:
-    issued: set[Any] = set()
-    waiting: dict[Any, Line] = {}
-    for line in record.from_agent:
+def _elicitations(record: AgentRecord, ledger: Ledger) -> None:
+    issued: set[str] = set()
+    waiting: dict[str, Line] = {}
+    for line in record.sent:
         if line.method == "elicitation/complete":
             id = at(line.params, "elicitationId")
             ledger.judge(
-                269, id in issued, "only what it began is completed", f"{id!r} was never begun", [line.shown]
+                269,
+                key(id) in issued,
+                "only what it began is completed",
+                f"{id!r} was never begun",
+                [line.shown],
             )
-            waiting.pop(id, None)
+            waiting.pop(key(id), None)
         elif line.method == "elicitation/create" and line.is_request:
             _elicitation(line, ledger)
             id = at(line.params, "elicitationId")
             if isinstance(id, str):
                 bad = f"the elicitation id {id!r} is in use already"
-                ledger.judge(267, id not in waiting, "ids of their own", bad, [line.shown])
-                issued.add(id)
-                waiting[id] = line
+                ledger.judge(267, key(id) not in waiting, "ids of their own", bad, [line.shown])
+                issued.add(key(id))
+                waiting[key(id)] = line
 
 
 def _elicitation(line: Line, ledger: Ledger) -> None:
@@ -100,7 +104,11 @@ def _elicitation(line: Line, ledger: Ledger) -> None:
 
 
 def _url(line: Line, url: Any, ledger: Ledger) -> None:
-    parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+    except ValueError:
+        ledger.broken(268, f"{url!r} is no URL", [line.shown])
+        return
     secret = parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query))
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     sound = not secret and (parts.scheme == "https" or local)

@@ -2,9 +2,9 @@
 
 from typing import Any, Final, NamedTuple
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.ledger import Ledger, Rule
+from accord.check.lines import Line
 from accord.trace.exchange import at, listed
 
 
@@ -35,18 +35,18 @@ GATES: Final = (
 _ASKED_FOR: Final = ("fs/", "terminal/", "elicitation/")
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Hold what was sent against what the client said it can do."""
     if not record.began:
         return
     if record.nothing_offered:
-        for line in record.from_agent:
+        for line in record.sent:
             if line.is_request and line.method.startswith(_ASKED_FOR):
                 ledger.broken(68, f"{line.method}, and the client told of no capability", [line.shown])
         if record.turns:
             ledger.kept(68, "a client without capabilities is asked for nothing")
     for gate in GATES:
-        sent = [line for line in record.from_agent if (line.kind or line.method) in gate.names]
+        sent = [line for line in record.sent if (line.kind or line.method) in gate.names]
         if record.offers(gate.capability):
             if sent:
                 ledger.kept(
@@ -63,7 +63,7 @@ def look(record: Record, ledger: Ledger) -> None:
     _booleans(record, ledger)
 
 
-def _elicitations(record: Record, ledger: Ledger) -> None:
+def _elicitations(record: AgentRecord, ledger: Ledger) -> None:
     if record.nothing_offered:
         return
     for line in record.requests("elicitation/create"):
@@ -77,7 +77,7 @@ def _elicitations(record: Record, ledger: Ledger) -> None:
         )
 
 
-def _terminal_logins(record: Record, ledger: Ledger) -> None:
+def _terminal_logins(record: AgentRecord, ledger: Ledger) -> None:
     methods = [one for one in listed(record.initialized, "authMethods") if at(one, "type") == "terminal"]
     answers = [line for line, _ in record.results("initialize")]
     if record.offers("auth.terminal"):
@@ -88,7 +88,7 @@ def _terminal_logins(record: Record, ledger: Ledger) -> None:
         ledger.broken(77, "a terminal login, and the client cannot do that", shown)
 
 
-def _booleans(record: Record, ledger: Ledger) -> None:
+def _booleans(record: AgentRecord, ledger: Ledger) -> None:
     for line, options in options_told(record):
         if any(at(option, "type") == "boolean" for option in options):
             ledger.judge(
@@ -100,7 +100,7 @@ def _booleans(record: Record, ledger: Ledger) -> None:
             )
 
 
-def options_told(record: Record) -> list[tuple[Line, list[Any]]]:
+def options_told(record: AgentRecord) -> list[tuple[Line, list[Any]]]:
     """Every list of config options that the agent sent, in order."""
     told = [
         (line, listed(result, "configOptions"))

@@ -1,10 +1,10 @@
-"""A conversation that is over, with what the watches ask of it."""
+"""A conversation with an agent that is over, with what the watches ask of it."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from accord.check.agent.lines import Exchange, Line, Message, exchanges
-from accord.trace.exchange import at
+from accord.check.lines import Line
+from accord.check.watch.record import Record
 
 if TYPE_CHECKING:
     from accord.check.agent.talk import Talk
@@ -20,57 +20,23 @@ class TurnSpan(NamedTuple):
     cancelled: bool
 
 
-class Record:
-    """One conversation."""
+class AgentRecord(Record):
+    """One conversation, as the client had it."""
 
     def __init__(self, talk: "Talk") -> None:
-        self.name = talk.name
-        self.lines = talk.lines
-        self.offered: Any = talk.offered
-        """The client capabilities as sent: anything at all, or the mark for none."""
-        self.initialized: Message = talk.initialized
+        super().__init__(talk, talk.offered, talk.initialized)
         self.began = bool(talk.initialized)
         self.left = len(talk.lines) if talk.left is None else talk.left
         """What comes after that many lines, nobody can act on any more."""
 
     @cached_property
-    def from_agent(self) -> list[Line]:
-        """The agent's lines."""
-        return [line for line in self.lines if line.sender == "agent"]
-
-    @cached_property
     def updates(self) -> list[Line]:
         """The session updates."""
-        return [line for line in self.from_agent if line.update]
-
-    @cached_property
-    def asked(self) -> list[Exchange]:
-        """The client's requests with the agent's answers."""
-        return list(exchanges(self.lines, "client"))
-
-    @cached_property
-    def asked_by_agent(self) -> list[Exchange]:
-        """The agent's requests with the client's answers."""
-        return list(exchanges(self.lines, "agent"))
-
-    def results(self, *methods: str) -> list[tuple[Line, Any]]:
-        """The results of these methods, each with its line."""
-        return [
-            (answer, (answer.message or {}).get("result"))
-            for exchange in self.asked
-            if exchange.request.method in methods
-            for answer in exchange.answers
-            if "result" in (answer.message or {})
-        ]
+        return [line for line in self.sent if line.update]
 
     def requests(self, *methods: str) -> list[Line]:
         """The agent's requests of these methods."""
         return [one.request for one in self.asked_by_agent if one.request.method in methods]
-
-    def offers(self, path: str) -> bool:
-        """Whether the client advertised a capability, by its path."""
-        found = at(self.offered, *path.split("."))
-        return found is True or isinstance(found, dict)
 
     @property
     def nothing_offered(self) -> bool:

@@ -1,29 +1,17 @@
-"""The strict walk over everything the agent sends: each violation is laid at the door of the rule that says it closest."""
+"""The strict walk over everything the agent sends."""
 
 import re
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
-from accord.check.agent.lines import Line, Message
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.ledger import Ledger, Rule
+from accord.check.lines import Line, Message
 from accord.check.verdict import SCHEMA
-from accord.schema.methods import notification, request
+from accord.check.watch.messages import MOST_TOLD, Door, Sent, sent
 from accord.schema.walk import Violation, violations
 
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
 _CALLS: Final = ("tool_call", "tool_call_update")
-
-
-class Door(NamedTuple):
-    """Where a violation belongs: `where` is a kind of update, a method, or a method with `=` for its result."""
-
-    where: tuple[str, ...]
-    pattern: str
-    rule: Rule
-
-    def takes(self, where: str, text: str) -> bool:
-        """Whether this is its place."""
-        return where in self.where and re.search(self.pattern, text) is not None
 
 
 _SETTINGS: Final = (
@@ -102,36 +90,27 @@ _SCOPES: Final = re.compile(r"^\$\.(sessionId|requestId|toolCallId)\b")
 _INFO_MEMBERS: Final = re.compile(r"^\$\.update\.(sessionId|cwd|additionalDirectories)\b")
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Walk over every message of the agent."""
-    for line in record.from_agent:
-        if line.method:
-            find = request if line.is_request else notification
-            entry = find("client", line.method)
-            if entry is not None:
-                params: Any = {} if line.params is None else line.params
-                _judge(line, line.kind or line.method, entry.params, params, ledger)
-    for exchange in record.asked:
-        entry = request("agent", exchange.request.method)
-        for answer in exchange.answers[:1]:
-            message = answer.message or {}
-            if entry is not None and "result" in message:
-                _judge(answer, f"{exchange.request.method}=", entry.result, message["result"], ledger)
+    for one in sent(record):
+        _judge(one, ledger)
 
 
-def _judge(line: Line, where: str, cls: Any, value: Any, ledger: Ledger) -> None:
-    found = violations(cls, value)
+def _judge(one: Sent, ledger: Ledger) -> None:
+    line, where = one.line, one.where
+    found = violations(one.type, one.value)[:MOST_TOLD]
     blamed: set[Rule] = set()
     for violation in found:
         rule = _rule(line, where, violation)
         blamed.add(rule)
-        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown])
-    if line.update or (line.method == "session/update"):
+        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown], walked=True)
+    if line.method == "session/update":
         _envelope(line, found, ledger)
     if 42 not in blamed:
         ledger.kept(42, "no message has members of its own")
     if SCHEMA not in blamed:
         ledger.kept(SCHEMA, "every message fits")
+    value: Any = one.value
     members = line.update or (cast(Message, value) if isinstance(value, dict) else {})
     shown: list[Rule] = [
         *_SHOWN_BY.get(where, ()),

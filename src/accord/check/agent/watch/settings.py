@@ -3,20 +3,20 @@
 import re
 from typing import Any, Final, cast
 
-from accord.check.agent.lines import Line
 from accord.check.agent.watch.gates import options_told
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.ledger import Ledger
+from accord.check.lines import Line, key
 from accord.trace.exchange import at, listed
 
 _TRACE: Final = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(r"[^=,\s]+=[^,]*(,[^=,\s]+=[^,]*)*"),
-    "baggage": re.compile(r"[^=,\s]+=[^,]*(,.*)*"),
+    "baggage": re.compile(r"[^=,\s]+=[^,]*(,.*)?", re.DOTALL),
 }
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Judge the settings and plans."""
     _plans(record, ledger)
     _modes(record, ledger)
@@ -26,14 +26,14 @@ def look(record: Record, ledger: Ledger) -> None:
         if line.kind == "usage_update" and isinstance(line.update.get("size"), int):
             size = line.update["size"]
             ledger.judge(235, size > 0, "with a meaningful size", f"the size is {size}", [line.shown])
-    for line in record.from_agent:
+    for line in record.sent:
         for name, value in _traces(line.message):
             sound = isinstance(value, str) and _TRACE[name].fullmatch(value) is not None
             bad = f"{name} is {value!r}, which is no W3C trace context"
             ledger.judge(48, sound, "trace context as the W3C has it", bad, [line.shown])
 
 
-def _plans(record: Record, ledger: Ledger) -> None:
+def _plans(record: AgentRecord, ledger: Ledger) -> None:
     """An unfinished entry does not vanish while nothing new comes: that would be a change sent as if it were all."""
     last: dict[str, tuple[Line, dict[str, Any]]] = {}
     for line in record.updates:
@@ -50,7 +50,7 @@ def _plans(record: Record, ledger: Ledger) -> None:
         ledger.judge(203, not partial, "plans are sent whole", bad, [before[0].shown, line.shown])
 
 
-def _modes(record: Record, ledger: Ledger) -> None:
+def _modes(record: AgentRecord, ledger: Ledger) -> None:
     for line, result in record.results("session/new", "session/load", "session/resume", "session/fork"):
         modes = at(result, "modes")
         if isinstance(modes, dict):
@@ -71,12 +71,12 @@ def values_of(option: Any) -> list[Any]:
     return found
 
 
-def _options(record: Record, ledger: Ledger) -> None:
-    known: dict[str, set[Any]] = {}
+def _options(record: AgentRecord, ledger: Ledger) -> None:
+    known: dict[str, set[str]] = {}
     for line, options in options_told(record):
         for option in options:
             _option(line, option, ledger)
-        ids = {at(option, "id") for option in options}
+        ids = {key(at(option, "id")) for option in options}
         session = line.session or "new"
         before = known.get(session) or known.get("new") or set()
         if line.kind == "config_option_update" and len(before) > 1:
@@ -99,7 +99,7 @@ def _option(line: Line, option: Any, ledger: Ledger) -> None:
     ledger.judge(214, len(shapes) <= 1, "all flat or all grouped", bad, [line.shown])
 
 
-def _login(record: Record, ledger: Ledger) -> None:
+def _login(record: AgentRecord, ledger: Ledger) -> None:
     for line, result in record.results("initialize"):
         ids = [at(one, "id") for one in listed(result, "authMethods")]
         if ids:

@@ -3,9 +3,9 @@
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.record import Record, TurnSpan
+from accord.check.agent.watch.record import AgentRecord, TurnSpan
 from accord.check.ledger import Ledger
+from accord.check.lines import Line, key
 from accord.trace.exchange import at, listed
 
 
@@ -16,7 +16,7 @@ def is_absolute(path: Any) -> bool:
     )
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Judge the tool calls."""
     _Calls(record, ledger).look()
     for line in record.updates:
@@ -36,13 +36,13 @@ class _Call:
 class _Calls:
     """The tool calls of a conversation by session and id."""
 
-    def __init__(self, record: Record, ledger: Ledger) -> None:
+    def __init__(self, record: AgentRecord, ledger: Ledger) -> None:
         self.record = record
         self.ledger = ledger
         self.known: dict[tuple[str, str], _Call] = {}
 
     def look(self) -> None:
-        for line in self.record.from_agent:
+        for line in self.record.sent:
             if line.kind in ("tool_call", "tool_call_update"):
                 self._update(line)
             elif line.method == "session/request_permission":
@@ -116,32 +116,24 @@ def _places(line: Line, ledger: Ledger) -> None:
             ledger.judge(180, number >= 1, "lines count from 1", f"line {number}", [line.shown])
 
 
-def _terminals(record: Record, ledger: Ledger) -> None:
+def _terminals(record: AgentRecord, ledger: Ledger) -> None:
+    """A terminal is shown before it is released; one that was may be named again afterwards."""
     released: dict[str, Line] = {}
-    for line in record.from_agent:
+    shown: set[str] = set()
+    for line in record.sent:
         if line.method == "terminal/release":
-            id = at(line.params, "terminalId")
-            if isinstance(id, str):
-                released[id] = line
-        elif line.kind in ("tool_call", "tool_call_update") and not record.replayed(line):
+            released.setdefault(key(at(line.params, "terminalId")), line)
+        elif line.kind in ("tool_call", "tool_call_update"):
             for one in listed(line.update, "content"):
-                id = at(one, "terminalId")
-                if at(one, "type") != "terminal" or not isinstance(id, str):
+                id = key(at(one, "terminalId"))
+                if at(one, "type") != "terminal":
                     continue
-                # One that was shown in time may be named again; the first time counts.
+                if id not in released:
+                    shown.add(id)
+                if record.replayed(line):
+                    continue
                 if id not in released:
                     ledger.kept(190, "a terminal is shown before it is released", [line.shown])
-                    released.pop(id, None)
-                elif not _shown_before(record, id, released[id]):
-                    ledger.broken(
-                        190, f"{id} is shown only after its release", [released[id].shown, line.shown]
-                    )
-
-
-def _shown_before(record: Record, id: str, release: Line) -> bool:
-    return any(
-        at(one, "type") == "terminal" and at(one, "terminalId") == id
-        for line in record.updates
-        if line.number < release.number
-        for one in listed(line.update, "content")
-    )
+                elif id not in shown:
+                    bad = f"{at(one, 'terminalId')} is shown only after its release"
+                    ledger.broken(190, bad, [released[id].shown, line.shown])

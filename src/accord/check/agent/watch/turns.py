@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.ledger import Ledger
+from accord.check.lines import Line
 
 _OF_A_TURN: Final = (
     *("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"),
@@ -12,7 +12,7 @@ _OF_A_TURN: Final = (
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Judge the order of things in turns."""
     _late(record, ledger)
     _message_ids(record, ledger)
@@ -20,7 +20,7 @@ def look(record: Record, ledger: Ledger) -> None:
     _resumes(record, ledger)
 
 
-def _late(record: Record, ledger: Ledger) -> None:
+def _late(record: AgentRecord, ledger: Ledger) -> None:
     """Updates of a turn come before its answer."""
     for line in record.updates:
         if line.kind not in _OF_A_TURN or record.replayed(line) or record.turn_at(line) is not None:
@@ -35,7 +35,7 @@ def _late(record: Record, ledger: Ledger) -> None:
             ledger.kept(164 if turn.cancelled else 144, "nothing of a turn comes after its answer")
 
 
-def _message_ids(record: Record, ledger: Ledger) -> None:
+def _message_ids(record: AgentRecord, ledger: Ledger) -> None:
     """One id belongs to one message: of one kind, in one turn."""
     owners: dict[tuple[str, str], tuple[str, int, Line]] = {}
     chunks: dict[tuple[str, int, str], list[str]] = {}
@@ -57,7 +57,7 @@ def _message_ids(record: Record, ledger: Ledger) -> None:
             ledger.broken(147, f"every {kind} of a turn has a message id of its own")
 
 
-def _replays(record: Record, ledger: Ledger) -> None:
+def _replays(record: AgentRecord, ledger: Ledger) -> None:
     for exchange in record.asked:
         if exchange.request.method != "session/load" or not exchange.answers:
             continue
@@ -84,7 +84,7 @@ def _replays(record: Record, ledger: Ledger) -> None:
             ledger.kept(105, "the answer comes after the replay", [answer.shown])
 
 
-def _resumes(record: Record, ledger: Ledger) -> None:
+def _resumes(record: AgentRecord, ledger: Ledger) -> None:
     for exchange in record.asked:
         if exchange.request.method != "session/resume" or not exchange.answers:
             continue

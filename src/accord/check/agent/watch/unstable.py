@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from accord.check.agent.watch.record import Record
+from accord.check.agent.watch.record import AgentRecord
 from accord.check.agent.watch.toolcalls import is_absolute
 from accord.check.ledger import Ledger
+from accord.check.lines import Line, key
 from accord.trace.exchange import at, listed
 
 
-def look(record: Record, ledger: Ledger) -> None:
+def look(record: AgentRecord, ledger: Ledger) -> None:
     """Judge them."""
     _compactions(record, ledger)
     _archives(record, ledger)
@@ -17,21 +18,23 @@ def look(record: Record, ledger: Ledger) -> None:
     _auth(record, ledger)
 
 
-def _compactions(record: Record, ledger: Ledger) -> None:
-    ended: dict[Any, Any] = {}
+def _compactions(record: AgentRecord, ledger: Ledger) -> None:
+    ended: dict[str, Line] = {}
     for line in record.updates:
         if line.kind != "compaction_update" or record.replayed(line):
             continue
         id, status = line.update.get("compactionId"), line.update.get("status")
         if status in ("completed", "failed", "cancelled"):
             bad = f"the compaction {id} has ended before"
-            ledger.judge(318, id not in ended, "one end each", bad, [line.shown])
-            ended[id] = line
-        elif status == "in_progress" and id in ended:
-            ledger.broken(318, f"the id of the compaction {id} is used again", [ended[id].shown, line.shown])
+            ledger.judge(318, key(id) not in ended, "one end each", bad, [line.shown])
+            ended[key(id)] = line
+        elif status == "in_progress" and key(id) in ended:
+            ledger.broken(
+                318, f"the id of the compaction {id} is used again", [ended[key(id)].shown, line.shown]
+            )
 
 
-def _archives(record: Record, ledger: Ledger) -> None:
+def _archives(record: AgentRecord, ledger: Ledger) -> None:
     sessions = at(record.initialized, "agentCapabilities", "sessionCapabilities")
     if not isinstance(at(sessions, "archive"), dict):
         return
@@ -47,52 +50,52 @@ def _archives(record: Record, ledger: Ledger) -> None:
             ledger.judge(338, isinstance(told, bool), "every entry says whether", bad, [line.shown])
 
 
-def _children(record: Record, ledger: Ledger) -> None:
-    opened = {at(result, "sessionId") for _, result in record.results("session/new", "session/fork")}
+def _children(record: AgentRecord, ledger: Ledger) -> None:
+    opened = {key(at(result, "sessionId")) for _, result in record.results("session/new", "session/fork")}
     opened |= {
-        one.request.session
+        key(one.request.session)
         for one in record.asked
         if one.request.method in ("session/load", "session/resume")
     }
-    announced: set[Any] = set()
+    announced: set[str] = set()
     for line in record.updates:
         if line.kind == "subagent_update":
-            child = line.update.get("sessionId")
-            announced.add(child)
+            announced.add(key(line.update.get("sessionId")))
             paths = [line.update.get("cwd"), *listed(line.update, "additionalDirectories")]
             for path in paths:
                 if path is not None:
                     ledger.judge(376, is_absolute(path), "absolute", f"the folder {path!r}", [line.shown])
-        elif line.session not in opened and record.offers("subagents"):
+        elif key(line.session) not in opened and record.offers("subagents"):
             bad = f"an update of {line.session}, which was never announced"
             if record.turns:
                 ledger.judge(
-                    375, line.session in announced, "children are announced first", bad, [line.shown]
+                    375, key(line.session) in announced, "children are announced first", bad, [line.shown]
                 )
 
 
-def _mcp(record: Record, ledger: Ledger) -> None:
+def _mcp(record: AgentRecord, ledger: Ledger) -> None:
     declared = {
-        at(server, "serverId")
+        key(at(server, "serverId"))
         for one in record.asked
         for server in listed(one.request.params, "mcpServers")
         if at(server, "type") == "acp"
     }
-    active: dict[tuple[Any, Any], int] = {}
+    active: dict[tuple[str, str], int] = {}
     ends = {one.request.number: one.answers[0].number for one in record.asked_by_agent if one.answers}
     for line in record.requests("mcp/message"):
         server, number = at(line.params, "serverId"), at(line.params, "requestId")
-        busy = active.get((server, number), 0) > line.number
-        bad = f"{server!r} was not declared" if server not in declared else f"{number!r} is in use there"
-        ledger.judge(364, server in declared and not busy, "declared servers, fresh ids", bad, [line.shown])
-        active[server, number] = ends.get(line.number, len(record.lines) + 1)
+        place, known = (key(server), key(number)), key(server) in declared
+        busy = active.get(place, 0) > line.number
+        bad = f"{number!r} is in use there" if known else f"{server!r} was not declared"
+        ledger.judge(364, known and not busy, "declared servers, fresh ids", bad, [line.shown])
+        active[place] = ends.get(line.number, len(record.lines) + 1)
 
 
-def _auth(record: Record, ledger: Ledger) -> None:
+def _auth(record: AgentRecord, ledger: Ledger) -> None:
     offered = isinstance(at(record.initialized, "agentCapabilities", "auth", "status"), dict)
     begun = next((line.number for line, _ in record.results("initialize")), len(record.lines) + 1)
     last: Any = None
-    for line in record.from_agent:
+    for line in record.sent:
         if line.method != "auth/status_update":
             continue
         bad = "the agent does not offer `auth.status`" if not offered else "before the answer to initialize"

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from accord.check.agent.stage import Missing
 from accord.check.client.scene import Scene
 from accord.check.client.scenes.permissions import permission
 from accord.check.client.scenes.terminals import LONG, open_terminal
 from accord.check.client.stage import Stage, tail
+from accord.check.scene import Missing
 from accord.trace.exchange import at
 
 

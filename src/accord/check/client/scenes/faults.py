@@ -3,13 +3,13 @@
 import json
 from typing import Any, Final
 
-from accord.check.agent.stage import Missing
 from accord.check.client.desk import Death, Reply, Server
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
 from accord.check.client.scenes.permissions import consents, permission
 from accord.check.client.stage import Stage, tail
 from accord.check.ledger import Rule
+from accord.check.scene import Missing
 
 _HUGE: Final = 8 * 1024 * 1024
 _MANY: Final = 2000

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from accord.check.agent.lines import Line
-from accord.check.agent.talk import Over
 from accord.check.client.desk import Reply, error, result
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
 from accord.check.client.stage import Stage, tail
+from accord.check.conversation import Over
+from accord.check.lines import Line
 from accord.trace.exchange import at
 
 _AGENT: Final[dict[str, Any]] = {"id": "sign-in-here", "name": "Marigold sign-in"}

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any, Final
 
-from accord.check.agent.talk import Answer
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
 from accord.check.client.stage import Stage
+from accord.check.conversation import Answer
 from accord.check.ledger import Rule
 from accord.trace.exchange import at
 

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from accord.check.agent.lines import Line
 from accord.check.client.desk import Reply, result, without
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
 from accord.check.client.stage import Stage, Turn
+from accord.check.lines import Line
 from accord.trace.exchange import at, listed
 
 _CURSOR: Final = 'odd +/="é'

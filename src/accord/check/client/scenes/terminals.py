@@ -4,12 +4,12 @@ import os
 import sys
 from typing import Any, Final
 
-from accord.check.agent.stage import Missing
-from accord.check.agent.talk import Answer
 from accord.check.client.part import Part
 from accord.check.client.scene import Scene
 from accord.check.client.stage import Stage, Turn
+from accord.check.conversation import Answer
 from accord.check.ledger import Rule
+from accord.check.scene import Missing
 from accord.trace.exchange import at
 
 LONG: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(90)"

@@ -1,4 +1,4 @@
-"""The watch: what every line of every conversation with the client shows, whatever the scene was about."""
+"""The watch over a client: what every line of every conversation shows, whatever the scene was about."""
 
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,11 @@ if TYPE_CHECKING:
     from accord.check.client.part import Part
 
 
-def watch(part: "Part", ledger: Ledger) -> None:
+async def watch(part: "Part", ledger: Ledger) -> None:
     """Look over a conversation that is over."""
-    from accord.check.client.watch import calls, envelope, gates, schema
+    from accord.check.client.watch import calls, gates, lines, schema
     from accord.check.client.watch.record import ClientRecord
+    from accord.check.watch import look_over
 
-    record = ClientRecord(part)
-    for each in (envelope, schema, gates, calls):
-        try:
-            each.look(record, ledger)
-        except Exception as error:  # noqa: BLE001 - a message that nobody foresaw must not end the run
-            ledger.broken("schema", f"a message that cannot be judged ({type(error).__name__})")
+    parts = (lines, schema, gates, calls)
+    await look_over(ClientRecord(part), ledger, [part.look for part in parts])

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
-from accord.check.agent.lines import Line
 from accord.check.client.watch.record import ClientRecord
 from accord.check.ledger import Ledger
+from accord.check.lines import Line
 from accord.trace.exchange import at, listed
 
 
@@ -56,11 +56,11 @@ def _needs(line: Line) -> Iterator[tuple[int, str, str]]:
         yield 129, "sessionCapabilities.additionalDirectories", "additionalDirectories"
     for server in listed(line.params, "mcpServers"):
         kind = at(server, "type")
-        if kind in _SERVERS:
+        if isinstance(kind, str) and kind in _SERVERS:
             yield _SERVERS[kind], f"mcpCapabilities.{kind}", f"an MCP server over {kind}"
     for block in listed(line.params, "prompt"):
         kind = at(block, "type")
-        if kind in _BLOCKS:
+        if isinstance(kind, str) and kind in _BLOCKS:
             yield 141, f"promptCapabilities.{_BLOCKS[kind]}", f"a block of type {kind}"
     if line.method == "session/list" and at(line.params, "archived") is not None:
         yield 330, "sessionCapabilities.archive", "the filter `archived`"

@@ -1,11 +1,8 @@
-"""A conversation with a client that is over, with what the watches ask of it."""
+"""A conversation with a client that is over."""
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.record import Record
-from accord.trace.exchange import at
+from accord.check.watch.record import Record
 
 if TYPE_CHECKING:
     from accord.check.client.part import Part
@@ -15,24 +12,6 @@ class ClientRecord(Record):
     """One conversation, as the agent had it."""
 
     def __init__(self, part: "Part") -> None:
-        self.name = part.name
-        self.lines = part.lines
-        self.offered = part.offered
-        self.initialized = part.initialized
+        super().__init__(part, part.offered, part.initialized)
         self.blamed = part.desk.blamed
-        self.began = bool(part.lines)
-
-    @cached_property
-    def from_client(self) -> list[Line]:
-        """The client's lines."""
-        return [line for line in self.lines if line.sender == "client"]
-
-    @cached_property
-    def calls(self) -> list[Line]:
-        """The client's requests and notifications."""
-        return [line for line in self.from_client if line.method]
-
-    def advertises(self, path: str) -> bool:
-        """Whether the agent advertised a capability, by its path."""
-        found = at(self.initialized, "agentCapabilities", *path.split("."))
-        return found is True or isinstance(found, dict)
+        """The rule that is broken by whatever is used without being advertised; None: the one that is closest."""

@@ -1,13 +1,11 @@
-"""The strict walk over everything the client sends: each violation is laid at the door of the rule that says it closest."""
+"""The strict walk over everything the client sends."""
 
-from typing import Any, Final
+from typing import Final
 
-from accord.check.agent.lines import Line
-from accord.check.agent.watch.schema import Door
 from accord.check.client.watch.record import ClientRecord
 from accord.check.ledger import Ledger, Rule
 from accord.check.verdict import SCHEMA
-from accord.schema.methods import notification, request
+from accord.check.watch.messages import MOST_TOLD, Door, Sent, sent
 from accord.schema.walk import violations
 
 _SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
@@ -42,28 +40,19 @@ _SHOWN_BY: Final[dict[str, Rule]] = {
 
 def look(record: ClientRecord, ledger: Ledger) -> None:
     """Walk over every message of the client."""
-    for line in record.calls:
-        find = request if line.is_request else notification
-        entry = find("agent", line.method)
-        if entry is not None:
-            params: Any = {} if line.params is None else line.params
-            _judge(line, line.method, entry.params, params, ledger)
-    for exchange in record.asked_by_agent:
-        entry = request("client", exchange.request.method)
-        for answer in exchange.answers[:1]:
-            message = answer.message or {}
-            if entry is not None and "result" in message:
-                _judge(answer, f"{exchange.request.method}=", entry.result, message["result"], ledger)
+    for one in sent(record):
+        _judge(one, ledger)
 
 
-def _judge(line: Line, where: str, cls: Any, value: Any, ledger: Ledger) -> None:
+def _judge(one: Sent, ledger: Ledger) -> None:
+    line, where = one.line, one.where
     blamed: set[Rule] = set()
-    for violation in violations(cls, value):
+    for violation in violations(one.type, one.value)[:MOST_TOLD]:
         doors: list[Rule] = [door.rule for door in DOORS if door.takes(where, str(violation))]
         unknown = violation.reason == "unknown member" and (not doors or doors[0] != 61)
         rule: Rule = 43 if unknown else doors[0] if doors else SCHEMA
         blamed.add(rule)
-        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown])
+        ledger.broken(rule, f"{where.rstrip('=')}: {violation}", [line.shown], walked=True)
     if 43 not in blamed:
         ledger.kept(43, "no message has members of its own")
     if SCHEMA not in blamed:

@@ -1,29 +1,37 @@
-"""The lines of one conversation with an agent, in the order they crossed, and how they belong together."""
+"""The lines of one conversation, in the order they crossed, and how they belong together."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from accord.check.verdict import Evidence, evidence
+from accord.check.verdict import Evidence
 from accord.schema.jsontext import NotJson, parse_json
 from accord.trace.exchange import at
+from accord.wire.framing import DEFAULT_LIMIT
+from accord.wire.transport import Frame
 
 Message: TypeAlias = dict[str, Any]
 Side: TypeAlias = Literal["client", "agent"]
 
+MOST_VALUES: Final = 200_000
+"""The values in one line that is still judged; the walk over more would take minutes."""
+MOST_DEEP: Final = 100
+"""The levels of one line that is still judged; those who walk over it go into each."""
+
 
 class Line(NamedTuple):
-    """One line. `message` is None where it is no JSON object."""
+    """One line. `message` is None where it is no JSON object, and where it is too big to be judged: `unread` says why."""
 
     talk: str
     number: int
     sender: Side
     data: bytes
     message: Message | None
+    unread: str = ""
 
     @property
     def shown(self) -> Evidence:
         """As evidence."""
-        return evidence(self.talk, self.number, self.sender, self.data)
+        return Evidence(self.talk, self.number, self.sender, self.data)
 
     @property
     def method(self) -> str:
@@ -71,14 +79,40 @@ class Line(NamedTuple):
         return found if isinstance(found, str) else ""
 
 
-def line_of(talk: str, number: int, sender: Side, data: bytes) -> Line:
+def line_of(talk: str, number: int, sender: Side, frame: Frame) -> Line:
     """A line as it crossed."""
+    if not isinstance(frame, bytes):
+        why = f"a message of {frame.size} bytes, more than the {DEFAULT_LIMIT // 1024 // 1024} MiB that are read"
+        return Line(talk, number, sender, frame.head, None, why)
+    if values_in(frame) > MOST_VALUES:
+        why = f"a message of more than {MOST_VALUES} values"
+        return Line(talk, number, sender, frame, None, why)
     try:
-        value = parse_json(data)
+        value = parse_json(frame)
     except NotJson:
         value = None
+    if frame.count(b"[") + frame.count(b"{") > MOST_DEEP and _is_deep(value):
+        return Line(talk, number, sender, frame, None, f"a message of more than {MOST_DEEP} levels")
     message = cast(Message, value) if isinstance(value, dict) else None
-    return Line(talk, number, sender, data, message)
+    return Line(talk, number, sender, frame, message)
+
+
+def values_in(data: bytes) -> int:
+    """At most so many values are in a line."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{") + 1
+
+
+def _is_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MOST_DEEP):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += cast(Message, one).values()
+            elif isinstance(one, list):
+                inner += cast(list[Any], one)
+        level = inner
+    return bool(level)
 
 
 class Exchange(NamedTuple):
@@ -89,7 +123,7 @@ class Exchange(NamedTuple):
 
 
 def key(id: Any) -> str:
-    """An id as a key: 1, 1.0 and "1" are three."""
+    """An id, or anything else that should be text, as a key: 1, 1.0 and "1" are three."""
     return f"{type(id).__name__}:{id!r}"
 
 

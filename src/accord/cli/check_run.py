@@ -1,0 +1,219 @@
+"""`accord check agent` and `accord check client`: the options, the run with its progress line, and the reports."""
+
+import argparse
+import asyncio
+import math
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from accord.cli.parser import Parser
+from accord.errors import UsageError
+
+if TYPE_CHECKING:
+    from accord.check.report import Report
+    from accord.check.run import Progress
+    from accord.check.script import ScriptT
+
+    Check: TypeAlias = Callable[[Progress | None], Coroutine[Any, Any, Report]]
+
+_ENDED: Final = 128
+"""A run that a signal ended has this exit code, and the signal's number on top, as shells count."""
+
+_ABOUT: Final = {
+    "agent": (
+        "Starts COMMAND again and again, plays scenes with it as a client, and says of every rule whether it was kept. "
+        "Exit code 0: no rule is broken that must not be; 1: some are; 2: wrong usage; 3: the agent did not start."
+    ),
+    "client": (
+        "Starts COMMAND again and again with an agent of ours, plays scenes with it, and says of every rule whether it was "
+        "kept. {agent} becomes the agent's command line, {prompt} the prompt, {folder} the folder to work in, {options} what a "
+        "script adds. Exit code 0: no rule is broken that must not be; 1: some are; 2: wrong usage; 3: the client did not "
+        "start, or made no turn."
+    ),
+}
+_SCRIPT: Final = {
+    "agent": "prompts that make the agent do things; `accord` and `plain` name those that ship",
+    "client": "words that make the client do things; `run` and `none` name those that ship",
+}
+_COMMAND: Final = {"agent": "COMMAND ...", "client": "COMMAND ... {agent} ..."}
+
+
+def main(kind: str, words: list[str]) -> int:
+    """Check one agent or client; the result is the exit code."""
+    options, command = _parse(kind, words)
+    start = _check_agent if kind == "agent" else _check_client
+    check = start(command, options)
+    progress, finish = _progress()
+    try:
+        report = asyncio.run(_until_signalled(check(progress)))
+    finally:
+        finish()
+    if isinstance(report, signal.Signals):
+        return _ENDED + report
+    _give(report, command, options)
+    return 1 if report.failed else 0
+
+
+def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    place = words.index("--") if "--" in words else len(words)
+    own, command = words[:place], words[place + 1 :]
+    options, others = _parser(kind).parse_known_args(own)
+    unknown = [word for word in others if word.startswith("-")]
+    if others and not command and others[:1] != unknown[:1]:
+        raise UsageError(
+            f"put `--` before the {kind}'s command: accord check {kind} ... -- {' '.join(others)}"
+        )
+    if others:
+        raise UsageError(
+            f"there is no option {others[0]!r}; accord check {kind} --help tells which there are"
+        )
+    if not command:
+        raise UsageError(f"check {kind} needs the {kind}'s command: accord check {kind} -- {_COMMAND[kind]}")
+    if not math.isfinite(options.slow) or options.slow <= 0:
+        raise UsageError(f"--slow wants a number above 0, not {options.slow:g}")
+    if options.jobs < 1:
+        raise UsageError(f"--jobs wants a number of at least 1, not {options.jobs}")
+    for target in (options.junit, options.html):
+        if target is not None and not Path(target).absolute().parent.is_dir():
+            raise UsageError(f"cannot write {target}: there is no such folder")
+    return options, command
+
+
+def _parser(kind: str) -> Parser:
+    parser = Parser(f"accord check {kind}", _ABOUT[kind])
+    parser.usage = f"accord check {kind} [OPTIONS] -- {_COMMAND[kind]}"
+    add = parser.add_argument
+    add(
+        "--only",
+        metavar="RULES",
+        action="append",
+        default=[],
+        help="only these: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; commas join",
+    )
+    add("--skip", metavar="RULES", action="append", default=[], help="all but these")
+    add("--script", metavar="FILE", help=_SCRIPT[kind])
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--junit", metavar="FILE", help="write JUnit XML too")
+    add("--html", metavar="FILE", help="write one self-contained page too")
+    add("--slow", metavar="X", type=float, default=1.0, help="wait X times as long for everything")
+    add("--jobs", metavar="N", type=int, default=2, help="scenes that are played at the same time (2)")
+    add("--verbose", "-v", action="store_true", help="a line for every rule, not only for broken ones")
+    return parser
+
+
+def _check_agent(command: list[str], options: argparse.Namespace) -> "Check":
+    from accord.check.agent.launch import ProcessLauncher
+    from accord.check.agent.run import agent_rules, check_agent
+    from accord.check.agent.script import AgentScript
+    from accord.check.bounds import Bounds
+    from accord.check.run import Options
+    from accord.check.selection import select
+
+    bounds = Bounds().times(options.slow)
+    wanted = select(agent_rules(), options.only, options.skip)
+    script = _script(options.script, ("accord", "plain"), AgentScript)
+    launcher = ProcessLauncher(command, leave=bounds.leave)
+    return lambda progress: check_agent(
+        launcher, wanted, Options(script=script, bounds=bounds, jobs=options.jobs, progress=progress)
+    )
+
+
+def _check_client(command: list[str], options: argparse.Namespace) -> "Check":
+    from accord.check.bounds import Bounds
+    from accord.check.client.command import check_template
+    from accord.check.client.launch import ProcessLauncher
+    from accord.check.client.run import check_client, client_rules
+    from accord.check.client.script import ClientScript
+    from accord.check.run import Options
+    from accord.check.selection import select
+
+    check_template(command)
+    bounds = Bounds().times(options.slow)
+    wanted = select(client_rules(), options.only, options.skip)
+    script = _script(options.script, ("run", "none"), ClientScript)
+    launcher = ProcessLauncher(command)
+    return lambda progress: check_client(
+        launcher, wanted, Options(script=script, bounds=bounds, jobs=options.jobs, progress=progress)
+    )
+
+
+def _script(name: str | None, ours: tuple[str, ...], kind: "type[ScriptT]") -> "ScriptT | None":
+    from accord.check.script import read_script, shipped
+
+    if name is None:
+        return None
+    return shipped(name, kind) if name in ours else read_script(Path(name), kind)
+
+
+async def _until_signalled(check: "Coroutine[Any, Any, Report]") -> "Report | signal.Signals":
+    """The report; or the signal that ended the run, with everything that was started for it."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(check)
+    caught: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not caught:  # a second one must not disturb the cleaning up
+            task.cancel()
+        caught.append(number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) == signal.SIG_IGN:
+            continue
+        try:
+            loop.add_signal_handler(number, stop, number)
+        except (NotImplementedError, RuntimeError, ValueError):
+            continue  # Windows, or not the main thread: the default behaviour has to do
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        return caught[0]
+
+
+def _progress() -> "tuple[Progress | None, Callable[[], None]]":
+    """A line on the terminal that shows how far it is; nothing where nobody watches."""
+    if not sys.stderr.isatty():
+        return None, lambda: None
+
+    def show(done: int, total: int, name: str) -> None:
+        print(f"\r\x1b[K[{done}/{total}] {name}", end="", file=sys.stderr, flush=True)
+
+    return show, lambda: print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _give(report: "Report", command: list[str], options: argparse.Namespace) -> None:
+    from accord.check.show.text import text
+
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if options.junit:
+        from accord.check.show.junit import junit
+
+        _write(options.junit, junit(report))
+    if options.html:
+        from accord.check.show.page import page
+
+        _write(options.html, "".join(page(report, date=date)).encode())
+    if options.json:
+        import json
+
+        from accord.check.show.data import data
+        from accord.trace.redact import redact_command
+
+        told = data(report, command=redact_command(command), date=date)
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        for line in text(report, verbose=options.verbose):
+            print(line)
+
+
+def _write(target: str, content: bytes) -> None:
+    try:
+        Path(target).write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from None
