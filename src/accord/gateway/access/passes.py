@@ -18,6 +18,8 @@ class Pass(Struct, frozen=True):
     read_only: bool = False
     expires: float | None = None
     """In seconds since 1970."""
+    peer: str = ""
+    """The address it was shown from, for the audit log."""
 
     def may_use(self, agent: str) -> bool:
         """Whether the agent is one of them."""

@@ -1,0 +1,188 @@
+"""The tokens: made, kept as hashes, found again, revoked. One small file each, in user data, for the owner alone (0600).
+
+A file never changes once it is there, so processes need no lock: making a token makes one, revoking it removes it, and a
+running gateway sees both. When a token was last used is the file's time, which can be set without writing it again: a token
+that is being used while it is revoked stays revoked.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from accord.errors import UsageError
+from accord.gateway.access.passes import Pass
+from accord.paths import data_dir, private_folder
+
+PREFIX: Final = "acc_"
+TOKEN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
+"""A whole token: its id, which is no secret, and the secret."""
+_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
+_USE_NOTED_EVERY: Final = 60.0
+_NOBODY: Final = "0" * 64
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a token. It cannot be made into the token again."""
+
+    id: str
+    sha256: str
+    created: float
+    """Seconds since 1970, as all times here."""
+    name: str = ""
+    expires: float | None = None
+    agents: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
+    read_only: bool = False
+
+    def is_expired(self, now: float) -> bool:
+        """Whether its time is over."""
+        return self.expires is not None and now >= self.expires
+
+    def visa(self, peer: str = "") -> Pass:
+        """What it lets its holder do."""
+        return Pass(
+            token=self.id,
+            name=self.name,
+            agents=None if self.agents is None else frozenset(self.agents),
+            folders=self.folders,
+            read_only=self.read_only,
+            expires=self.expires,
+            peer=peer,
+        )
+
+
+class Tokens:
+    """All tokens of this user."""
+
+    def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
+        self.folder = data_dir() / "gateway" / "tokens" if folder is None else folder
+        self._now = now
+        self._known: dict[str, tuple[tuple[int, int, int], Token]] = {}
+        self._noted: dict[str, float] = {}
+
+    def new(
+        self,
+        name: str = "",
+        *,
+        agents: Iterable[str] | None = None,
+        folders: Iterable[str] | None = None,
+        read_only: bool = False,
+        expires: float | None = None,
+    ) -> tuple[Token, str]:
+        """Make one. The text beside it is the token itself, which nobody can read again. Raises UsageError."""
+        secret = secrets.token_urlsafe(32)
+        made = Token(
+            id="".join(secrets.choice(_LETTERS) for _ in range(8)),
+            sha256=_hash(secret),
+            created=self._now(),
+            name=name,
+            expires=expires,
+            agents=None if agents is None else tuple(dict.fromkeys(agents)),
+            folders=None if folders is None else tuple(dict.fromkeys(map(os.path.realpath, folders))),
+            read_only=read_only,
+        )
+        try:
+            self._write(made)
+        except OSError as error:
+            raise UsageError(f"{self.folder}: a token cannot be kept there ({error.strerror})") from None
+        return made, f"{PREFIX}{made.id}_{secret}"
+
+    def all(self) -> list[Token]:
+        """Every token, the oldest first, expired ones too."""
+        try:
+            ids = [path.stem for path in self.folder.glob("????????.json")]
+        except OSError:
+            return []
+        found = [token for token in map(self.get, ids) if token is not None]
+        return sorted(found, key=lambda token: (token.created, token.id))
+
+    def get(self, id: str) -> Token | None:
+        """The token of this id, expired or not; None if there is none, or no more."""
+        path = self._path(id)
+        try:
+            status = path.stat()
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+            known = self._known.get(id)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            token = msgspec.json.decode(path.read_bytes(), type=Token)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            self._known.pop(id, None)
+            return None
+        if token.id != id:
+            return None
+        self._known[id] = (stamp, token)
+        return token
+
+    def find(self, text: str) -> Token | None:
+        """The token that this is, if it is one and its time is not over. How long that takes tells nothing of the secret."""
+        parts = TOKEN.fullmatch(text)
+        token = self.get(parts[1]) if parts is not None else None
+        kept = _NOBODY if token is None else token.sha256
+        right = hmac.compare_digest(kept, _hash(parts[2] if parts is not None else text))
+        if token is None or not right or token.is_expired(self._now()):
+            return None
+        return token
+
+    def is_valid(self, id: str) -> bool:
+        """Whether there still is such a token, and its time is not over."""
+        token = self.get(id)
+        return token is not None and not token.is_expired(self._now())
+
+    def used(self, token: Token) -> None:
+        """Note that it was used now; about once a minute is enough."""
+        now = self._now()
+        if now - self._noted.get(token.id, -_USE_NOTED_EVERY) < _USE_NOTED_EVERY:
+            return
+        self._noted[token.id] = now
+        with suppress(OSError):
+            os.utime(self._path(token.id), (now, now))
+
+    def last_used(self, token: Token) -> float | None:
+        """When it was used last; None if never."""
+        try:
+            return self._path(token.id).stat().st_mtime or None
+        except OSError:
+            return None
+
+    def revoke(self, id: str) -> Token:
+        """Let nobody in with it any more, at once and in every running gateway. Raises UsageError."""
+        token = self.get(id)
+        if token is None:
+            raise UsageError(f"no token has the id {id!r}: `accord serve token list` shows all")
+        self._path(id).unlink(missing_ok=True)
+        self._known.pop(id, None)
+        return token
+
+    def _path(self, id: str) -> Path:
+        return self.folder / f"{id if re.fullmatch('[a-z0-9]{8}', id) else '-'}.json"
+
+    def _write(self, token: Token) -> None:
+        private_folder(self.folder)
+        descriptor, draft = tempfile.mkstemp(dir=self.folder, prefix=".")  # made with mode 0600
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(token))
+                file.flush()
+                os.fsync(descriptor)
+            os.utime(draft, (0, 0))  # never used
+            os.replace(draft, self._path(token.id))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+
+
+def _hash(secret: str) -> str:
+    # A secret of 256 random bits needs no slow hash: there is nothing to guess.
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
