@@ -1,0 +1,157 @@
+"""The audit log: who, when, what; for the owner alone; and never in the gateway's way."""
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord.gateway.access.audit import Audit
+from accord.gateway.access.passes import Pass
+
+VISA = Pass("abcdefgh", "phone", peer="192.0.2.1")
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line]
+
+
+def test_a_line_says_who_when_and_what(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "deep" / "audit.jsonl", now=lambda: 1_800_000_000.25)
+    audit.record(VISA, "request", method="session/new", session="s1", decision=None)
+    audit.record(None, "start")
+    audit.close()
+    assert lines(audit.path) == [
+        {
+            "time": "2027-01-15T08:00:00.250+00:00",
+            "event": "request",
+            "token": "abcdefgh",
+            "name": "phone",
+            "peer": "192.0.2.1",
+            "method": "session/new",
+            "session": "s1",
+        },
+        {"time": "2027-01-15T08:00:00.250+00:00", "event": "start"},
+    ]
+    assert stat.S_IMODE(audit.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.touch(0o644)
+    Audit(path).record(VISA, "x")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_long_or_strange_fact_is_one_short_line(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    audit.record(VISA, "request", method="m\n{}\x1b[2J" * 1000)
+    (line,) = lines(audit.path)
+    assert len(line["method"]) == 200
+    assert "\x1b" not in audit.path.read_text()
+
+
+def test_what_is_no_text_at_all_is_counted_and_passed_over(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    audit.record(VISA, "request", method="\ud800")
+    audit.record(VISA, "request")
+    assert lines(audit.path)[-1]["missingBefore"] == 1
+
+
+def test_it_is_put_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl", largest=1000, kept=2)
+    for number in range(100):
+        audit.record(VISA, "request", number=number)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.lock"]
+    assert all(
+        path.stat().st_size < 1200 and stat.S_IMODE(path.stat().st_mode) == 0o600
+        for path in tmp_path.iterdir()
+    )
+    kept = [
+        line["number"]
+        for name in ("audit.jsonl.2", "audit.jsonl.1", "audit.jsonl")
+        for line in lines(tmp_path / name)
+    ]
+    assert kept == list(range(kept[0], 100))
+
+
+def test_a_file_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    audit.record(VISA, "one")
+    audit.path.unlink()
+    audit.record(VISA, "two")
+    assert [line["event"] for line in lines(audit.path)] == ["two"]
+
+
+def test_where_it_cannot_be_written_the_gateway_goes_on_and_says_so_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told: list[str] = []
+    audit = Audit(tmp_path / "file" / "audit.jsonl", trouble=told.append)
+    for _ in range(3):
+        audit.record(VISA, "x")
+    assert audit.missing == 3
+    assert len(told) == 1
+    assert str(audit.path) in told[0]
+
+
+_FULL = """
+import json, resource, signal, sys
+from pathlib import Path
+from accord.gateway.access.audit import Audit
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+audit = Audit(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+for number in range(50):
+    audit.record(None, "x", number=number)
+missing = audit.missing
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+audit.record(None, "room again")
+print(missing)
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit of file sizes")
+def test_a_full_disk_loses_lines_but_spoils_none(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    run = subprocess.run([sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, check=True)
+    missing = int(run.stdout)
+    text = path.read_text()
+    whole = [line for line in text.splitlines() if line.endswith("}")]
+    assert missing > 0
+    assert json.loads(whole[-1]) | {"time": ""} == {
+        "time": "",
+        "event": "room again",
+        "missingBefore": missing,
+    }
+    assert len(whole) == 50 - missing + 1
+    assert len(text.splitlines()) <= len(whole) + 1
+
+
+_WRITE = """
+import sys
+from pathlib import Path
+from accord.gateway.access.audit import Audit
+audit = Audit(Path(sys.argv[1]), largest=4000, kept=100)
+for number in range(200):
+    audit.record(None, "x", who=sys.argv[2], number=number)
+assert not audit.missing
+"""
+
+
+def test_processes_write_to_one_log_and_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    running = [subprocess.Popen([sys.executable, "-c", _WRITE, str(path), str(n)]) for n in range(3)]
+    assert [process.wait(60) for process in running] == [0] * 3
+    found = sorted(
+        (line["who"], line["number"])
+        for file in os.listdir(tmp_path)
+        if not file.endswith(".lock")
+        for line in lines(tmp_path / file)
+    )
+    assert found == sorted((str(n), number) for n in range(3) for number in range(200))

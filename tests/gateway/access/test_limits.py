@@ -1,0 +1,127 @@
+"""Limits: each refuses with its name, for one token and for all, and what was taken is given back once."""
+
+import msgspec
+import pytest
+
+from accord.errors import to_rpc_error
+from accord.gateway.access.limits import LIMIT_REACHED, LimitReached, Limits, Meter
+from accord.gateway.access.passes import Pass
+from accord.testing import FakeClock
+
+A, B, C = Pass("a"), Pass("b"), Pass("c")
+
+
+def meter(**limits) -> Meter:
+    return Meter(Limits(**limits), FakeClock())
+
+
+@pytest.mark.parametrize("thing", ["connection", "session"])
+def test_one_token_and_all_of_them_have_so_many(thing: str) -> None:
+    counted = meter(connections=2, total_connections=3, sessions=2, total_sessions=3)
+    take = getattr(counted, thing)
+    first, _ = take(A), take(A)
+    with pytest.raises(LimitReached, match="of this token") as reached:
+        take(A)
+    assert (reached.value.limit, reached.value.setting, reached.value.status) == (2, f"{thing}s", 429)
+    take(B)
+    with pytest.raises(LimitReached, match="whole gateway"):
+        take(C)
+    first.release()
+    take(C)
+    assert getattr(counted, f"{thing}s") == 3
+
+
+def test_a_lease_is_given_back_once() -> None:
+    counted = meter(connections=2)
+    first, second = counted.connection(A), counted.connection(A)
+    first.release()
+    first.release()
+    assert counted.connections == 1
+    with second:
+        pass
+    second.release()
+    assert counted.connections == 0
+
+
+def test_a_refusal_takes_nothing() -> None:
+    counted = meter(connections=5, total_connections=1)
+    kept = counted.connection(A)
+    for _ in range(10):
+        with pytest.raises(LimitReached):
+            counted.connection(B)
+    kept.release()
+    assert counted.connections == 0
+    for lease in [counted.connection(B)]:
+        lease.release()
+
+
+def test_processes_are_counted_over_all_agents() -> None:
+    counted = meter(total_processes=2)
+    one, _ = counted.process("x"), counted.process("y")
+    with pytest.raises(LimitReached, match="running agents"):
+        counted.process("z")
+    one.release()
+    counted.process("z")
+
+
+def test_unread_bytes_of_a_token_and_of_all() -> None:
+    counted = meter(buffered_bytes=2048, total_buffered_bytes=3072)
+    one, other, third = counted.buffer(A), counted.buffer(A), counted.buffer(B)
+    one.add(1500)
+    with pytest.raises(LimitReached, match="unread bytes of this token"):
+        other.add(600)
+    other.add(500)
+    with pytest.raises(LimitReached, match="whole gateway"):
+        third.add(1100)
+    one.remove(10_000)
+    assert (one.size, counted.buffered) == (0, 500)
+    third.add(1100)
+    third.release()
+    third.release()
+    assert counted.buffered == 500
+
+
+def test_a_message_has_a_largest_size() -> None:
+    counted = meter(message_bytes=1024)
+    counted.message(1024)
+    with pytest.raises(LimitReached) as reached:
+        counted.message(1025)
+    assert reached.value.status == 413
+
+
+async def test_a_token_that_sends_too_fast_is_told_when_to_go_on() -> None:
+    clock = FakeClock()
+    counted = Meter(Limits(messages_per_second=10, message_burst=20), clock)
+    for _ in range(20):
+        counted.rate(A)
+    with pytest.raises(LimitReached) as reached:
+        counted.rate(A)
+    assert reached.value.retry_after == pytest.approx(0.1)
+    counted.rate(B)
+    await clock.advance(0.5)
+    for _ in range(5):
+        counted.rate(A)
+    with pytest.raises(LimitReached):
+        counted.rate(A)
+
+
+def test_all_tokens_together_have_a_rate() -> None:
+    counted = meter(messages_per_second=5, message_burst=5, total_messages_per_second=10)
+    for visa in (A, A, A, A, B, B, B, B, C, C):
+        counted.rate(visa)
+    with pytest.raises(LimitReached, match="whole gateway"):
+        counted.rate(C)
+
+
+def test_on_the_wire_it_is_an_error_that_names_the_limit() -> None:
+    error = to_rpc_error(LimitReached("open connections of this token", 256, "connections"))
+    assert (error.code, error.data) == (LIMIT_REACHED, {"limit": "connections", "most": 256})
+    assert "at most 256" in error.message
+
+
+@pytest.mark.parametrize(
+    "text", ['{"connections": 0}', '{"connection": 5}', '{"messageBytes": 1}', '{"messagesPerSecond": -1}']
+)
+def test_limits_that_cannot_be_meant_are_not_read(text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(text, type=Limits)
