@@ -1,4 +1,6 @@
-"""Content blocks in words: what is not text is named, not shown."""
+"""What people read of a session, in words: blocks that are not text, how far a tool call is, durations, paths."""
+
+import os
 
 from accord.schema import (
     AudioContent,
@@ -10,6 +12,7 @@ from accord.schema import (
     TextContent,
     TextResourceContents,
 )
+from accord.session import ToolCallState
 
 
 def words_of(block: ContentBlock) -> str:
@@ -29,6 +32,29 @@ def words_of(block: ContentBlock) -> str:
             return f"[{uri}, {_bytes(blob)}]"
         case _:
             return "[something this version cannot show]"
+
+
+def seconds(duration: float) -> str:
+    """A duration as one reads it."""
+    if duration < 60:
+        return f"{duration:.1f} s"
+    minutes, rest = divmod(int(duration), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def outcome(call: ToolCallState) -> str:
+    """How far it is, in a word."""
+    if call.cancelled:
+        return "cancelled"
+    if call.ended_without_result:
+        return "ended without a result"
+    return call.status
+
+
+def short(path: str, cwd: str) -> str:
+    """The path as seen from the session's folder, where it lies in there."""
+    inside = cwd and (path == cwd or path.startswith(cwd.rstrip("/") + "/"))
+    return os.path.relpath(path, cwd) if inside else path
 
 
 def _bytes(base64: str) -> str:

@@ -2,8 +2,8 @@
 
 from accord.cleaning import clean_text, one_line
 from accord.cli.output.style import DIM, YELLOW, Style
-from accord.cli.output.toolcalls import seconds
 from accord.cli.output.width import cells
+from accord.client.words import seconds
 from accord.schema import Usage, UsageUpdate
 from accord.session import TurnEnded
 

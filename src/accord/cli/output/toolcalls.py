@@ -9,7 +9,7 @@ from accord.cleaning import clean_text, one_line
 from accord.cli.output.diffs import LONGEST_LINE, diff_lines
 from accord.cli.output.style import CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Look, Style
 from accord.cli.output.width import cells, cut
-from accord.client.words import words_of
+from accord.client.words import outcome, seconds, short, words_of
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
 
@@ -44,23 +44,6 @@ class ShownCall:
     """Whether its line is out."""
     detailed: bool = False
     """Whether what came of it is."""
-
-
-def seconds(duration: float) -> str:
-    """A duration as one reads it."""
-    if duration < 60:
-        return f"{duration:.1f} s"
-    minutes, rest = divmod(int(duration), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def outcome(call: ToolCallState) -> str:
-    """How far it is, in a word."""
-    if call.cancelled:
-        return "cancelled"
-    if call.ended_without_result:
-        return "ended without a result"
-    return call.status
 
 
 def call_line(
@@ -133,12 +116,6 @@ def tail(text: str, style: Style) -> list[str]:
     if left or len(text) > _TAIL_CHARACTERS:
         kept.insert(0, style.paint(f"{style.signs.more} {left} lines before", DIM))
     return kept
-
-
-def short(path: str, cwd: str) -> str:
-    """The path as seen from the session's folder, where it lies in there."""
-    inside = cwd and (path == cwd or path.startswith(cwd.rstrip("/") + "/"))
-    return os.path.relpath(path, cwd) if inside else path
 
 
 def _printed(view: "TerminalView", style: Style) -> list[str]:
