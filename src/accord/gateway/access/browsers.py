@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from accord.gateway.access.privatefile import make_file
 from accord.paths import data_dir, private_folder
 
 COOKIE: Final = "accord"
@@ -34,11 +35,7 @@ class Browsers:
         private_folder(self.folder)
         self._tidy(token)
         text = secrets.token_urlsafe(32)
-        path = self._path(text)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(token.encode())
-        os.utime(path, (self._now(), self._now()))
+        make_file(self._path(text), token.encode(), self._now())
         return text
 
     def token(self, text: str) -> str | None:

@@ -10,7 +10,6 @@ import hmac
 import os
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -21,6 +20,7 @@ import msgspec
 
 from accord.errors import UsageError
 from accord.gateway.access.passes import Pass
+from accord.gateway.access.privatefile import make_file
 from accord.paths import data_dir, private_folder
 
 PREFIX: Final = "acc_"
@@ -28,6 +28,8 @@ TOKEN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: its id, which is no secret, and the secret."""
 _LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _USE_NOTED_EVERY: Final = 60.0
+NEVER: Final = 0.0
+"""The time of a file that was never used."""
 _NOBODY: Final = "0" * 64
 
 
@@ -92,7 +94,8 @@ class Tokens:
             read_only=read_only,
         )
         try:
-            self._write(made)
+            private_folder(self.folder)
+            make_file(self._path(made.id), msgspec.json.encode(made), NEVER)
         except OSError as error:
             raise UsageError(f"{self.folder}: a token cannot be kept there ({error.strerror})") from None
         return made, f"{PREFIX}{made.id}_{secret}"
@@ -151,9 +154,10 @@ class Tokens:
     def last_used(self, token: Token) -> float | None:
         """When it was used last; None if never."""
         try:
-            return self._path(token.id).stat().st_mtime or None
+            used = self._path(token.id).stat().st_mtime
         except OSError:
             return None
+        return None if used == NEVER else used
 
     def revoke(self, id: str) -> Token:
         """Let nobody in with it any more, at once and in every running gateway. Raises UsageError."""
@@ -166,21 +170,6 @@ class Tokens:
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id if re.fullmatch('[a-z0-9]{8}', id) else '-'}.json"
-
-    def _write(self, token: Token) -> None:
-        private_folder(self.folder)
-        descriptor, draft = tempfile.mkstemp(dir=self.folder, prefix=".")  # made with mode 0600
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(token))
-                file.flush()
-                os.fsync(descriptor)
-            os.utime(draft, (0, 0))  # never used
-            os.replace(draft, self._path(token.id))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(draft)
-            raise
 
 
 def _hash(secret: str) -> str:
