@@ -1,0 +1,198 @@
+"""Single requests of streamable HTTP: a post, a stream of events, a goodbye. HTTP/2 where the server offers it, else 1.1."""
+
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx2
+from msgspec import Struct
+
+from accord.wire.remote.address import Address
+from accord.wire.remote.sentences import error_sentence, status_sentence
+from accord.wire.remote.times import Times
+
+CONNECTION_ID: Final = "Acp-Connection-Id"
+SESSION_ID: Final = "Acp-Session-Id"
+BODY_SHOWN: Final = 8 * 1024
+"""How much of an error's body is read."""
+
+_STREAMS: Final = 50
+_KEEP: Final = 3.0  # seconds an idle connection is kept; servers give them up after five
+
+
+class Answer(Struct, frozen=True):
+    """What came back for a post."""
+
+    status: int
+    body: bytes = b""
+    connection_id: str | None = None
+    json: bool = False
+
+
+class Unreachable(Exception):
+    """The network failed; `sent` says whether the request may have arrived."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class Rejected(Exception):
+    """A stream was not opened."""
+
+    def __init__(self, status: int, body: bytes = b"") -> None:
+        super().__init__(status_sentence(status, body, connected=True))
+        self.status = status
+
+
+class Events:
+    """An open stream: its bytes as they come."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._response.aiter_bytes()
+
+    async def cut(self) -> None:
+        """Close the connection under it: whoever reads it finds it broken."""
+        stream: Any = self._response.extensions.get("network_stream")
+        if stream is not None:
+            await stream.aclose()
+
+
+class Exchange:
+    """Everything that goes to one server.
+
+    Streams stay open, and HTTP/2 bounds how many share a connection: a further client is made for every few of them.
+    """
+
+    def __init__(self, address: Address, times: Times) -> None:
+        self._address = address
+        self._times = times
+        self._url = address.url
+        self._tls = address.tls_context() if address.secure else False
+        self._client = self._new_client()
+        self._clients = [self._client]
+        self._streams = [0]  # how many are open, by client
+
+    def _new_client(self) -> httpx2.AsyncClient:
+        address = self._address
+        keep_alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            keep_alive.append((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30))
+        transport = httpx2.AsyncHTTPTransport(
+            verify=self._tls,
+            http2=True,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=_KEEP),
+            socket_options=keep_alive,
+        )
+        return httpx2.AsyncClient(
+            transport=transport,
+            cookies=address.cookies,
+            headers=[("Accept-Encoding", "identity"), ("User-Agent", "accord"), *address.headers],
+            timeout=httpx2.Timeout(None, connect=self._times.connect),
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def post(
+        self, frame: bytes, ids: dict[str, str], left: Callable[[], None], *, longest: int = BODY_SHOWN
+    ) -> Answer:
+        """Post a message; `left` is called when its bytes are gone. Raises Unreachable."""
+        headers = {
+            **ids,
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "Content-Length": str(len(frame)),
+        }
+        with _network():
+            request = self._client.build_request(
+                "POST", self._url, content=_body(frame, left), headers=headers
+            )
+            response = await self._client.send(request, stream=True)
+            try:
+                body = await _start_of(response, longest)
+            finally:
+                await response.aclose()
+        json = response.headers.get("content-type", "").startswith("application/json")
+        return Answer(response.status_code, body, response.headers.get(CONNECTION_ID), json)
+
+    @asynccontextmanager
+    async def events(self, ids: dict[str, str], last_id: str | None) -> AsyncGenerator[Events]:
+        """Open a stream. Raises Rejected, Unreachable; reading it raises Unreachable."""
+        headers = {**ids, "Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        place = self._place()
+        self._streams[place] += 1
+        try:
+            with _network():
+                async with self._clients[place].stream("GET", self._url, headers=headers) as response:
+                    if response.status_code != 200:
+                        raise Rejected(response.status_code, await _start_of(response, BODY_SHOWN))
+                    yield Events(response)
+        finally:
+            self._streams[place] -= 1
+
+    async def goodbye(self, ids: dict[str, str]) -> None:
+        """End the connection at the server. Raises Unreachable."""
+        with _network():
+            await self._client.delete(self._url, headers=ids)
+
+    async def aclose(self) -> None:
+        """Let all sockets go."""
+        for client in self._clients:
+            await client.aclose()
+
+    def _place(self) -> int:
+        """The client for the next stream."""
+        for place, count in enumerate(self._streams):
+            if count < _STREAMS:
+                return place
+        self._clients.append(self._new_client())
+        self._streams.append(0)
+        return len(self._clients) - 1
+
+
+class _network:  # noqa: N801 - reads as a statement
+    """Errors of the HTTP library become ours."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            raise Unreachable(_reason(error), sent=False) from None
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | httpx2.InvalidURL):
+            raise Unreachable(_reason(error), sent=True) from None
+
+
+def _reason(error: Exception) -> str:
+    """What really happened: the library wraps it several times."""
+    found: BaseException = error
+    while (inner := found.__cause__ or found.__context__) is not None and not isinstance(found, OSError):
+        found = inner
+    if isinstance(found, OSError):
+        return error_sentence(found)
+    if isinstance(error, httpx2.TimeoutException):
+        return "it does not answer"
+    return error_sentence(error)
+
+
+async def _body(frame: bytes, left: Callable[[], None]) -> AsyncGenerator[bytes]:
+    yield frame
+    left()
+
+
+async def _start_of(response: httpx2.Response, longest: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > longest:
+            break
+    return b"".join(parts)[: longest + 1]
