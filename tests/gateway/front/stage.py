@@ -1,0 +1,151 @@
+"""A front on loopback with an echo behind it: the other end answers every request with its own parameters."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.errors import NotFound
+from accord.gateway.access.browsers import Browsers
+from accord.gateway.access.door import Door
+from accord.gateway.access.limits import Limits, Meter
+from accord.gateway.access.origins import Origins
+from accord.gateway.access.passes import Pass
+from accord.gateway.access.tokens import Tokens
+from accord.gateway.front import Front, FrontConfig, serve_front
+from accord.gateway.line import Line, Outgoing
+from accord.gateway.metrics import Metrics
+
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": 1},
+}
+
+
+def message(**members: Any) -> str:
+    """One JSON-RPC message as text."""
+    return json.dumps({"jsonrpc": "2.0", **members})
+
+
+class EchoClient:
+    """The core's end of one line: what it heard, and that it is over."""
+
+    def __init__(self, echo: "Echo", line: Line, visa: Pass, agent: str | None) -> None:
+        self.line = line
+        self.visa = visa
+        self.agent = agent
+        self.heard: list[bytes] = []
+        self.reasons: list[str] = []
+        self._echo = echo
+
+    def frames(self, frames: list[bytes]) -> None:
+        assert not self.reasons, "nothing comes after the end"
+        for frame in frames:
+            self.heard.append(frame)
+            said = json.loads(frame)
+            if "id" in said and "method" in said and said["method"] not in self._echo.silent_on:
+                self.answer(said)
+        self._echo.notice()
+
+    def answer(self, said: dict[str, Any]) -> None:
+        """Back with the parameters, on the stream that such a request has."""
+        params = said.get("params") or {}
+        stream = params.get("sessionId") if said["method"] == "session/prompt" else None
+        result: Any = {"sessionId": "s1"} if said["method"] == "session/new" else params
+        self.tell({"id": said["id"], "result": result}, stream)
+
+    def tell(self, members: dict[str, Any], stream: str | None = None) -> None:
+        """Something of the agent's own."""
+        self.line.send(Outgoing(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
+
+    def gone(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self._echo.notice()
+
+
+class Echo:
+    """Where lines open. Knows the agents `None` and `known`."""
+
+    def __init__(self) -> None:
+        self.clients: list[EchoClient] = []
+        self.silent_on: set[str] = set()
+        self._changed = asyncio.Event()
+
+    def open(self, line: Line, visa: Pass, agent: str | None) -> EchoClient:
+        if agent not in (None, "known"):
+            raise NotFound(f"There is no agent {agent!r}")
+        client = EchoClient(self, line, visa, agent)
+        self.clients.append(client)
+        self.notice()
+        return client
+
+    def notice(self) -> None:
+        """Something happened."""
+        self._changed.set()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Wait until it is so."""
+        while not happened():
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class Stage:
+    """The front under test, and what a client needs to know of it."""
+
+    def __init__(self, front: Front, echo: Echo, door: Door, meter: Meter, clock: Clock) -> None:
+        self.front = front
+        self.echo = echo
+        self.door = door
+        self.meter = meter
+        self.clock = clock
+        self.token, self.secret = door.tokens.new("test")
+        _, self.other = door.tokens.new("other")
+        self.host, self.port = front.addresses[0]
+        self.url = front.url
+        self.headers = {"Authorization": f"Bearer {self.secret}"}
+
+    @property
+    def websocket(self) -> str:
+        """The address for a WebSocket."""
+        return f"ws://{self.host}:{self.port}/acp"
+
+    async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A plain socket."""
+        return await asyncio.open_connection(self.host, self.port)
+
+    def head(self, verb: str = "GET", path: str = "/acp", **headers: str) -> bytes:
+        """The head of an HTTP/1.1 request with the token; `_` in a name is `-`."""
+        own = {"host": f"{self.host}:{self.port}", "authorization": f"Bearer {self.secret}"} | headers
+        lines = [f"{name.replace('_', '-')}: {value}" for name, value in own.items() if value]
+        return "\r\n".join([f"{verb} {path} HTTP/1.1", *lines, "", ""]).encode()
+
+
+def a_door(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Door:
+    """A door for loopback whose tokens lie in this folder."""
+    tokens, browsers = Tokens(folder / "tokens"), Browsers(folder / "browsers")
+    return Door(Origins("127.0.0.1"), tokens=tokens, browsers=browsers, clock=clock)
+
+
+@asynccontextmanager
+async def a_front(
+    config: FrontConfig | None = None, *, limits: Limits | None = None, clock: Clock = SYSTEM_CLOCK
+) -> AsyncGenerator[Stage]:
+    """A front with an echo behind it, stopped at the end."""
+    echo = Echo()
+    meter = Meter(limits, clock)
+    with TemporaryDirectory() as folder:
+        door = a_door(Path(folder), clock)
+        async with serve_front(
+            opening=echo, door=door, meter=meter, config=config, clock=clock, metrics=Metrics()
+        ) as front:
+            yield Stage(front, echo, door, meter, clock)
+    assert all(len(client.reasons) == 1 for client in echo.clients), "every line hears of its end once"
+    assert meter.connections == 0
+    assert meter.buffered == 0
