@@ -73,6 +73,17 @@ class Records:
         """Forget it; whether it was there. Raises SessionInUse while somebody records it."""
         return self.store.delete(recorded.head.session_id)
 
+    def journal(
+        self, session_id: str, *, agent: str, cwd: str, additional_directories: tuple[str, ...] = ()
+    ) -> Journal:
+        """The log of a session, open for writing; begun if there was none. Raises SessionInUse."""
+        key = _key(agent, session_id)
+        try:
+            return self.store.journal(key)
+        except NotFound:
+            self.store.create(key, cwd, additional_directories=additional_directories, agent=agent)
+            return self.store.journal(key)
+
     def record(self, session: ClientSession, *, agent: str, failed: Callable[[str], None]) -> "Recording":
         """Write down what happens in a session from now on. `failed` is told, once, when that cannot be done."""
         return Recording(self.store, session, agent, failed)

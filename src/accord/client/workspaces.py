@@ -1,8 +1,9 @@
 """Files and terminals for the agent: `fs/*` and `terminal/*`, each request served by the workspace of its session."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from accord.client.terminals import TerminalViews
 from accord.schema import (
     UNSET,
     CreateTerminalRequest,
@@ -26,6 +27,28 @@ from accord.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from accord.client.session import ClientSession
+
+
+class Lent(Protocol):
+    """A workspace that is made when it is needed."""
+
+    def use(self) -> Workspace:
+        """The workspace as it has to be now."""
+        ...
+
+
+class Served(Protocol):
+    """Whose files and terminals the agent asks for."""
+
+    @property
+    def workspace(self) -> Lent:
+        """What serves it."""
+        ...
+
+    @property
+    def terminals(self) -> TerminalViews:
+        """What its terminals printed."""
+        ...
 
 
 class SessionWorkspace:
@@ -56,19 +79,19 @@ class SessionWorkspace:
             await made.aclose()
 
 
-async def read_text_file(session: "ClientSession", asked: ReadTextFileRequest) -> ReadTextFileResponse:
+async def read_text_file(session: Served, asked: ReadTextFileRequest) -> ReadTextFileResponse:
     """`fs/read_text_file`."""
     text = await session.workspace.use().read_text_file(asked.path, _given(asked.line), _given(asked.limit))
     return ReadTextFileResponse(text)
 
 
-async def write_text_file(session: "ClientSession", asked: WriteTextFileRequest) -> WriteTextFileResponse:
+async def write_text_file(session: Served, asked: WriteTextFileRequest) -> WriteTextFileResponse:
     """`fs/write_text_file`."""
     await session.workspace.use().write_text_file(asked.path, asked.content)
     return WriteTextFileResponse()
 
 
-async def create_terminal(session: "ClientSession", asked: CreateTerminalRequest) -> CreateTerminalResponse:
+async def create_terminal(session: Served, asked: CreateTerminalRequest) -> CreateTerminalResponse:
     """`terminal/create`."""
     terminal_id = await session.workspace.use().create_terminal(
         asked.command,
@@ -81,7 +104,7 @@ async def create_terminal(session: "ClientSession", asked: CreateTerminalRequest
     return CreateTerminalResponse(terminal_id)
 
 
-async def terminal_output(session: "ClientSession", asked: TerminalOutputRequest) -> TerminalOutputResponse:
+async def terminal_output(session: Served, asked: TerminalOutputRequest) -> TerminalOutputResponse:
     """`terminal/output`."""
     now = await session.workspace.use().terminal_output(asked.terminal_id)
     answer = TerminalOutputResponse(now.output, now.truncated)
@@ -91,24 +114,20 @@ async def terminal_output(session: "ClientSession", asked: TerminalOutputRequest
     return answer
 
 
-async def wait_for_exit(
-    session: "ClientSession", asked: WaitForTerminalExitRequest
-) -> WaitForTerminalExitResponse:
+async def wait_for_exit(session: Served, asked: WaitForTerminalExitRequest) -> WaitForTerminalExitResponse:
     """`terminal/wait_for_exit`."""
     status = await session.workspace.use().wait_for_exit(asked.terminal_id)
     session.terminals.view(asked.terminal_id).exit_status = status
     return WaitForTerminalExitResponse(*_code_and_signal(status))
 
 
-async def kill_terminal(session: "ClientSession", asked: KillTerminalRequest) -> KillTerminalResponse:
+async def kill_terminal(session: Served, asked: KillTerminalRequest) -> KillTerminalResponse:
     """`terminal/kill`."""
     await session.workspace.use().kill_terminal(asked.terminal_id)
     return KillTerminalResponse()
 
 
-async def release_terminal(
-    session: "ClientSession", asked: ReleaseTerminalRequest
-) -> ReleaseTerminalResponse:
+async def release_terminal(session: Served, asked: ReleaseTerminalRequest) -> ReleaseTerminalResponse:
     """`terminal/release`."""
     await session.workspace.use().release_terminal(asked.terminal_id)
     session.terminals.view(asked.terminal_id).released = True

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError, UsageError
 from accord.schema.codec import encode
-from accord.schema.jsontext import NotJson, mend_surrogates, parse_json
+from accord.schema.jsontext import NotJson, is_utf8, mend_surrogates, parse_json
 from accord.wire.transport import Oversized
 
 RequestId = int | str | None
@@ -98,6 +98,19 @@ def second_look(frame: bytes) -> Envelope:
         return decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise _verdict(frame) from None
+
+
+def envelope_of(frame: bytes) -> Envelope:
+    """A line read with patience and judged whole. Raises NoMessage for what is no message of version 2.0 in UTF-8."""
+    try:
+        envelope = decode_envelope(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        envelope = second_look(frame)
+    if envelope.jsonrpc and envelope.jsonrpc != "2.0":
+        raise NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
+    if not frame.isascii() and not is_utf8(frame):
+        raise NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
+    return envelope
 
 
 def _verdict(frame: bytes) -> NoMessage:

@@ -1,0 +1,167 @@
+"""The gateway's own log of every session: written before anybody is shown anything, read when somebody joins.
+
+A log that cannot be written is told of once, and never stops a turn.
+"""
+
+from collections.abc import Iterable, Iterator
+from logging import getLogger
+from typing import Final, cast
+
+from accord.client.recording import RecordedSession, Records
+from accord.errors import NotFound, StoreError
+from accord.paths import private_folder
+from accord.schema import SessionUpdate
+from accord.session import Event, SessionState
+from accord.session.v1 import updates_of
+from accord.store import Head, Journal, Store, open_store, store_path
+
+LOG = getLogger("accord.gateway")
+
+NAME: Final = "gateway"
+"""The name of the store."""
+
+
+class Logbook:
+    """The logs of all sessions of all agents."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.records = Records(store)
+        self._failing = False
+
+    @staticmethod
+    def open() -> "Logbook":
+        """The user's own. Raises StoreError."""
+        path = store_path(NAME)
+        private_folder(path.parent)
+        return Logbook(open_store(path))
+
+    def log(self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = ()) -> "SessionLog":
+        """The log of a session, begun if there is none."""
+        journal: Journal | None = None
+        try:
+            journal = self.records.journal(
+                session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional)
+            )
+        except StoreError as error:
+            LOG.error("session %s of %s is not logged: %s", session_id, agent, error)
+        return SessionLog(self, agent, session_id, journal)
+
+    def find(self, agent: str, session_id: str) -> RecordedSession | None:
+        """What is known of a session that was here once."""
+        try:
+            return self.records.find(session_id, agent=agent)
+        except StoreError as error:
+            LOG.error("%s", error)
+            return None
+
+    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
+        """All that were here, the ones used last first."""
+        try:
+            return list(self.records.list(cwd, agent=agent))
+        except StoreError as error:
+            LOG.error("%s", error)
+            return []
+
+    def delete(self, agent: str, session_id: str) -> bool:
+        """Forget one; whether it was there."""
+        known = self.find(agent, session_id)
+        return known is not None and self.records.delete(known)
+
+    def commit(self) -> None:
+        """Write what was appended to any log."""
+        try:
+            self.store.commit()
+        except StoreError as error:
+            if not self._failing:
+                LOG.error("sessions are not logged at the moment: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+
+    def close(self) -> None:
+        """Commit, and let the store go."""
+        self.store.close()
+
+
+class SessionLog:
+    """The log of one session. Nothing here raises."""
+
+    __slots__ = ("_agent", "_book", "_failed", "_journal", "_session_id")
+
+    def __init__(self, book: Logbook, agent: str, session_id: str, journal: Journal | None) -> None:
+        self._book = book
+        self._agent = agent
+        self._session_id = session_id
+        self._journal = journal
+        self._failed = False
+
+    def append(self, *items: Event | SessionUpdate) -> None:
+        """Note what happens; it is in the file after the next commit."""
+        if self._journal is None or not items:
+            return
+        try:
+            self._journal.append(*items)
+        except StoreError as error:
+            if not self._failed:
+                LOG.error("session %s is not logged: %s", self._session_id, error)
+            self._failed = True
+        else:
+            self._failed = False
+
+    @property
+    def head(self) -> Head | None:
+        """What a list shows of it."""
+        self._book.commit()
+        known = self._book.find(self._agent, self._session_id)
+        return known.head if known else None
+
+    def reading(self) -> "Reading":
+        """Everything that happened so far, and then what happens on."""
+        return Reading(self._book, self._agent, self._session_id)
+
+    def close(self) -> None:
+        """Let others write to it."""
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            try:
+                journal.close()
+            except StoreError as error:
+                LOG.error("session %s: %s", self._session_id, error)
+
+
+class Reading:
+    """A reader of a session's log: first the history in as few updates as say it all, then what came since."""
+
+    def __init__(self, book: Logbook, agent: str, session_id: str) -> None:
+        self.state = SessionState()
+        self._book = book
+        self._key: str | None = None
+        self._seen = 0
+        known = book.find(agent, session_id)
+        if known is not None:
+            self._key = known.head.session_id
+
+    def history(self) -> Iterator[SessionUpdate]:
+        """What happened until now. Raises StoreError."""
+        for _ in self._news():
+            pass
+        for event in self.state.history.events():
+            yield from cast(list[SessionUpdate], updates_of(event))
+
+    def more(self) -> Iterator[SessionUpdate]:
+        """What happened since; nothing once all has been read. Raises StoreError."""
+        for event in self._news():
+            yield from cast(list[SessionUpdate], updates_of(event))
+
+    def _news(self) -> Iterator[Event]:
+        if self._key is None:
+            return
+        self._book.commit()
+        try:
+            last = self._book.store.last(self._key)
+            for event in self._book.store.events(self._key, self._seen):
+                yield self.state.apply(event)
+        except NotFound:
+            return
+        self._seen = last

@@ -1,0 +1,45 @@
+"""What clients may ask of the gateway: which function serves a method, and whether a token that only reads may use it."""
+
+from typing import TYPE_CHECKING, Final
+
+from accord.errors import RpcError
+from accord.gateway.methods import listing, opening, talking, vendor
+
+if TYPE_CHECKING:
+    from accord.gateway.visitor import Incoming, Serve
+
+NOT_ALLOWED: Final = -32003
+
+_SERVED: "dict[str, Serve]" = {
+    "initialize": opening.initialize,
+    "session/new": opening.new,
+    "session/load": opening.load,
+    "session/resume": opening.resume,
+    "session/fork": opening.fork,
+    "session/prompt": talking.prompt,
+    "session/cancel": talking.cancel,
+    "session/set_mode": talking.set_mode,
+    "session/set_config_option": talking.set_config_option,
+    "session/list": listing.list_sessions,
+    "session/close": listing.close,
+    "session/delete": listing.delete,
+    **vendor.SERVED,
+}
+_READING: Final = frozenset(
+    ("initialize", "session/load", "session/resume", "session/list", "session/close", *vendor.READING)
+)
+
+
+class Methods:
+    """The table, as one object: the gateway's clients ask it."""
+
+    def find(self, call: "Incoming") -> "Serve | None":
+        """What serves this call. Raises RpcError where the token does not allow it."""
+        if call.visitor.visa.read_only and call.method not in _READING:
+            raise RpcError("This token may only read", {"method": call.method}, code=NOT_ALLOWED)
+        serve = _SERVED.get(call.method)
+        if serve is not None:
+            return serve
+        if call.method.startswith("_accord/"):
+            return None
+        return talking.forward

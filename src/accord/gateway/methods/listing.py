@@ -1,0 +1,128 @@
+"""The sessions there are: the agent's own list and the gateway's, as one; closing and deleting."""
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from accord.errors import AccordError, InvalidParams, RpcError, SessionInUse
+from accord.gateway.methods.opening import check_folders
+from accord.gateway.upstream import Upstream
+from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
+from accord.schema.codec import encode
+
+if TYPE_CHECKING:
+    from accord.gateway.visitor import Incoming, Visitor
+
+PAGE: Final = 100
+_PAGES_MOST: Final = 50
+"""Of an agent that never ends its list, so many pages are read."""
+
+
+async def list_sessions(visitor: "Visitor", call: "Incoming") -> None:
+    """Those of this agent that the token covers, the ones used last first."""
+    asked: ListSessionsRequest = call.read().value
+    after = _place(asked.cursor or None)
+    found = await _all(visitor, asked.cwd or None)
+    entries = sorted(found.values(), key=_order, reverse=True)
+    if after is not None:
+        entries = [entry for entry in entries if _order(entry) < after]
+    page = entries[:PAGE]
+    cursor = _cursor(page[-1]) if len(entries) > PAGE else UNSET
+    call.answer(encode(ListSessionsResponse(page, cursor)))
+
+
+async def _all(visitor: "Visitor", cwd: str | None) -> dict[str, SessionInfo]:
+    gateway, agent, visa = visitor.gateway, visitor.agent, visitor.visa
+    found: dict[str, SessionInfo] = {}
+    for recorded in gateway.sessions.book.list(agent.name, cwd):
+        info = recorded.head.info()
+        info.session_id = recorded.session_id
+        found[info.session_id] = info
+    try:
+        upstream = await agent.ready()
+        if agent.offers("session/list"):
+            for info in await _theirs(upstream, cwd):
+                known = found.get(info.session_id)
+                if known is None or (info.updated_at or "") >= (known.updated_at or ""):
+                    found[info.session_id] = info
+    except AccordError as error:
+        gateway.note("the sessions of %s cannot be listed: %s", agent.name, error)
+    for session in gateway.sessions.of(agent):
+        if session.id in found and session.title:
+            found[session.id].title = session.title
+    return {id: info for id, info in found.items() if visa.may_enter(info.cwd)}
+
+
+async def _theirs(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
+    found: list[SessionInfo] = []
+    cursor: str | None = None
+    for _ in range(_PAGES_MOST):
+        asked = ListSessionsRequest(cwd=cwd if cwd is not None else UNSET, cursor=cursor or UNSET)
+        page: ListSessionsResponse = await upstream.ask("session/list", asked)
+        found += page.sessions
+        if not page.next_cursor or page.next_cursor == cursor:
+            break
+        cursor = page.next_cursor
+    return found
+
+
+async def close(visitor: "Visitor", call: "Incoming") -> None:
+    """This client leaves the session. With the last one it is closed at the agent, and what runs in it is cancelled."""
+    asked = call.read().value
+    session = visitor.sessions.get(asked.session_id)
+    if session is not None:
+        gateway = visitor.gateway
+        gateway.detach(visitor, session)
+        if not session.visitors and not visitor.visa.read_only:
+            await gateway.close_session(session)
+    call.answer(b"{}")
+
+
+async def delete(visitor: "Visitor", call: "Incoming") -> None:
+    """Remove a session for good, at the agent and here."""
+    asked = call.read().value
+    gateway, agent = visitor.gateway, visitor.agent
+    session = gateway.sessions.find(agent.name, asked.session_id)
+    recorded = gateway.sessions.book.find(agent.name, asked.session_id)
+    known = session.cwd if session is not None else recorded.head.cwd if recorded is not None else None
+    if known is None and visitor.visa.folders is not None:
+        known = next(
+            (info.cwd for id, info in (await _all(visitor, None)).items() if id == asked.session_id), None
+        )
+        if known is None:
+            call.answer(b"{}")  # nothing that this token could delete
+            return
+    if known is not None:
+        check_folders(visitor.visa, known)
+    upstream = await agent.ready()
+    if agent.offers("session/delete"):
+        await upstream.ask("session/delete", asked)
+    if session is not None:
+        await gateway.drop_session(session)
+    try:
+        gateway.sessions.book.delete(agent.name, asked.session_id)
+    except SessionInUse as error:
+        raise RpcError(str(error)) from None
+    gateway.removed(agent.name, asked.session_id, known)
+    gateway.audit.record(visitor.visa, "delete", agent=agent.name, session=asked.session_id)
+    call.answer(b"{}")
+
+
+def _order(info: SessionInfo) -> tuple[str, str]:
+    return info.updated_at or "", info.session_id
+
+
+def _cursor(info: SessionInfo) -> str:
+    return base64.urlsafe_b64encode("\n".join(_order(info)).encode()).decode()
+
+
+def _place(cursor: str | None) -> tuple[str, str] | None:
+    if cursor is None:
+        return None
+    try:
+        updated, _, session_id = base64.urlsafe_b64decode(cursor).decode().partition("\n")
+    except (binascii.Error, ValueError):
+        raise InvalidParams(f"the cursor {cursor[:40]!r} is none of this gateway's") from None
+    return updated, session_id

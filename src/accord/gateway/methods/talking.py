@@ -1,0 +1,184 @@
+"""In a session: prompts, cancelling, settings, and everything else that is only handed on."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, InvalidRequest, NotFound, RpcError
+from accord.gateway.ending import rpc_error
+from accord.gateway.line import Outgoing
+from accord.gateway.methods.opening import revive
+from accord.gateway.sessions import LiveSession
+from accord.gateway.upstream import Answer, Upstream
+from accord.schema import (
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    PromptRequest,
+    SessionNotification,
+    SessionUpdate,
+    UserMessageChunk,
+)
+from accord.schema.codec import encode
+from accord.schema.methods import notification
+from accord.session import TurnCancelling, TurnStarted, turn_failed
+from accord.session.v1 import prompt_answered
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from accord.gateway.visitor import Incoming, Visitor
+
+
+def attached(visitor: "Visitor", session_id: str | None) -> LiveSession:
+    """The session, which this client must have opened. Raises NotFound."""
+    session = visitor.sessions.get(session_id) if session_id is not None else None
+    if session is None:
+        raise NotFound(
+            "This connection has no such session: open it with session/load or session/resume",
+            {"sessionId": session_id},
+        )
+    return session
+
+
+def prompt(visitor: "Visitor", call: "Incoming") -> "Awaitable[None] | None":
+    """A turn: the others see what was asked, and how it ended."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    upstream = session.agent.upstream
+    if session.live and upstream is not None:
+        _prompt(visitor, call, session, upstream, body, asked)
+        return None
+    return _prompt_later(visitor, call, session, body, asked)
+
+
+async def _prompt_later(
+    visitor: "Visitor", call: "Incoming", session: LiveSession, body: bytes, asked: PromptRequest
+) -> None:
+    await revive(visitor, session)
+    _prompt(visitor, call, session, await session.agent.ready(), body, asked)
+
+
+def _prompt(
+    visitor: "Visitor",
+    call: "Incoming",
+    session: LiveSession,
+    upstream: Upstream,
+    body: bytes,
+    asked: PromptRequest,
+) -> None:
+    gateway = visitor.gateway
+    session.begin_turn(TurnStarted(list(asked.prompt)))
+    others = [other for other in session.visitors if other is not visitor]
+    for block in asked.prompt:
+        gateway.tell(session, UserMessageChunk(content=block), others)
+    _turn(visitor, session, {"state": "started"})
+    gateway.audit.record(visitor.visa, "prompt", agent=session.agent.name, session=session.id)
+
+    def done(answer: Answer) -> None:
+        entry = call.entry
+        assert entry is not None
+        facts: dict[str, object] = {"state": "ended"}
+        try:
+            read = upstream.result(entry, answer)
+        except (RpcError, BadAnswer, ConnectionClosed) as error:
+            told = rpc_error(error)
+            session.end_turn(turn_failed(told))
+            call.fail(error)
+            facts["error"] = {"code": told.code, "message": told.message}
+        else:
+            ended = prompt_answered(read.value)
+            session.end_turn(ended)
+            call.answer(read.body)
+            facts["stopReason"] = ended.stop_reason or ended.raw_reason
+        _turn(visitor, session, facts)
+        gateway.changed(session)
+
+    visitor.forward(call, upstream, body, done)
+    gateway.changed(session)
+
+
+def _turn(visitor: "Visitor", session: LiveSession, facts: dict[str, object]) -> None:
+    knowing = tuple(
+        other for other in session.visitors if other is not visitor and other.announced.get("turn")
+    )
+    if knowing:
+        params = encode({"sessionId": session.id, **facts})
+        body = b'{"jsonrpc":"2.0","method":"_accord/turn","params":%s}' % params
+        visitor.gateway.post(knowing, Outgoing(body), session.id)
+
+
+def cancel(visitor: "Visitor", call: "Incoming") -> None:
+    """Anybody attached can stop the turn; what waits for an answer in it is answered so."""
+    entry = notification("agent", "session/cancel")
+    assert entry is not None
+    body, asked = visitor.official.params(entry, call.params)
+    session = visitor.sessions.get(asked.session_id)
+    if session is None:
+        return
+    upstream = session.agent.upstream
+    if upstream is not None and session.live:
+        if session.turns:
+            session.log.append(TurnCancelling())
+        upstream.notify("session/cancel", body)
+    visitor.gateway.asks.dismiss(session, "the turn was cancelled")
+    visitor.gateway.audit.record(visitor.visa, "cancel", agent=session.agent.name, session=session.id)
+
+
+async def set_mode(visitor: "Visitor", call: "Incoming") -> None:
+    """Another mode; the others are told, whether the agent does so or not."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    await revive(visitor, session)
+    upstream = await session.agent.ready()
+
+    def done(answer: Answer) -> None:
+        if call.settle(upstream, answer) is not None and session.settings.current_mode_id != asked.mode_id:
+            _share(visitor, session, CurrentModeUpdate(current_mode_id=asked.mode_id))
+
+    visitor.forward(call, upstream, body, done)
+
+
+async def set_config_option(visitor: "Visitor", call: "Incoming") -> None:
+    """Another value; the others are told, whether the agent does so or not."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    await revive(visitor, session)
+    upstream = await session.agent.ready()
+
+    def done(answer: Answer) -> None:
+        result = call.settle(upstream, answer)
+        if result is not None and result.config_options is not UNSET:
+            update = ConfigOptionUpdate(config_options=list(result.config_options))
+            if update.config_options != session.settings.config_options:
+                _share(visitor, session, update)
+
+    visitor.forward(call, upstream, body, done)
+
+
+def _share(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> None:
+    others = [other for other in session.visitors if other is not visitor]
+    frame = visitor.gateway.tell(session, update, others)
+    session.heard(SessionNotification(session.id, update), frame)
+
+
+async def forward(visitor: "Visitor", call: "Incoming") -> None:
+    """Everything else: to the agent as it came, within a session that this client has."""
+    body = call.read().body
+    if call.session_id is not None:
+        session = attached(visitor, call.session_id)
+        if call.id is not UNSET:
+            await revive(visitor, session)
+    upstream = visitor.agent.upstream if call.id is UNSET else await visitor.agent.ready()
+    if upstream is None:
+        return
+    if call.id is UNSET:
+        if call.method.startswith("_") or notification("agent", call.method) is not None:
+            upstream.notify(call.method, body)
+        return
+    if not call.method.startswith("_") and call.entry is None:
+        raise RpcError("Method not found", {"method": call.method}, code=-32601)
+    if call.method in ("initialize", "session/cancel"):
+        raise InvalidRequest(f"`{call.method}` is no request here")
+    if body and not body.startswith((b"{", b"[")):
+        raise InvalidParams("Invalid params: they are an object")
+    visitor.forward(call, upstream, body)

@@ -1,0 +1,199 @@
+"""The gateway's own methods, `_accord/...`: agents, sessions over all agents, the inbox, files and terminals for pickers and pages."""
+
+import asyncio
+import os
+from os.path import normpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+
+from accord.errors import InvalidParams, NotFound
+from accord.gateway.asks import Ask
+from accord.gateway.methods.talking import attached
+from accord.gateway.official import plain
+from accord.schema.codec import encode
+from accord.workspace.finding import best_matches, files_of
+
+if TYPE_CHECKING:
+    from accord.gateway.visitor import Incoming, Visitor
+
+_FILES_MOST: Final = 200
+_FOLDERS_MOST: Final = 1000
+
+
+def agents(visitor: "Visitor", call: "Incoming") -> None:
+    """The agents that the token covers, and how each is."""
+    gateway = visitor.gateway
+    told = [
+        _without_nothing(
+            name=agent.name,
+            title=agent.source.title or None,
+            description=agent.source.description or None,
+            default=agent is gateway.default_agent,
+            state=agent.state,
+            reason=agent.reason or None,
+        )
+        for agent in gateway.agents.values()
+        if visitor.visa.may_use(agent.name)
+    ]
+    call.answer(encode({"agents": told}))
+
+
+def sessions(visitor: "Visitor", call: "Incoming") -> None:
+    """The sessions of all agents that were ever here, as far as the token covers them; and, if wanted, what changes."""
+    visitor.wants_sessions = bool(_params(call).get("subscribe", visitor.wants_sessions))
+    call.answer(encode({"sessions": visitor.gateway.overview(visitor.visa)}))
+
+
+def inbox(visitor: "Visitor", call: "Incoming") -> None:
+    """What waits for a person, over all sessions; and, if wanted, what comes and goes."""
+    visitor.wants_inbox = bool(_params(call).get("subscribe", visitor.wants_inbox))
+    items = [item_of(ask) for ask in visitor.gateway.asks if visitor.gateway.in_inbox_of(visitor, ask)]
+    call.answer(b'{"items":[%s]}' % b",".join(items))
+
+
+def answer(visitor: "Visitor", call: "Incoming") -> None:
+    """Answer something of the inbox, attached to its session or not."""
+    params = _params(call)
+    gateway = visitor.gateway
+    number = params.get("id")
+    ask = gateway.asks.find(int(number)) if isinstance(number, str) and number.isdecimal() else None
+    if ask is None or not gateway.in_inbox_of(visitor, ask):
+        raise NotFound("This is no longer pending", {"id": number})
+    if "result" not in params:
+        raise InvalidParams("Invalid params: `result` is missing")
+    body, option = gateway.asks.judge(ask, visitor.reader, Raw(encode(params["result"])))
+    gateway.asks.settle(ask, body, option, by=visitor.visa.name or visitor.visa.token)
+    gateway.audit.record(
+        visitor.visa, "answer", method=ask.method, decision=option.kind if option else "none"
+    )
+    call.answer(b"{}")
+
+
+def item_of(ask: Ask) -> bytes:
+    """An item of the inbox, as JSON."""
+    session = ask.session
+    facts = encode(
+        _without_nothing(
+            id=str(ask.number),
+            agent=session.agent.name if session is not None else None,
+            sessionId=session.id if session is not None else None,
+            cwd=session.cwd if session is not None else None,
+            title=session.title if session is not None else None,
+            method=ask.method,
+            since=ask.since,
+        )
+    )
+    return b'%s,"params":%s}' % (facts[:-1], ask.body or b"{}")
+
+
+async def files(visitor: "Visitor", call: "Incoming") -> None:
+    """Files of a session's folders whose names fit some letters."""
+    params = _params(call)
+    session = attached(visitor, _text(params, "sessionId"))
+    query, limit = _text(params, "query", ""), params.get("limit", 20)
+    most = min(limit, _FILES_MOST) if isinstance(limit, int) and limit > 0 else 20
+
+    def look() -> list[dict[str, str]]:
+        names = {
+            (name if folder == session.cwd else os.path.join(folder, name)): os.path.join(folder, name)
+            for folder in session.folders
+            for name in files_of(folder)
+        }
+        return [{"path": names[name], "name": name} for name in best_matches(query, names, most)]
+
+    call.answer(encode({"files": await asyncio.to_thread(look)}))
+
+
+async def folders(visitor: "Visitor", call: "Incoming") -> None:
+    """The folders in a folder, as far as the token covers them; without a path, where to begin."""
+    asked = _text(_params(call), "path", "")
+    visa = visitor.visa
+    if not asked:
+        begin = visa.folders or (str(Path.home()),)
+        if len(begin) != 1:
+            top = [{"path": folder, "name": folder} for folder in begin]
+            call.answer(encode({"path": "", "folders": top}))
+            return
+        asked = begin[0]
+    if not visa.may_enter(asked):
+        raise InvalidParams(f"this token does not cover the folder {asked!r}")
+    path = _normal(asked)
+
+    def look() -> list[dict[str, str]]:
+        with os.scandir(path) as entries:
+            names = sorted(
+                entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
+            )
+        inner = [(os.path.join(path, name), name) for name in names[:_FOLDERS_MOST]]
+        return [{"path": full, "name": name} for full, name in inner if visa.may_enter(full)]
+
+    try:
+        found = await asyncio.to_thread(look)
+    except OSError as error:
+        raise InvalidParams(f"the folder {path!r} cannot be read: {error.strerror}") from None
+    parent = os.path.dirname(path)
+    told: dict[str, Any] = {"path": path, "folders": found}
+    if parent != path and visa.may_enter(parent):
+        told["parent"] = parent
+    elif visa.folders is not None and len(visa.folders) > 1:
+        told["parent"] = ""
+    call.answer(encode(told))
+
+
+def terminal(visitor: "Visitor", call: "Incoming") -> None:
+    """What a terminal of a session printed so far."""
+    params = _params(call)
+    session = attached(visitor, _text(params, "sessionId"))
+    place = session.workplace
+    view = place.terminals.get(_text(params, "terminalId")) if place is not None else None
+    if view is None:
+        raise NotFound("There is no such terminal", {"terminalId": params.get("terminalId")})
+    status = view.exit_status
+    told: dict[str, Any] = {"output": view.text, "command": view.command}
+    if status is not None:
+        told["exitStatus"] = {"exitCode": status.exit_code, "signal": status.signal}
+    call.answer(encode(told))
+
+
+def _normal(path: str) -> str:
+    return normpath(path)
+
+
+def _params(call: "Incoming") -> dict[str, Any]:
+    value: Any = {} if call.params is None else plain(call.params).value
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidParams("Invalid params: they are an object")
+    return value  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def _text(params: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = params.get(name, default)
+    if not isinstance(value, str) or "\0" in value:
+        raise InvalidParams(f"Invalid params: `{name}` is a text")
+    return value
+
+
+def _without_nothing(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+SERVED: Final[dict[str, Any]] = {
+    "_accord/agents": agents,
+    "_accord/sessions": sessions,
+    "_accord/inbox": inbox,
+    "_accord/inbox/answer": answer,
+    "_accord/files": files,
+    "_accord/folders": folders,
+    "_accord/terminal/output": terminal,
+}
+READING: Final = (
+    "_accord/agents",
+    "_accord/sessions",
+    "_accord/inbox",
+    "_accord/files",
+    "_accord/terminal/output",
+)

@@ -1,0 +1,198 @@
+"""The sessions of the gateway: each with its log, its settings, what it waits for, and who is attached to it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from accord.gateway.access.limits import Lease
+from accord.gateway.hosted import HostedAgent
+from accord.gateway.line import Outgoing
+from accord.gateway.logbook import Logbook, SessionLog
+from accord.schema import (
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    SessionNotification,
+    UsageUpdate,
+    UserMessageChunk,
+)
+from accord.session import Event, ModeChanged, SessionOpened, Settings, TurnEnded, TurnStarted, text_of
+
+if TYPE_CHECKING:
+    from accord.gateway.asks import Ask
+    from accord.gateway.visitor import Visitor
+    from accord.gateway.workplace import Workplace
+
+State: TypeAlias = Literal["running", "waiting", "idle"]
+Key: TypeAlias = tuple[str, str]
+"""The agent's name and the agent's id of the session: two agents may use the same id."""
+
+
+class LiveSession:
+    """A session that somebody opened here since the gateway runs."""
+
+    def __init__(
+        self,
+        agent: HostedAgent,
+        session_id: str,
+        cwd: str,
+        additional: tuple[str, ...],
+        log: SessionLog,
+    ) -> None:
+        self.agent = agent
+        self.id = session_id
+        self.cwd = cwd
+        self.additional = additional
+        self.log = log
+        self.settings = Settings()
+        self.title: str | None = None
+        self.updated: str | None = None
+        self.live = False
+        """Whether the running program knows it."""
+        self.loading: list[Event] | None = None
+        """While the agent sends the history again: what is to be logged once that has worked."""
+        self.loader: Visitor | None = None
+        """Who asked for that history, and alone gets it."""
+        self.silent = False
+        """While the agent sends the history again and nobody wants it."""
+        self.visitors: tuple[Visitor, ...] = ()
+        """Who is attached, in the order of coming."""
+        self.asks: dict[int, Ask] = {}
+        self.turns = 0
+        self.mcp_servers: bytes = b"[]"
+        """Those it was opened with, to open it again."""
+        self.workplace: Workplace | None = None
+        self.lease: Lease | None = None
+        """What it counts for among the limits."""
+        self._latest: dict[type, Outgoing] = {}
+        self._echo = ""
+
+    @property
+    def key(self) -> Key:
+        """By which it is found."""
+        return self.agent.name, self.id
+
+    @property
+    def state(self) -> State:
+        """What a list shows."""
+        if self.asks:
+            return "waiting"
+        return "running" if self.turns else "idle"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """All its folders."""
+        return (self.cwd, *self.additional)
+
+    @property
+    def latest(self) -> list[Outgoing]:
+        """For whoever joins without history: the latest of those updates that say how things stand."""
+        return list(self._latest.values())
+
+    def opened(self, answer: SessionOpened) -> None:
+        """The agent told how things stand."""
+        self.settings.open(answer)
+        self.log.append(answer)
+
+    def heard(self, notification: SessionNotification, out: Outgoing) -> bool:
+        """Take in and log an update; whether it is the agent's echo of the running prompt, which the others know."""
+        update = notification.update
+        kind = type(update)
+        if isinstance(update, UserMessageChunk) and self._is_echo(update):
+            return True
+        if kind in _STANDING:
+            self._stand(update, out)
+        if self.loading is None:
+            self.log.append(update)  # pyright: ignore[reportArgumentType] - unknown updates are kept as they are
+        else:
+            self.loading.append(update)  # pyright: ignore[reportArgumentType]
+        return False
+
+    def _stand(self, update: object, out: Outgoing) -> None:
+        if isinstance(update, CurrentModeUpdate):
+            self.settings.set_mode(ModeChanged(update.current_mode_id))
+        elif isinstance(update, ConfigOptionUpdate):
+            self.settings.set_options(update)
+        else:
+            if isinstance(update, SessionInfoUpdate):
+                self.title = update.title or (None if update.title is None else self.title)
+            self._latest[type(update)] = out
+
+    def begin_turn(self, started: TurnStarted) -> None:
+        """A prompt goes out."""
+        if not self.turns:
+            self.log.append(started)
+            self._echo = text_of(started.prompt)
+        else:
+            self.log.append(*(UserMessageChunk(content=block) for block in started.prompt))
+        self.turns += 1
+        turns = self.agent.running_turns
+        turns[self.id] = turns.get(self.id, 0) + 1
+
+    def end_turn(self, ended: TurnEnded) -> None:
+        """A prompt was answered, or never will be."""
+        self.turns = max(self.turns - 1, 0)
+        self._echo = ""
+        turns = self.agent.running_turns
+        if turns.get(self.id, 0) > 1:
+            turns[self.id] -= 1
+        else:
+            turns.pop(self.id, None)
+        if not self.turns:
+            self.log.append(ended)
+
+    def _is_echo(self, chunk: UserMessageChunk) -> bool:
+        said = text_of(chunk)
+        if said and self._echo.startswith(said):
+            self._echo = self._echo[len(said) :]
+            return True
+        self._echo = ""
+        return False
+
+
+_STANDING = frozenset(
+    {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}
+)
+
+
+class Sessions:
+    """All of them, by agent and id."""
+
+    def __init__(self, book: Logbook) -> None:
+        self.book = book
+        self._by_key: dict[Key, LiveSession] = {}
+
+    def __iter__(self) -> Iterator[LiveSession]:
+        return iter(tuple(self._by_key.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def find(self, agent: str, session_id: str) -> LiveSession | None:
+        """The session, if it was opened here."""
+        return self._by_key.get((agent, session_id))
+
+    def of(self, agent: HostedAgent) -> list[LiveSession]:
+        """Those of one agent."""
+        return [session for session in self._by_key.values() if session.agent is agent]
+
+    def add(
+        self, agent: HostedAgent, session_id: str, cwd: str, additional: tuple[str, ...] = ()
+    ) -> LiveSession:
+        """Begin to know a session."""
+        session = self._by_key.get((agent.name, session_id))
+        if session is not None:
+            session.cwd, session.additional = cwd, additional
+            return session
+        log = self.book.log(agent.name, session_id, cwd, additional)
+        session = LiveSession(agent, session_id, cwd, additional, log)
+        head = log.head
+        if head is not None:
+            session.title = head.title
+        self._by_key[session.key] = session
+        return session
+
+    def forget(self, session: LiveSession) -> None:
+        """No longer know it; its log stays."""
+        self._by_key.pop(session.key, None)
+        session.log.close()

@@ -1,0 +1,324 @@
+"""A client of the gateway: the session's end of one line. Takes what the client sends in order, and answers it.
+
+Messages about one session are handled one after the other, those about different sessions side by side; answers and
+cancellations wait for nobody.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from logging import getLogger
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from accord.errors import (
+    BadAnswer,
+    ConnectionClosed,
+    InternalError,
+    InvalidRequest,
+    MethodNotFound,
+    RequestCancelled,
+    RpcError,
+    to_rpc_error,
+)
+from accord.gateway.access.passes import Pass
+from accord.gateway.ending import rpc_error
+from accord.gateway.hosted import HostedAgent
+from accord.gateway.line import Line, Outgoing
+from accord.gateway.official import Official, Read, plain
+from accord.gateway.sessions import LiveSession
+from accord.gateway.upstream import CANCEL_REQUEST, Answer, Upstream
+from accord.schema import ClientCapabilities
+from accord.schema.codec import UNFIT, decoder, encode
+from accord.schema.methods import Method, request
+from accord.schema.reader import Reader
+from accord.wire.envelope import (
+    ABSENT,
+    Envelope,
+    NoMessage,
+    RequestId,
+    encode_failure,
+    envelope_of,
+    read_error,
+)
+
+if TYPE_CHECKING:
+    from accord.gateway.gateway import Gateway
+
+LOG = getLogger("accord.gateway")
+
+Serve: TypeAlias = Callable[["Visitor", "Incoming"], Awaitable[None] | None]
+
+_WAITING_MOST: Final = 1024
+"""Messages of one client that wait for their turn."""
+
+
+class _Scope(Struct):
+    """Which session a message is about."""
+
+    session_id: Any = msgspec.field(name="sessionId", default=None)
+
+
+class Incoming:
+    """One request of the client, or a notification (`id` is UNSET)."""
+
+    __slots__ = ("id", "method", "over", "params", "session_id", "visitor")
+
+    def __init__(
+        self, visitor: "Visitor", id: Any, method: str, params: Raw | None, session_id: str | None
+    ) -> None:
+        self.visitor = visitor
+        self.id = id
+        self.method = method
+        self.params = params
+        self.session_id = session_id
+        self.over = id is UNSET
+        """Whether it has been answered."""
+
+    @property
+    def entry(self) -> Method | None:
+        """The method in the table."""
+        return request("agent", self.method)
+
+    def read(self) -> Read:
+        """Its parameters. Raises InvalidParams."""
+        entry = self.entry
+        return plain(self.params) if entry is None else self.visitor.official.params(entry, self.params)
+
+    def answer(self, result: bytes) -> None:
+        """Answer it, once."""
+        if not self.over:
+            self.over = True
+            self.visitor.done(self.id)
+            body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(self.id), result)
+            self.visitor.post(Outgoing(body), self._stream)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer it with an error, once."""
+        if not self.over:
+            self.over = True
+            self.visitor.done(self.id)
+            self.visitor.post(Outgoing(encode_failure(self.id, rpc_error(error))), self._stream)
+
+    def settle(self, upstream: Upstream, answer: Answer) -> Any:
+        """Answer as the agent did, in official shape; gives the result as it was understood, None for an error."""
+        if answer.error is not None:
+            self.fail(answer.error)
+            return None
+        assert answer.result is not None
+        entry = self.entry
+        try:
+            read = plain(answer.result) if entry is None else upstream.official.result(entry, answer.result)
+        except (RpcError, BadAnswer) as error:
+            self.fail(error)
+            return None
+        self.answer(read.body)
+        return read.value
+
+    @property
+    def _stream(self) -> str | None:
+        # Those open a session: whoever asked reads the connection's own stream.
+        return None if self.method in ("session/new", "session/load", "session/fork") else self.session_id
+
+
+class Visitor:
+    """One client. `gateway.open` makes it."""
+
+    def __init__(self, gateway: "Gateway", line: Line, visa: Pass, agent: HostedAgent) -> None:
+        self.gateway = gateway
+        self.line = line
+        self.visa = visa
+        self.agent = agent
+        self.capabilities: ClientCapabilities | None = None
+        """What it can do, once it has said `initialize`."""
+        self.announced: dict[str, Any] = {}
+        """What it said about extensions of ours."""
+        self.sessions: dict[str, LiveSession] = {}
+        """Those it is attached to."""
+        self.reader = Reader()
+        self.official = Official(self.reader)
+        self.wants_inbox = False
+        self.wants_sessions = False
+        self.here = True
+        self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
+        self._waiting: dict[str | None, deque[Incoming]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- what it can show ---------------------------------------------------------------------------------------
+
+    @property
+    def shows_forms(self) -> bool:
+        """Whether it shows forms."""
+        elicitation = self.capabilities.elicitation if self.capabilities else None
+        return bool(elicitation) and elicitation.form is not UNSET and elicitation.form is not None
+
+    @property
+    def opens_urls(self) -> bool:
+        """Whether it opens addresses."""
+        elicitation = self.capabilities.elicitation if self.capabilities else None
+        return bool(elicitation) and elicitation.url is not UNSET and elicitation.url is not None
+
+    # -- to the client ------------------------------------------------------------------------------------------
+
+    def post(self, frame: Outgoing, stream: str | None) -> None:
+        """Send a frame, once everything logged before it is in the file."""
+        self.gateway.post((self,), frame, stream)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        body = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), encode(params))
+        self.post(Outgoing(body), None)
+
+    def done(self, id: RequestId) -> None:
+        """A request of its was answered."""
+        self._forwarded.pop(id, None)
+
+    # -- to the agent -------------------------------------------------------------------------------------------
+
+    def forward(
+        self, call: Incoming, upstream: Upstream, body: bytes, then: Callable[[Answer], None] | None = None
+    ) -> None:
+        """Hand a request on; without `then`, its answer goes back as it comes."""
+        id = upstream.call(call.method, body, then or (lambda answer: call.settle(upstream, answer)))
+        if not call.over:
+            self._forwarded[call.id] = (upstream, id)
+
+    def client_id(self, upstream: Upstream, id: Any) -> RequestId | None:
+        """The client's own id of a request that was handed on; None if it is not open."""
+        return next((ours for ours, place in self._forwarded.items() if place == (upstream, id)), None)
+
+    # -- from the client ----------------------------------------------------------------------------------------
+
+    def frames(self, frames: list[bytes]) -> None:
+        """Take what arrived."""
+        for frame in frames:
+            try:
+                self._take(frame)
+            except Exception as error:
+                LOG.exception("a message of a client could not be handled: %s", type(error).__name__)
+        self.gateway.flush()
+
+    def gone(self, reason: str) -> None:
+        """The line is over for good."""
+        self.here = False
+        for task in tuple(self._tasks):
+            task.cancel()
+        self.gateway.left(self)
+
+    def _take(self, frame: bytes) -> None:
+        try:
+            envelope = envelope_of(frame)
+        except NoMessage as problem:
+            error = RpcError.of(problem.code, problem.sentence, problem.reason)
+            self.post(Outgoing(encode_failure(problem.id, error)), None)
+            return
+        if envelope.method is UNSET:
+            self._answered(envelope)
+            return
+        params = None if envelope.params is ABSENT else envelope.params
+        if envelope.method == CANCEL_REQUEST:
+            self._cancelled(params)
+            return
+        call = Incoming(self, envelope.id, envelope.method, params, _session_of(params))
+        try:
+            self.gateway.meter.rate(self.visa)
+        except RpcError as error:
+            call.fail(error)
+            return
+        lane = self._waiting.get(call.session_id)
+        if lane is None:
+            self._serve(call)
+        elif len(lane) >= _WAITING_MOST:
+            call.fail(InvalidRequest(f"{_WAITING_MOST} messages about this wait already"))
+        else:
+            lane.append(call)
+
+    def _serve(self, call: Incoming) -> None:
+        """Serve it now; what takes longer keeps the messages behind it waiting."""
+        work = self._begin(call)
+        if work is None:
+            return
+        self._waiting.setdefault(call.session_id, deque())
+        task = asyncio.get_running_loop().create_task(self._finish(call, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _begin(self, call: Incoming) -> Awaitable[None] | None:
+        try:
+            if self.capabilities is None and call.method != "initialize":
+                raise InvalidRequest("`initialize` comes first")
+            serve = self.gateway.methods.find(call)
+            if serve is None:
+                raise MethodNotFound(data={"method": call.method})
+            return serve(self, call)
+        except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
+            self._failed(call, error)
+            return None
+
+    async def _finish(self, call: Incoming, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            call.fail(RequestCancelled())
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(call, error)
+        finally:
+            self._next(call.session_id)
+            self.gateway.flush()
+
+    def _next(self, session_id: str | None) -> None:
+        """Serve what waited behind; with nothing left, messages are served as they come again."""
+        lane = self._waiting.pop(session_id, None)
+        while lane and self.here:
+            self._serve(lane.popleft())
+            begun = self._waiting.get(session_id)
+            if begun is not None:  # it takes longer: the rest waits behind it
+                begun.extend(lane)
+                return
+
+    def _failed(self, call: Incoming, error: Exception) -> None:
+        if not isinstance(error, RpcError | BadAnswer | ConnectionClosed):
+            error = to_rpc_error(error)
+        if isinstance(error, InternalError):
+            LOG.warning("%s: %s", call.method, error)
+        call.fail(error)
+
+    def _answered(self, envelope: Envelope) -> None:
+        number = envelope.id
+        if isinstance(number, str) and number.isascii() and number.isdecimal():
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool):
+            return
+        failed = envelope.error is not ABSENT
+        error = read_error(envelope.error) if failed else None
+        result = None if failed or envelope.result is ABSENT else envelope.result
+        self.gateway.asks.answered(self, number, result, error)
+
+    def _cancelled(self, params: Raw | None) -> None:
+        try:
+            id = plain(params).value["requestId"]
+        except (RpcError, TypeError, KeyError):
+            return
+        if not isinstance(id, int | str):
+            return
+        for lane in self._waiting.values():
+            for call in tuple(lane):
+                if call.id == id:
+                    lane.remove(call)
+                    call.fail(RequestCancelled())
+                    return
+        if (place := self._forwarded.get(id)) is not None:
+            place[0].cancel(place[1])
+
+
+def _session_of(params: Raw | None) -> str | None:
+    if params is None:
+        return None
+    try:
+        found = decoder(_Scope).decode(params).session_id
+    except UNFIT:
+        return None
+    return found if isinstance(found, str) else None
