@@ -8,7 +8,7 @@ from accord.errors import MissingExtra
 EXTRAS: Final = {
     "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
     "mcp": ("mcp",),
-    "remote": ("httpx2", "websockets"),
+    "remote": ("httpx2", "h2", "websockets"),
     "gateway": ("starlette", "hypercorn"),
     "tui": ("textual",),
     "check": ("pytest",),

@@ -24,11 +24,12 @@ from accord.client.setup import SessionSetup
 from accord.clock import within
 from accord.errors import AccordError, ConnectionClosed, HandshakeFailed, RequestTimeout, UsageError
 from accord.schema.reader import Reader
+from accord.wire.remote.dial import Dial
 from accord.wire.routes import Report
 from accord.wire.transport import End, Transport
 
-Source: TypeAlias = Launch | Transport
-"""Where the connection comes from: a program that can be started again, or a transport that can not."""
+Source: TypeAlias = Launch | Dial | Transport
+"""Where the connection comes from: a program or an address, which can be had again, or a transport, which can not."""
 
 
 class Life:
@@ -71,7 +72,7 @@ class Life:
 
     @property
     def _program(self) -> str:
-        return str(self.source) if isinstance(self.source, Launch) else "the agent"
+        return str(self.source) if isinstance(self.source, Launch | Dial) else "the agent"
 
     async def start(self) -> None:
         """Start the agent for the first time."""
@@ -88,8 +89,8 @@ class Life:
         return self.link
 
     async def restart(self) -> None:
-        """Start the program again and take the sessions up again."""
-        if not isinstance(self.source, Launch):
+        """Start the program again, or connect again, and take the sessions up again."""
+        if not isinstance(self.source, Launch | Dial):
             raise UsageError(
                 "this agent cannot be restarted: it was not started here, but handed over as a transport"
             )
@@ -131,7 +132,7 @@ class Life:
             if opened:
                 return opened[0].startup_expired()
             return RequestTimeout(
-                f"{self._program} could not be started within {self.options.limits.startup:g} s"
+                f"{self._program} could not be {'reached' if isinstance(self.source, Dial) else 'started'} within {self.options.limits.startup:g} s"
             )
 
         try:
@@ -143,7 +144,7 @@ class Life:
 
     async def _transport(self) -> Transport:
         transport = self.source
-        if isinstance(transport, Launch):
+        if isinstance(transport, Launch | Dial):
             transport = await transport.start(self.options.on_stderr, self.options.largest_message)
         if self.options.wrap is None:
             return transport
@@ -171,7 +172,7 @@ class Life:
         self.elicitations.forget()
         if self._restarting is not None and not self._restarting.done():
             return  # it died again while its sessions were taken up; that attempt fails by itself
-        pause = self._restarts.next_pause() if isinstance(self.source, Launch) else None
+        pause = self._restarts.next_pause() if isinstance(self.source, Launch | Dial) else None
         if pause is not None:
             self._restarting = self.own(self._restart_after(pause))
 

@@ -133,12 +133,12 @@ class Link:
     def _handshake_failed(self, why: str, end: End | None = None) -> HandshakeFailed:
         said = "".join(f"\n  {line}" for line in self._noise)
         said = f"; it printed instead of speaking the protocol:{said}" if said else ""
+        if not why.startswith(f"{self._wiring.name}: "):
+            why = f"{self._wiring.name}: {why}"
         if end is None:
             stderr: str = getattr(self._transport, "stderr", "")
-            return HandshakeFailed(f"{self._wiring.name}: {why}{said}", stderr=stderr)
-        return HandshakeFailed(
-            f"{self._wiring.name}: {why}{said}", exit_code=end.exit_code, signal=end.signal, stderr=end.stderr
-        )
+            return HandshakeFailed(f"{why}{said}", stderr=stderr)
+        return HandshakeFailed(f"{why}{said}", exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
 
     # -- calling ------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,8 @@ class Link:
         if self.closing:
             return ConnectionClosed(f"{method} was not answered: {end.reason}", **details)
         if self._agreed is None:
-            return self._handshake_failed(f"{end.reason} before initialize was answered", end)
+            comma = "," if end.exit_code is None and end.signal is None else ""
+            return self._handshake_failed(f"{end.reason}{comma} before initialize was answered", end)
         return type(self.death(end))(f"{method} was not answered: {end.reason}", **details)
 
     def death(self, end: End) -> ConnectionClosed:

@@ -8,12 +8,14 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookiejar import CookieJar
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from accord.cleaning import one_line
 from accord.errors import UsageError
+
+if TYPE_CHECKING:
+    from http.cookiejar import CookieJar
 
 Tls: TypeAlias = ssl.SSLContext | str | os.PathLike[str]
 """Whom to trust: a context, or a file of certificates in PEM form."""
@@ -52,7 +54,7 @@ class Address:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Go with every request; the token is one of them."""
     tls: Tls | None = field(default=None, repr=False)
-    cookies: CookieJar = field(default_factory=CookieJar, repr=False)
+    cookies: "CookieJar" = field(default_factory=lambda: _empty_jar(), repr=False)
     """What the server set; shown to it again, on the next connection, too."""
 
     def __str__(self) -> str:
@@ -128,6 +130,12 @@ def read_address(
         headers=tuple(_headers(token or found or None, headers or {})),
         tls=tls,
     )
+
+
+def _empty_jar() -> "CookieJar":
+    from http.cookiejar import CookieJar  # takes a while to load, and local agents need none
+
+    return CookieJar()
 
 
 def _headers(token: str | None, given: Mapping[str, str]) -> list[tuple[str, str]]:

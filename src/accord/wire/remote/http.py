@@ -148,18 +148,18 @@ class StreamableHttpTransport:
                 post.frame, {}, lambda: self._posting.gone(post), longest=self._limit
             )
         except Unreachable as unreachable:
-            self._finish(f"cannot connect to {self._address}: {unreachable}")
+            self._finish(f"{self._address}: cannot connect: {unreachable}")
             return
         if answer.status != 200:
             self._finish(
-                f"cannot connect to {self._address}: {status_sentence(answer.status, answer.body[:BODY_SHOWN])}"
+                f"{self._address}: cannot connect: {status_sentence(answer.status, answer.body[:BODY_SHOWN])}"
             )
         elif not answer.json or len(answer.body) > self._limit:
-            self._finish(f"cannot connect to {self._address}: what is there is no ACP server")
+            self._finish(f"{self._address}: cannot connect: what is there is no ACP server")
         elif answer.connection_id is None:
             # A refusal needs no connection. With anything else there would be nothing to go on with.
             self._give([answer.body])
-            self._finish(f"{self._address} opened no connection")
+            self._finish(f"{self._address}: the server opened no connection")
         else:
             self._ids = {CONNECTION_ID: answer.connection_id}
             stream = self._open(None)

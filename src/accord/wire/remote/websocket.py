@@ -25,7 +25,7 @@ async def open_websocket(
     try:
         await transport.open()
     except Refused as refused:
-        raise NeverStarted(f"cannot connect to {address}: {refused}") from None
+        raise NeverStarted(f"{address}: cannot connect: {refused}") from None
     return transport
 
 
