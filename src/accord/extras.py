@@ -9,7 +9,7 @@ EXTRAS: Final = {
     "agent": ("pydantic_ai", "tree_sitter", "tree_sitter_bash", "rignore", "h11"),
     "mcp": ("mcp",),
     "remote": ("httpx2", "h2", "websockets"),
-    "gateway": ("starlette", "hypercorn"),
+    "gateway": ("h11", "h2", "websockets", "segno"),
     "tui": ("textual",),
     "check": ("pytest",),
     "uvloop": ("uvloop",),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from accord.cli.signals import heard
+
 
 class Interrupts:
     """Counts them, from the start of the agent to the end of the run."""
@@ -21,27 +23,12 @@ class Interrupts:
     @contextmanager
     def watched(self) -> Generator[None]:
         """While the block runs, interrupts are ours. What ends the agent cancels the task that runs the block."""
-        loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        if sys.platform == "win32":
-            before = signal.signal(
-                signal.SIGINT, lambda _number, _frame: loop.call_soon_threadsafe(self.interrupt)
-            )
-            try:
-                yield
-            finally:
-                signal.signal(signal.SIGINT, before)
-            return
-        reactions = {signal.SIGINT: self.interrupt, signal.SIGTERM: self.end, signal.SIGHUP: self.end}
-        # What was ignored when we were started stays ignored: that is what `nohup` and a job in the background are about.
-        ours = [number for number in reactions if signal.getsignal(number) is not signal.SIG_IGN]
-        for number in ours:
-            loop.add_signal_handler(number, reactions[number])
-        try:
+        reactions = {signal.SIGINT: self.interrupt}
+        if sys.platform != "win32":
+            reactions |= {signal.SIGTERM: self.end, signal.SIGHUP: self.end}
+        with heard(reactions):
             yield
-        finally:
-            for number in ours:
-                loop.remove_signal_handler(number)
 
     def interrupt(self) -> None:
         """Ctrl-C."""

@@ -65,6 +65,7 @@ class Door:
         clock: Clock = SYSTEM_CLOCK,
         now: Callable[[], float] = time.time,
         proxies: frozenset[str] = frozenset(),
+        folders: tuple[str, ...] | None = None,
     ) -> None:
         self.origins = origins
         self.tokens = tokens or Tokens(now=now)
@@ -74,12 +75,13 @@ class Door:
         self.throttle = Throttle(clock)
         self.watch = Watch(self.tokens, clock, self.browsers.forget)
         self._proxies = proxies
+        self._folders = folders
         self.refused = 0
         """How many were not let in."""
 
     def admit(self, request: Request) -> Pass:
         """The pass of whoever asks, for everything but the page itself and the health check. Raises Refused."""
-        return self._credentials(request).visa(self.peer(request))
+        return self._visa(self._credentials(request), request)
 
     def check(self, request: Request) -> None:
         """For what needs no token: whether the request is for us and from no foreign page. Raises Refused."""
@@ -95,7 +97,7 @@ class Door:
     def log_in(self, request: Request) -> tuple[Pass, str]:
         """`POST /api/login` with a token in the header: the pass, and the value of `Set-Cookie`. Raises Refused."""
         token = self._credentials(request, ways=("bearer",))
-        visa = token.visa(self.peer(request))
+        visa = self._visa(token, request)
         try:
             cookie = self.browsers.log_in(token.id)
         except OSError as error:
@@ -113,7 +115,7 @@ class Door:
             id = self.browsers.token(cookie)
             self.browsers.log_out(cookie)
             if id is not None and (token := self.tokens.get(id)) is not None:
-                self._record(token.visa(self.peer(request)), "logout")
+                self._record(self._visa(token, request), "logout")
         return self._cookie(request, "", 0)
 
     def ticket(self, request: Request) -> str:
@@ -151,6 +153,10 @@ class Door:
             return "https"
         told = request.headers.get("x-forwarded-proto", ()) if request.peer in self._proxies else ()
         return "https" if len(told) == 1 and told[0].strip().lower() == "https" else "http"
+
+    def _visa(self, token: Token, request: Request) -> Pass:
+        """What the token allows, and no folder beyond those of the whole gateway."""
+        return token.visa(self.peer(request)).within(self._folders)
 
     def _credentials(self, request: Request, ways: tuple[str, ...] = ("bearer", "ticket", "cookie")) -> Token:
         try:

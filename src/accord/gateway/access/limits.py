@@ -54,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     total_sessions: Count = 256
     total_processes: Count = 32
     """Processes of agents."""
-    message_bytes: Bytes = 64 * _MIB
+    message_bytes: Bytes = 16 * _MIB
     """The largest message of a client."""
     buffered_bytes: Bytes = 256 * _MIB
     """What waits in memory for clients that do not read it."""

@@ -3,6 +3,7 @@
 from os.path import commonpath, isabs, realpath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Pass(Struct, frozen=True):
@@ -33,3 +34,14 @@ class Pass(Struct, frozen=True):
             return True
         real = realpath(folder)
         return any(commonpath((real, own)) == own for own in self.folders)
+
+    def within(self, folders: tuple[str, ...] | None) -> "Pass":
+        """The same, bound to these folders, too: of each two, the one that lies in the other is left."""
+        if folders is None:
+            return self
+        if self.folders is None:
+            return replace(self, folders=folders)
+        bounds = Pass("", folders=folders)
+        deeper = [own for own in self.folders if bounds.may_enter(own)]
+        deeper += [bound for bound in folders if self.may_enter(bound)]
+        return replace(self, folders=tuple(dict.fromkeys(deeper)))
