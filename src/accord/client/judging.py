@@ -4,6 +4,7 @@ The kind counts only as the agent itself sent it. Paths, commands and addresses 
 can only make a verdict stricter than the kind alone would.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, get_args
@@ -91,6 +92,20 @@ def verdict(policy: Policy, request: Request, asked: PermissionRequest) -> Decis
 def command_in(asked: PermissionRequest) -> str | tuple[str, ...] | None:
     """The command that a request speaks of, whatever its kind."""
     return _command(_input(asked))
+
+
+def judged(asked: PermissionRequest, request: Request) -> Iterator[str]:
+    """What rules judge about a request, a line each: nobody should agree to it by its title alone."""
+    command = command_in(asked)
+    command = shlex.join(command) if isinstance(command, tuple) else command
+    if command is not None and command != asked.call.label:
+        yield from f"$ {command}".split("\n")
+    if request.cwd is not None:
+        yield f"in {request.cwd}"
+    if request.url is not None:
+        yield f"address {request.url}"
+    named = {item.path for item in asked.call.content if isinstance(item, Diff)}
+    yield from (f"file {path}" for path in map(str, request.paths) if path not in named)
 
 
 def _input(asked: PermissionRequest) -> Mapping[str, Any]:

@@ -1,7 +1,9 @@
 """What people read of a session, in words: blocks that are not text, how far a tool call is, durations, paths."""
 
 import os
+from typing import Final
 
+from accord.cleaning import clean_text, one_line
 from accord.schema import (
     AudioContent,
     BlobResourceContents,
@@ -12,7 +14,15 @@ from accord.schema import (
     TextContent,
     TextResourceContents,
 )
-from accord.session import ToolCallState
+from accord.session import ToolCallState, TurnEnded
+
+_ENDINGS: Final = {
+    "end_turn": "done",
+    "max_tokens": "stopped: the token limit is reached",
+    "max_turn_requests": "stopped: the limit of requests in a turn is reached",
+    "refusal": "the agent refused to go on",
+    "cancelled": "cancelled",
+}
 
 
 def words_of(block: ContentBlock) -> str:
@@ -49,6 +59,15 @@ def outcome(call: ToolCallState) -> str:
     if call.ended_without_result:
         return "ended without a result"
     return call.status
+
+
+def ending(ended: TurnEnded | None) -> str:
+    """How a turn ended."""
+    if ended is None or ended.error is not None:
+        return "failed"
+    if ended.stop_reason is None:
+        return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
+    return _ENDINGS[ended.stop_reason]
 
 
 def short(path: str, cwd: str) -> str:

@@ -3,17 +3,9 @@
 from accord.cleaning import clean_text, one_line
 from accord.cli.output.style import DIM, YELLOW, Style
 from accord.cli.output.width import cells
-from accord.client.words import seconds
+from accord.client.words import ending, seconds
 from accord.schema import Usage, UsageUpdate
 from accord.session import TurnEnded
-
-_REASONS = {
-    "end_turn": "done",
-    "max_tokens": "stopped: the token limit is reached",
-    "max_turn_requests": "stopped: the limit of requests in a turn is reached",
-    "refusal": "the agent refused to go on",
-    "cancelled": "cancelled",
-}
 
 
 def closing_lines(
@@ -25,7 +17,7 @@ def closing_lines(
     width: int | None,
 ) -> list[str]:
     """What to tell at the end, on one line where it fits."""
-    parts = [_how(ended), seconds(duration)]
+    parts = [ending(ended), seconds(duration)]
     if ended is not None and ended.usage is not None:
         parts.append(_tokens(ended.usage))
     if context is not None:
@@ -47,14 +39,6 @@ def _joined(parts: list[str], between: str, width: int | None) -> list[str]:
         else:
             lines[-1] = longer
     return lines
-
-
-def _how(ended: TurnEnded | None) -> str:
-    if ended is None or ended.error is not None:
-        return "failed"
-    if ended.stop_reason is None:
-        return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
-    return _REASONS[ended.stop_reason]
 
 
 def _tokens(usage: Usage) -> str:

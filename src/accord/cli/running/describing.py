@@ -1,14 +1,13 @@
 """A permission request in words: what the agent wants to do, so that somebody can decide about it."""
 
 import difflib
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.cleaning import one_line
 from accord.client import PermissionRequest
-from accord.client.judging import command_in
+from accord.client.judging import judged
 from accord.policy.request import Decision, Request
 from accord.schema import Content, Diff, PermissionOption, TextContent
 
@@ -25,25 +24,12 @@ def describe(question: "Question", asked: PermissionRequest, request: Request, d
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
     question.say(f"\n{asked.session.life.name} asks: {one_line(call.label)}{kind}")
-    for line in _judged(asked, request):
+    for line in judged(asked, request):
         question.say(line, "  ")
     for line in _shown(asked, request):
         question.say(_short(line), "  | ")  # the agent's words: nothing in them can pass for an option
     if decision.rule not in ("default ask", "default reads"):
         question.say(f"({decision.reason})", "  ")
-
-
-def _judged(asked: PermissionRequest, request: Request) -> Iterator[str]:
-    command = command_in(asked)
-    command = shlex.join(command) if isinstance(command, tuple) else command
-    if command is not None and command != asked.call.label:
-        yield from f"$ {command}".split("\n")
-    if request.cwd is not None:
-        yield f"in {request.cwd}"
-    if request.url is not None:
-        yield f"address {request.url}"
-    named = {item.path for item in asked.call.content if isinstance(item, Diff)}
-    yield from (f"file {path}" for path in map(str, request.paths) if path not in named)
 
 
 def _shown(asked: PermissionRequest, request: Request) -> Iterator[str]:
