@@ -23,6 +23,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "run": Command("one turn of any agent, for the shell, scripts and CI", "accord.cli.run"),
     "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
+    "serve": Command("the gateway: agents in the browser and on the network", "accord.cli.serve"),
     "check": Command("does an agent follow the protocol?", "accord.cli.check"),
     "trace": Command("record the wire, look at it, play it again", "accord.cli.trace"),
     "agents": Command("the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents"),

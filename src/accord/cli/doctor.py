@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from accord import __version__
 from accord.cli.health import BROKEN, Finding, findings
 from accord.cli.parser import Parser
+from accord.cli.serving.finding import gateway_finding
 from accord.cli.surroundings import surroundings
 from accord.errors import UsageError
 from accord.extras import EXTRAS, is_installed, require
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         *findings(),
         *surroundings(),
         asyncio.run(_sandbox()),
+        gateway_finding(),
     ]
     for extra, purpose in _FOR.items():
         if is_installed(extra):

@@ -1,0 +1,42 @@
+"""What `accord serve` says on stdout: where it listens, which agents it has, and the link with the first token."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from accord.cleaning import visible
+from accord.gateway.access.pairing import link, qr_code
+
+
+def show_link(url: str, token: str, *, qr: bool) -> None:
+    """The link, and on a terminal that is large enough its QR code."""
+    text = link(url, token)
+    print(f"  {text}")
+    if qr and sys.stdout.isatty():
+        code = qr_code(text, shutil.get_terminal_size().columns - 2)
+        if code is not None:
+            print()
+            for line in code:
+                print(f"  {line}")
+
+
+def greet(listening: Sequence[str], agents: Sequence[str], notes: Sequence[str]) -> None:
+    """The first lines. The first agent is the default one."""
+    print(f"accord serve: listening on {', '.join(listening)}")
+    names = [visible(name) for name in agents]
+    print(f"Agents: {', '.join([f'{names[0]} (default)', *names[1:]])}")
+    for note in notes:
+        print(note)
+
+
+def show_first_token(url: str, token: str, *, qr: bool) -> None:
+    """For the very first start."""
+    print("\nOpen this link, or scan it. It holds a new token and is shown this once:\n")
+    show_link(url, token, qr=qr)
+    print("\nAnother device or program gets a token of its own: accord serve token new")
+
+
+def goes_to_journal() -> bool:
+    """Whether our output is kept by a journal, where a token must not stand."""
+    return bool(os.environ.get("JOURNAL_STREAM")) and not sys.stdout.isatty()

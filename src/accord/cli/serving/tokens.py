@@ -1,0 +1,177 @@
+"""`accord serve token`: make, list and revoke tokens. A gateway that runs sees it at once."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from accord.cleaning import visible
+from accord.cli.parser import Parser
+from accord.cli.serving.greeting import show_link
+from accord.cli.serving.settings import PORT, seconds_of
+from accord.errors import UsageError
+from accord.gateway.access.browsers import Browsers
+from accord.gateway.access.origins import split_origin
+from accord.gateway.access.tokens import TOKEN, Token, Tokens
+from accord.gateway.running import all_running
+
+_LONGEST_NAME: Final = 64
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the three."""
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help", "help"):
+        width = max(map(len, _COMMANDS))
+        print("usage: accord serve token COMMAND   (accord serve token COMMAND --help tells more)\n")
+        print("\n".join(f"  {name:<{width}}  {summary}" for name, (summary, _) in _COMMANDS.items()))
+        return 0 if arguments else 2
+    command = _COMMANDS.get(name)
+    if command is None:
+        raise UsageError(f"there is no token {name!r}; there are: {', '.join(_COMMANDS)}")
+    return command[1](arguments[1:])
+
+
+def _new(arguments: Sequence[str]) -> int:
+    options = Parser("accord serve token new", _COMMANDS["new"][0])
+    option = options.add_argument
+    option("--name", metavar="N", default="", help="what the list and the audit log call it")
+    option("--agent", metavar="A", action="append", help="only this agent; may be repeated")
+    option("--folder", metavar="D", action="append", help="only this folder and below; may be repeated")
+    option("--read-only", action="store_true", help="look on, change nothing")
+    option("--expires", metavar="TIME", help="it ends after so long, such as 12h, 30d or 8w")
+    option("--url", metavar="URL", help="what the link begins with; else that of the gateway that runs")
+    option("--no-qr", action="store_true", help="the link alone")
+    option("--plain", action="store_true", help="the token alone, for scripts")
+    given = options.parse_args(arguments)
+    name = given.name.strip()
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(f"--name is for up to {_LONGEST_NAME} letters that can be shown")
+    url = _url(given.url)
+    token, text = Tokens().new(
+        name,
+        agents=None if given.agent is None else [_agent(agent) for agent in given.agent],
+        folders=None if given.folder is None else [_folder(folder) for folder in given.folder],
+        read_only=given.read_only,
+        expires=None if given.expires is None else time.time() + seconds_of("--expires", given.expires),
+    )
+    if given.plain:
+        print(text)
+        return 0
+    print(f"Token {token.id}{_called(token)}: {scope(token)}. It is shown this once:\n\n  {text}\n")
+    print("Open this link to log a browser in, or scan it:\n")
+    show_link(url, text, qr=not given.no_qr)
+    if given.url is None and not all_running():
+        print("\nNo gateway runs now: the link is for one at its usual place; --url names another.")
+    return 0
+
+
+def _list(arguments: Sequence[str]) -> int:
+    options = Parser("accord serve token list", _COMMANDS["list"][0])
+    options.add_argument("--json", action="store_true", help="one object a token, in a list")
+    given = options.parse_args(arguments)
+    tokens = Tokens()
+    found = tokens.all()
+    if given.json:
+        print(json.dumps([_as_json(tokens, token) for token in found], indent=2, ensure_ascii=False))
+        return 0
+    if not found:
+        print("There are no tokens: `accord serve token new` makes one.")
+        return 0
+    rows = [("ID", "NAME", "MADE", "LAST USED", "EXPIRES", "MAY")]
+    for token in found:
+        expires = "never" if token.expires is None else _day(token.expires)
+        if token.is_expired(time.time()):
+            expires = "expired"
+        used = tokens.last_used(token)
+        last = "never" if used is None else _day(used)
+        rows.append((token.id, visible(token.name) or "-", _day(token.created), last, expires, scope(token)))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[5]]).rstrip())
+    return 0
+
+
+def _revoke(arguments: Sequence[str]) -> int:
+    options = Parser("accord serve token revoke", _COMMANDS["revoke"][0])
+    options.add_argument(
+        "id", nargs="+", metavar="ID", help="of `accord serve token list`; a name that only one has"
+    )
+    for text in options.parse_args(arguments).id:
+        token = Tokens().revoke(_meant(text))
+        Browsers().forget(token.id)
+        print(f"Token {token.id}{_called(token)} lets nobody in any more; its connections are being closed.")
+    return 0
+
+
+_COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
+    "new": ("Make a token and show it once.", _new),
+    "list": ("The tokens there are, and when each was used last.", _list),
+    "revoke": ("Let nobody in with a token any more, at once.", _revoke),
+}
+
+
+def scope(token: Token) -> str:
+    """What it may do, in words."""
+    agents = "every agent" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
+    folders = "every folder" if token.folders is None else ", ".join(map(visible, token.folders))
+    return f"{'looks at' if token.read_only else 'uses'} {agents} in {folders}"
+
+
+def _meant(text: str) -> str:
+    """The id, also of a whole token that was pasted, or of a name."""
+    if (whole := TOKEN.fullmatch(text)) is not None:
+        return whole[1]
+    named = [token.id for token in Tokens().all() if token.name == text]
+    return named[0] if len(named) == 1 else text
+
+
+def _url(text: str | None) -> str:
+    if text is None:
+        found = all_running()
+        return found[0].url if found else f"http://127.0.0.1:{PORT}"
+    if split_origin(text.rstrip("/")) is None:
+        raise UsageError(f"--url {text!r} is no address of a gateway: write it as https://example.org")
+    return text.rstrip("/")
+
+
+def _agent(text: str) -> str:
+    if not text.strip():
+        raise UsageError("--agent was given an empty value: leave it out, or name one")
+    return text.strip()
+
+
+def _folder(text: str) -> str:
+    path = os.path.realpath(os.path.expanduser(text)) if text else ""
+    if not os.path.isdir(path):
+        raise UsageError(f"--folder {text!r} is no folder")
+    return path
+
+
+def _called(token: Token) -> str:
+    return f" ({visible(token.name)})" if token.name else ""
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+
+
+def _as_json(tokens: Tokens, token: Token) -> dict[str, object]:
+    used = tokens.last_used(token)
+    return {
+        "id": token.id,
+        "name": token.name,
+        "created": _iso(token.created),
+        "lastUsed": None if used is None else _iso(used),
+        "expires": None if token.expires is None else _iso(token.expires),
+        "agents": token.agents,
+        "folders": token.folders,
+        "readOnly": token.read_only,
+    }
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment).astimezone().isoformat(timespec="seconds")

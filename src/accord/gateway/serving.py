@@ -1,0 +1,106 @@
+"""A whole gateway, put together: the door, the front, the agents behind them, and the order in which they begin and end."""
+
+import asyncio
+import errno
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from logging import getLogger
+from typing import Final
+
+import msgspec
+
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.errors import UsageError
+from accord.gateway.access.audit import Audit
+from accord.gateway.access.door import Door
+from accord.gateway.access.limits import Limits, Meter
+from accord.gateway.access.origins import Origins
+from accord.gateway.front import Front, FrontConfig, serve_front
+from accord.gateway.gateway import IDLE, Gateway
+from accord.gateway.hosted import AgentSource
+from accord.gateway.logbook import Logbook
+from accord.gateway.metrics import Metrics
+
+LOG = getLogger("accord.gateway")
+
+_LOOKED_EVERY: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a gateway is made of."""
+
+    sources: Sequence[AgentSource]
+    """The first is the default one."""
+    origins: Origins
+    front: FrontConfig = field(default_factory=FrontConfig)
+    ports: Iterable[int] = (0,)
+    """Tried in turn, as long as one is taken."""
+    limits: Limits = field(default_factory=Limits)
+    proxies: frozenset[str] = frozenset()
+    folders: tuple[str, ...] | None = None
+    """Real paths; no token reaches beyond them."""
+    idle: float = IDLE
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A gateway that runs."""
+
+    door: Door
+    gateway: Gateway
+    front: Front
+    audit: Audit
+    clock: Clock
+
+    async def settled(self, seconds: float, hurry: asyncio.Event) -> bool:
+        """Wait for the running turns to end: so long at most, and no longer than until `hurry`. Whether all did."""
+        until = self.clock.now() + seconds
+        while self.gateway.busy and self.clock.now() < until and not hurry.is_set():
+            await self.clock.sleep(_LOOKED_EVERY)
+        return not self.gateway.busy
+
+
+@asynccontextmanager
+async def serving(plan: Plan, clock: Clock = SYSTEM_CLOCK) -> AsyncGenerator[Service]:
+    """A gateway that runs until the block is left; then lines are closed first, and the agents ended. Raises UsageError, StoreError."""
+    async with AsyncExitStack() as stack:
+        book = Logbook.open()
+        stack.callback(book.close)
+        audit = Audit(trouble=LOG.error)
+        stack.callback(audit.close)
+        door = Door(plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders)
+        stack.callback(door.watch.close)
+        meter, metrics = Meter(plan.limits, clock), Metrics()
+        gateway = Gateway(
+            plan.sources, book, meter=meter, audit=audit, metrics=metrics, idle=plan.idle, clock=clock
+        )
+        stack.push_async_callback(gateway.aclose)
+        base = msgspec.structs.replace(plan.front, message_size=plan.limits.message_bytes)
+        front: Front | None = None
+        for port in plan.ports:
+            config = msgspec.structs.replace(base, port=port)
+            listening = serve_front(
+                opening=gateway, door=door, meter=meter, config=config, clock=clock, metrics=metrics
+            )
+            try:
+                front = await stack.enter_async_context(listening)
+                break
+            except UsageError as error:
+                if not _is_taken(error):
+                    raise
+        if front is None:
+            ports = list(plan.ports)
+            which = f"port {ports[0]} is" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]} are"
+            raise UsageError(
+                f"{which} taken on {plan.front.hosts[0]}: choose another with --port, 0 for any free one"
+            )
+        audit.record(None, "start", address=front.url)
+        stack.callback(audit.record, None, "stop")
+        yield Service(door, gateway, front, audit, clock)
+
+
+def _is_taken(error: UsageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE
