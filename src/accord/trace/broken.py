@@ -1,56 +1,93 @@
-"""Secrets in lines that are no JSON: a message that was cut, or one with something before or after it.
+"""Secrets in lines that are no JSON, or none that can be judged: a message that was cut, one with something before or
+after it, one nested too deep.
 
-As much of the line as can be is read as the JSON it was meant to be, so that names and places count there too.
+As much of the line as can be is read as the JSON it was meant to be, so that names and places count there too. What is
+nested too deep to be judged is not kept.
 """
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from accord.schema.jsontext import NotJson, parse_json
 from accord.trace.credentials import REDACTED, redact_text
+from accord.trace.names import holds_pairs
 from accord.trace.redact import redact_value
+from accord.trace.twice import says_once
 
 _MOST: Final = 4 * 1024 * 1024
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\]]', re.DOTALL)
+_MOST_OBJECTS: Final = 200
+_DEEPEST: Final = 100
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 _CLOSE: Final = {"{": "}", "[": "]"}
 _NOTHING: Final = object()
 
 
+class _Extent(NamedTuple):
+    """Where an object ends, what would close it where it does not, and what is nested too deep in it."""
+
+    end: int
+    closers: str
+    too_deep: list[tuple[int, int]]
+
+
 def redact_broken(text: str) -> str:
     """The line without its secrets."""
-    begin = text.find("{")
-    if begin < 0 or len(text) > _MOST:
-        return redact_text(text)
-    end, closers = _extent(text, begin)
-    before, body, after = text[:begin], text[begin:end], text[end:]
-    value = _read(body, closers)
-    if value is _NOTHING:
-        return redact_text(_without_values(text))
-    try:
+    if len(text) > _MOST:
+        return redact_text(_without_pairs(text))
+    parts: list[str] = []
+    place = 0
+    for _ in range(_MOST_OBJECTS):
+        begin = text.find("{", place)
+        if begin < 0:
+            break
+        end, closers, too_deep = _extent(text, begin)
+        body = text[begin:end]
+        if too_deep:
+            body = _pruned(text, begin, end, too_deep)
+        value = _read(body, closers)
+        if value is _NOTHING:
+            break
         shown = redact_value(value)
-    except RecursionError:
-        return redact_text(_without_values(text))
-    middle = body if shown is value else _written(shown)
-    return redact_text(before) + middle + (redact_broken(after) if after else "")
+        same = shown is value and says_once(body.encode("utf-8", "replace"), value)
+        parts += (redact_text(text[place:begin]), body if same else msgspec.json.encode(shown).decode())
+        place = end
+    return "".join([*parts, redact_text(_without_pairs(text[place:]))])
 
 
-def _extent(text: str, begin: int) -> tuple[int, str]:
-    """Where the object that begins here ends, and what would close it where it does not."""
+def _extent(text: str, begin: int) -> _Extent:
     stack: list[str] = []
+    too_deep: list[tuple[int, int]] = []
+    opened = begin
     for token in _TOKEN.finditer(text, begin):
         mark = token[0]
         if mark in _CLOSE:
             stack.append(_CLOSE[mark])
+            if len(stack) == _DEEPEST:
+                opened = token.start()
         elif mark in ("}", "]"):
             if not stack or stack.pop() != mark:
-                return len(text), ""
+                return _Extent(len(text), "", too_deep)
+            if len(stack) == _DEEPEST - 1:
+                too_deep.append((opened, token.end()))
             if not stack:
-                return token.end(), ""
+                return _Extent(token.end(), "", too_deep)
         elif not token[1]:
-            return len(text), '"' + "".join(reversed(stack))  # a string without its end
-    return len(text), "".join(reversed(stack))
+            stack.append('"')  # a string without its end
+            break
+    if len(stack) >= _DEEPEST:
+        too_deep.append((opened, len(text)))
+        del stack[_DEEPEST - 1 :]
+    return _Extent(len(text), "".join(reversed(stack)), too_deep)
+
+
+def _pruned(text: str, begin: int, end: int, too_deep: list[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    for start, stop in too_deep:
+        parts += (text[begin:start], f'"{REDACTED}"')
+        begin = stop
+    return "".join([*parts, text[begin:end]])
 
 
 def _read(body: str, closers: str) -> Any:
@@ -74,15 +111,29 @@ def _read(body: str, closers: str) -> Any:
     return _NOTHING
 
 
-def _written(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+_QUOTED: Final = re.compile(r"""("(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)(\s{0,80}:)?|[{}\[\]]""", re.DOTALL)
 
 
-_VALUE_MEMBER: Final = re.compile(r"""(["']value["']\s*:\s*)("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)""")
-
-
-def _without_values(text: str) -> str:
-    """What cannot be read at all: what looks like a pair of an environment is taken for one."""
-    if '"env"' in text or '"headers"' in text:
-        return _VALUE_MEMBER.sub(rf'\1"{REDACTED}"', text)
-    return text
+def _without_pairs(text: str) -> str:
+    """What cannot be read at all: every value below the name of an environment or of headers is taken for a secret."""
+    lowered = text.lower()
+    if "env" not in lowered and "headers" not in lowered:
+        return text
+    parts: list[str] = []
+    place = depth = 0
+    hidden: int | None = None  # below which depth values are taken out
+    for token in _QUOTED.finditer(text):
+        mark, quoted, named = token[0], token[1], token[2]
+        if mark in _CLOSE:
+            depth += 1
+        elif not quoted:
+            depth -= 1
+            if hidden is not None and depth <= hidden:
+                hidden = None
+        elif named:
+            if hidden is None and len(quoted) < 100 and holds_pairs(quoted):
+                hidden = depth
+        elif hidden is not None and depth > hidden:
+            parts += (text[place : token.start()], f'"{REDACTED}"')
+            place = token.end()
+    return "".join([*parts, text[place:]])

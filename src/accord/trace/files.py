@@ -18,6 +18,8 @@ from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
+from accord.trace.blocks import StderrLines
+from accord.trace.credentials import redact_text
 from accord.trace.lines import (
     Entry,
     Sender,
@@ -81,6 +83,7 @@ class FileSink:
         self._over = threading.Event()
         self._failed = False
         self._framers: dict[Sender, LineFramer] = {}
+        self._stderr = StderrLines()
         self._fd, gap = _open(self.path)
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         start = new_start(self.run, started, by=by, command=command, redact=redact)
@@ -110,6 +113,7 @@ class FileSink:
     def closed(self, sender: Side, reason: str = "") -> None:
         """A side closed its output: nothing more comes from there."""
         self.finished(sender)
+        reason = redact_text(reason) if self._redact else reason
         self._put(Entry(run=self.run, at=self.now, kind="closed", sender=sender, reason=reason), 0)
 
     def exited(self, code: int | None, signal: str | None) -> None:
@@ -211,7 +215,7 @@ class FileSink:
                 yield frame_line(piece.at, piece.sender, frame, run=run, redact=redact)
             else:
                 text = frame if isinstance(frame, bytes) else frame.head
-                yield entry_line(stderr_entry(piece.at, text, run=run, redact=redact))
+                yield entry_line(stderr_entry(piece.at, text, run=run, redact=redact, lines=self._stderr))
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)

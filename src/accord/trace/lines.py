@@ -13,8 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.schema.jsontext import NotJson, parse_json
+from accord.trace.blocks import StderrLines
 from accord.trace.credentials import redact_text
+from accord.trace.names import REDACTED
 from accord.trace.redact import redact_command, redact_frame, redact_value
+from accord.trace.twice import says_once
 from accord.wire.transport import Frame
 
 VERSION: Final = 1
@@ -120,17 +123,21 @@ def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool 
     if redact and isinstance(frame, bytes):
         try:
             value = _decode(frame)
-            if redact_value(value) is value and b"\n" not in frame:
+            if redact_value(value) is value and b"\n" not in frame and says_once(frame, value):
                 return _FRAME % (run.encode(), at, sender.encode(), len(frame), frame)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             pass
     return entry_line(entry_of(at, sender, frame, run=run, redact=redact))
 
 
-def stderr_entry(at: float, line: bytes, *, run: str = "", redact: bool = True) -> Entry:
-    """One line of the agent's stderr as it is kept."""
+def stderr_entry(
+    at: float, line: bytes, *, run: str = "", redact: bool = True, lines: StderrLines | None = None
+) -> Entry:
+    """One line of the agent's stderr as it is kept; `lines` knows what the lines before it began."""
     text = line.decode("utf-8", "replace")
-    shown = redact_text(text) if redact else text
+    shown = text
+    if redact:
+        shown = REDACTED if lines is not None and lines.hides(text) else redact_text(text)
     return Entry(
         run=run,
         at=at,

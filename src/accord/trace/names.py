@@ -14,27 +14,53 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+REDACTED: Final = "[redacted]"
+TRIVIAL: Final = frozenset(("", REDACTED, *words("true false null none 0 1 yes no on off pass str string")))
+"""What nobody keeps secret, in small letters."""
+
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _ALWAYS: Final = frozenset(
     words(
-        "secret secrets password passwords passwd passphrase passcode passkey credential credentials creds cookie cookies "
-        "apikey apikeys apitoken authorization authtoken accesstoken refreshtoken bearer jwt dsn otp totp privatekey "
-        "secretkey accesskey clientsecret sas pgpass htpasswd"
+        "secret secrets passkey credential credentials creds cookie cookies authorization bearer jwt dsn otp totp sas pgpass "
+        "htpasswd netrc"
+    )
+)
+# What is written in one word as well: `PGPASSWORD`, `dbpassword`, `clientsecret`.
+_ENDINGS: Final = words("password passwords passwd passphrase passcode clientsecret appsecret sharedsecret")
+_PASS: Final = frozenset(
+    words("sshpass userpass dbpass mypass rootpass adminpass smtppass mailpass ftppass httppass")
+)
+# What a key or a token is called when it opens something: `API key`, `encryptionkey`, `bot token`.
+KINDS: Final = frozenset(
+    words(
+        "access account admin api app application auth aws azure bot client consumer crypto decryption deploy encryption "
+        "gpg hmac id jwt licence license login machine master oauth personal private refresh root secret security server "
+        "service session shared signing ssh storage subscription user webhook openai anthropic gemini google github gitlab "
+        "mistral groq openrouter slack stripe npm pypi"
     )
 )
 # Words that promise one only as the last of several: `DB_PWD`, `github_pat`, `x-auth`.
-_LAST: Final = frozenset(words("pwd pat pass auth signature sig dsns key keys"))
+_LAST: Final = frozenset(words("pwd pat pass auth signature sig dsns"))
+# Words that add nothing to the name before them: `apiKeyValue`.
+_TRAILING: Final = frozenset(
+    words("value values val string str raw plain plaintext text b64 base hex header")
+)
+# As a member of an object or an option these promise one, in a text they are words like any other.
+_MEMBERS: Final = frozenset(words("pass pwd auth oauth tokens"))
+_OPTIONS: Final = frozenset(words("key keys"))
 _PLAIN_KEYS: Final = frozenset(
     words(
         "public cache idempotency primary foreign sort partition hot shortcut group object row map dedupe lookup "
-        "translation i18n route event index unique composite short registry arrow function modifier host"
+        "translation i18n route event index unique composite short registry arrow function modifier host press stop accelerator"
     )
 )
 _PLAIN_TOKENS: Final = frozenset(
     words(
         "count counts limit limits max min maximum minimum usage budget total type types input output cached cache reasoning "
         "thought thinking completion prompt stop progress cancellation page continuation next rate per window cost price "
+        "average avg budgets new old delta sum num number length len estimate estimated image audio video text completions "
+        "prompts inputs outputs special vocabulary vocab bos eos pad unk mask separator delimiter design color syntax lexer "
         "context size endpoint url uri path file expiry expires used left remaining saved env name"
     )
 )
@@ -59,20 +85,65 @@ _PLAIN_HEADERS: Final = frozenset(
 )
 
 
-@lru_cache(4096)
+_PLAIN_SIGNATURES: Final = frozenset(words("function method type call text class operator"))
+
+
 def is_secret(name: str) -> bool:
-    """Whether what is called so is kept out of recordings."""
-    parts = [word.lower() for word in _WORDS.findall(name[-200:])]
-    if not _ALWAYS.isdisjoint(parts):
+    """Whether what is called so is kept out of recordings, wherever it stands."""
+    return _is_secret(name[-200:])
+
+
+@lru_cache(4096)
+def _is_secret(name: str) -> bool:
+    parts = _parts(name)
+    if not _ALWAYS.isdisjoint(parts) or any(map(_ends_as_one, parts)):
         return True
-    if not parts or len(parts) == 1:
-        return parts == ["token"]
-    if "token" in parts or "tokens" in parts:
+    if "token" in parts or ("tokens" in parts and len(parts) > 1):
         return _PLAIN_TOKENS.isdisjoint(parts)
-    last = parts[-1] if not parts[-1].isdigit() else parts[-2]
+    if len(parts) < 2:
+        return False
+    last = parts[-1]
     if last in ("key", "keys"):
         return _PLAIN_KEYS.isdisjoint(parts)
-    return last in _LAST and parts != ["old", "pwd"]
+    if last in ("signature", "sig"):
+        return _PLAIN_SIGNATURES.isdisjoint(parts)
+    return (last in _LAST and parts != ["old", "pwd"]) or parts[-2:] == ["pass", "phrase"]
+
+
+def is_secret_member(name: str) -> bool:
+    """Whether a member of an object that is called so is kept out."""
+    return is_secret(name) or name.lower() in _MEMBERS
+
+
+def is_secret_option(name: str) -> bool:
+    """Whether what an option of a command is given is kept out."""
+    return is_secret_member(name) or name.lstrip("-").lower() in (_MEMBERS | _OPTIONS)
+
+
+def counts_tokens(name: str) -> bool:
+    """Whether a number under this name is one of tokens, not a token."""
+    return "token" in name.lower()
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name in small letters, words written together taken apart, without what adds nothing."""
+    parts: list[str] = []
+    for word in _WORDS.findall(name):
+        word = word.lower()
+        for end in ("token", "tokens", "key", "keys"):
+            before = word.removesuffix(end)
+            if before != word and (before in KINDS or (end[0] == "t" and before)):
+                parts += (before, end)
+                break
+        else:
+            parts.append(word)
+    while len(parts) > 1 and (parts[-1].isdigit() or (len(parts) > 2 and parts[-1] in _TRAILING)):
+        parts.pop()
+    return parts
+
+
+def _ends_as_one(word: str) -> bool:
+    return word.endswith(_ENDINGS) or word in _PASS
 
 
 def is_secret_variable(name: str) -> bool:
@@ -83,3 +154,16 @@ def is_secret_variable(name: str) -> bool:
 def is_secret_header(name: str) -> bool:
     """Whether an HTTP header is kept out: all are but those known to be harmless."""
     return name.lower() not in _PLAIN_HEADERS
+
+
+@lru_cache(4096)
+def holds_pairs(name: str) -> str:
+    """What a member of this name holds pairs of: `env` for variables, `headers`, or nothing of the kind."""
+    parts = [word.lower() for word in _WORDS.findall(name)]
+    if parts[-1:] == ["headers"]:
+        return "headers"
+    while len(parts) > 1 and parts[-1] in ("vars", "variables", "values", "map", "overrides"):
+        parts.pop()
+    if parts and parts[-1] in ("env", "envs", "environ", "environment", "envvars"):
+        return "env"
+    return ""

@@ -12,10 +12,28 @@ from typing import Any, Final, cast
 import msgspec
 
 from accord.schema.jsontext import NotJson, parse_json
-from accord.trace.credentials import REDACTED, TRIVIAL, redact_text
-from accord.trace.names import is_secret, is_secret_header, is_secret_variable
+from accord.trace.commands import redact_words
+from accord.trace.credentials import REDACTED, TRIVIAL, redact_shapes, redact_text
+from accord.trace.names import (
+    counts_tokens,
+    holds_pairs,
+    is_secret,
+    is_secret_header,
+    is_secret_member,
+    is_secret_variable,
+    words,
+)
+from accord.trace.twice import says_once
 
 _MOST_TOKENS: Final = 1_000_000_000  # a number above this is no count of tokens
+_LONGEST_NAME: Final = 200
+_VALUES: Final = frozenset(
+    words("value currentvalue defaultvalue default newvalue oldvalue previousvalue initialvalue rawvalue")
+)
+_NAMED_BY: Final = words("name key id configId variable header")
+_COMMANDS: Final = frozenset(words("args argv arguments command cmd commandline"))
+_PRIVATE_PARTS: Final = frozenset(words("d p q dp dq qi k"))  # of a key written as JSON
+_SIGNS_IN: Final = "terminal-auth"  # describes a command that signs in; is no secret itself
 
 
 def redact_frame(frame: bytes) -> bytes:
@@ -29,7 +47,7 @@ def redact_frame(frame: bytes) -> bytes:
         text = frame.decode("utf-8", "surrogateescape")
         shown = redact_broken(text)
         return frame if shown == text else shown.encode("utf-8", "surrogateescape")
-    return frame if shown is value else msgspec.json.encode(shown)
+    return frame if shown is value and says_once(frame, value) else msgspec.json.encode(shown)
 
 
 def redact_value(value: Any) -> Any:
@@ -44,15 +62,18 @@ def redact_value(value: Any) -> Any:
 
 
 def redact_command(words: Sequence[str]) -> list[str]:
-    """A command line without its secrets: `--token x`, `--token=x`, `NAME=x`."""
-    return _array(list(words))
+    """A command line without its secrets."""
+    return redact_words(words)
 
 
 def _object(members: dict[str, Any]) -> dict[str, Any]:
     changed: dict[str, Any] | None = None
+    hidden_names = False
     for key, value in members.items():
-        place = _place(key)
+        place = _place(key) if len(key) <= _LONGEST_NAME else _place_of(key)
         if place:
+            if place == "name":
+                hidden_names = True
             shown = _in_place(place, key, value, members)
         elif isinstance(value, str):
             shown = redact_text(value)
@@ -66,74 +87,140 @@ def _object(members: dict[str, Any]) -> dict[str, Any]:
             if changed is None:
                 changed = dict(members)
             changed[key] = shown
+    if hidden_names:
+        return _renamed(members if changed is None else changed)
     return members if changed is None else changed
 
 
-@lru_cache(4096)
-def _place(key: str) -> str:
-    """What a member of this name holds: nothing special, a secret, pairs of names and values, or the value of one."""
-    if is_secret(key):
+def _place_of(key: str) -> str:
+    """What a member of this name holds: nothing special, a secret, a command line, pairs of names and values, the value
+    of one; or the name is a secret itself.
+    """
+    if redact_shapes(key) is not key or (len(key) > _LONGEST_NAME and redact_text(key) != key):
+        return "name"
+    if key == _SIGNS_IN:
+        return ""
+    lowered = key.lower()
+    if is_secret_member(key):
         return "secret"
-    return {"env": "env", "environment": "env", "headers": "headers", "value": "value"}.get(key, "")
+    if lowered in _VALUES:
+        return "value"
+    if lowered in _COMMANDS:
+        return "command"
+    if lowered == "kty":
+        return ""
+    if lowered in _PRIVATE_PARTS:
+        return "part"
+    return holds_pairs(key) or {"key": "key", "pin": "pin"}.get(lowered, "")
+
+
+_place = lru_cache(4096)(_place_of)
 
 
 def _in_place(place: str, key: str, value: Any, members: dict[str, Any]) -> Any:
-    if place == "env":
-        return _pairs(value, is_secret_variable)
-    if place == "headers":
-        return _pairs(value, is_secret_header)
-    if place == "value":
-        name = members.get("name", members.get("configId", members.get("key")))
-        hidden = isinstance(name, str) and is_secret(name)
-    else:
-        hidden = not _is_count_or_form(key, value)
-    return _hidden(value) if hidden else redact_value(value)
+    match place:
+        case "secret":
+            if _is_folder(key, value):
+                return redact_value(value)
+            return _hidden(value, counts_tokens(key) or key.lower() == "pass")
+        case "env":
+            return _pairs(key, value, is_secret_variable)
+        case "headers":
+            return _pairs(key, value, is_secret_header)
+        case "value":
+            return _value(value, members)
+        case "command":
+            if isinstance(value, list) and all(isinstance(word, str) for word in cast(list[Any], value)):
+                shown = redact_words(cast(list[str], value))
+                return shown if shown != value else cast(Any, value)
+        case "part":
+            return REDACTED if "kty" in members and isinstance(value, str) else redact_value(value)
+        case "key":
+            return REDACTED if isinstance(value, str) and _is_random(value) else redact_value(value)
+        case "pin":
+            return REDACTED if isinstance(value, str) and value.isdigit() else redact_value(value)
+        case _:
+            pass
+    return redact_value(value)
 
 
-def _is_count_or_form(key: str, value: Any) -> bool:
-    """Numbers of tokens are no tokens, and an object under `terminal-auth` describes a way to sign in."""
-    lowered = key.lower()
-    if isinstance(value, (int, float)):
-        return "token" in lowered and abs(value) < _MOST_TOKENS
-    return isinstance(value, dict) and lowered.endswith("auth")
+def _value(value: Any, members: dict[str, Any]) -> Any:
+    """A value beside its name, as in `{"name": "API_KEY", "value": ...}`."""
+    for by in _NAMED_BY:
+        name = members.get(by)
+        if isinstance(name, str) and is_secret(name):
+            return _hidden(value, counts_tokens(name))
+    return redact_value(value)
+
+
+def _is_folder(key: str, value: Any) -> bool:
+    return key.lower() == "pwd" and isinstance(value, str) and value[:1] in ("/", "~", ".")
+
+
+def _is_random(word: str) -> bool:
+    """Whether a word has the looks of a key that a program made."""
+    signs = (str.isdigit, str.islower, str.isupper)
+    return len(word) >= 16 and not any(map(str.isspace, word)) and all(any(map(sign, word)) for sign in signs)
+
+
+def _renamed(members: dict[str, Any]) -> dict[str, Any]:
+    """The members, with names that are secrets themselves taken out; two of them stay two."""
+    shown: dict[str, Any] = {}
+    for key, value in members.items():
+        name = redact_text(key)
+        while name in shown and name != key:
+            name += "'"
+        shown[name] = value
+    return shown
 
 
 def _array(items: list[Any]) -> list[Any]:
+    if any(isinstance(item, str) and item[:1] == "-" for item in items):
+        return _with_options(items)
     shown = [redact_value(item) if isinstance(item, (str, dict, list)) else item for item in items]
-    for place in range(1, len(items)):
-        option = items[place - 1]
-        if isinstance(option, str) and option[:1] == "-" and isinstance(items[place], str):
-            if is_secret(option) and not items[place].startswith("--"):
-                shown[place] = _hidden(items[place])
-            elif option in ("-u", "--user", "--proxy-user") and ":" in items[place]:
-                shown[place] = REDACTED
     for old, new in zip(items, shown, strict=True):
         if old is not new:
             return shown
     return items
 
 
-def _hidden(value: Any) -> Any:
-    """What stands under the name of a secret: its words and numbers go, its form stays."""
+def _with_options(items: list[Any]) -> list[Any]:
+    """An array with options of a command among its items."""
+    texts = redact_words([item if isinstance(item, str) else "" for item in items])
+    shown = [
+        text if isinstance(item, str) else redact_value(item) for item, text in zip(items, texts, strict=True)
+    ]
+    return items if shown == items else shown
+
+
+def _hidden(value: Any, counts: bool = False) -> Any:
+    """What stands under the name of a secret: its words and numbers go, its form stays. Numbers of tokens do not go."""
     if isinstance(value, str):
         return value if value.lower() in TRIVIAL else REDACTED
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return REDACTED
+        return value if counts and abs(value) < _MOST_TOKENS else REDACTED
     if isinstance(value, list):
-        return [_hidden(item) for item in cast(list[Any], value)] or cast(Any, value)
+        return [_hidden(item, counts) for item in cast(list[Any], value)] or cast(Any, value)
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
-        return {key: _hidden(item) for key, item in members.items()} or members
+        return {key: _hidden(item, counts) for key, item in members.items()} or members
     return value
 
 
-def _pairs(value: Any, secret: Callable[[str], bool]) -> Any:
+def _pairs(key: str, value: Any, secret: Callable[[str], bool]) -> Any:
     """The values of an environment or of headers, given as `{name: value}` or `[{name, value}]` or `["NAME=value"]`."""
     if isinstance(value, dict):
         members = cast(dict[str, Any], value)
         return {name: _hidden(item) if secret(name) else redact_value(item) for name, item in members.items()}
     if isinstance(value, list):
         return [_pair(item, secret) for item in cast(list[Any], value)]
+    if (
+        isinstance(value, str)
+        and "=" not in value
+        and ":" not in value
+        and key.lower() not in ("env", "headers")
+    ):
+        return redact_text(value)  # `"environment": "production"`
     return _hidden(value)
 
 

@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock
+from accord.trace.blocks import StderrLines
+from accord.trace.credentials import redact_text
 from accord.trace.exchange import Exchange, Step, StepKind, id_key
 from accord.trace.lines import Entry, Sender, Side, entry_of, stderr_entry
 from accord.wire.envelope import Envelope, decode_envelope
@@ -88,6 +90,7 @@ class Ring:
         self._count = 0
         self._seen: deque[Seen] = deque()
         self._bytes = 0
+        self._stderr = StderrLines()
         self._open: dict[Side, dict[str, Seen]] = {"client": {}, "agent": {}}
         self._watchers: dict[object, Watcher] = {}
 
@@ -125,12 +128,13 @@ class Ring:
     def note_stderr(self, line: str) -> None:
         """A line the agent wrote to stderr: give this to whatever reports those."""
         raw = line.encode(errors="replace")
-        entry = stderr_entry(self._now(), raw, redact=self._redact)
+        entry = stderr_entry(self._now(), raw, redact=self._redact, lines=self._stderr)
         self._add([self._other("stderr", entry, len(raw))])
 
     def ended(self, end: End, sender: Side) -> None:
         now = self._now()
-        told = [self._other(sender, Entry(at=now, kind="closed", sender=sender, reason=end.reason))]
+        reason = redact_text(end.reason) if self._redact else end.reason
+        told = [self._other(sender, Entry(at=now, kind="closed", sender=sender, reason=reason))]
         if end.exit_code is not None or end.signal is not None:
             exit = Entry(at=now, kind="exit", code=end.exit_code, signal=end.signal)
             told.append(self._other(sender, exit))
