@@ -61,9 +61,15 @@ class Terminal:
 @contextmanager
 def in_terminal(*words: str, env: dict[str, str]) -> Generator[Terminal]:
     """`accord WORDS` in a terminal."""
+    with program_in_terminal(sys.executable, "-m", "accord.cli", *words, env=env) as terminal:
+        yield terminal
+
+
+@contextmanager
+def program_in_terminal(*command: str, env: dict[str, str]) -> Generator[Terminal]:
+    """Any program in a terminal."""
     master, slave = os.openpty()
     name = os.ttyname(slave)
-    command = [sys.executable, "-m", "accord.cli", *words]
     process = subprocess.Popen(
         ["/bin/sh", "-c", _IN_TERMINAL, name, *command], env=env, start_new_session=True
     )

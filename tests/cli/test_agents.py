@@ -392,3 +392,47 @@ def test_the_doctor_tells_the_agents_and_the_terminals(desk: Desk) -> None:
     assert report["acp.json"].startswith("waiting ")
     desk.file.write_text("{")
     assert f"BROKEN {desk.file}: it is not JSON" in doctor(desk)["agents"]
+
+
+def test_the_list_names_the_files_it_was_made_from(desk: Desk) -> None:
+    assert f"Yours would be {desk.file}, which is not there. The project has none." in desk.agents("list")
+    desk.agents("add", "mine", "--", "x")
+    assert f"Yours: {desk.file}. The project has none." in desk.agents("list")
+    theirs = desk.project / "acp.json"
+    theirs.write_text('{"servers": {"theirs": {"command": "x"}}, "defaultServer": "theirs"}')
+    assert f"Yours: {desk.file}. The project's: {theirs} (not trusted)." in desk.agents("list")
+
+
+def test_with_trust_a_projects_file_is_shown_as_it_would_count(desk: Desk) -> None:
+    (desk.project / "acp.json").write_text('{"servers": {"xy": {"command": "z"}}, "defaultServer": "xy"}')
+    assert row(desk.agents("list", "--trust"), "xy")[:4] == ["*", "xy", "project", "missing"]
+    assert desk.said == ""
+    assert "xy (default)" in desk.agents("show", "xy", "--trust")
+    assert "xy (default)" in desk.agents("show", "--trust")
+    assert row(desk.agents("list"), "xy")[1:4] == ["project", "not", "trusted"], "it was for that run only"
+
+
+def test_what_programs_read_is_safe_to_look_at(desk: Desk) -> None:
+    desk.agents("add", "mine", "--description", "nice\u202eecin", "--", "do\x9b31m")
+    text = desk.agents("show", "mine", "--json")
+    assert "\\u202e" in text
+    assert "\\u009b" in text
+    assert json.loads(text)["description"] == "nice\u202eecin"
+
+
+def test_every_name_of_an_agent_means_its_one_entry(desk: Desk) -> None:
+    desk.agents("add", "claude-code", "--default", "--", "mine")
+    told = desk.agents("add", "claude", "--", "other", code=2)
+    assert "servers.claude-code: there already is 'claude-code'; --replace puts the new one" in told
+    desk.agents("add", "Claude", "--replace", "--", "other")
+    assert desk.written["servers"] == {"claude-code": {"command": "other"}}
+    assert "claude-code (default)" in desk.agents("show", "claude-agent")
+    desk.agents("remove", "claude")
+    assert desk.written == {"servers": {}}, "the default went with it"
+
+
+def test_the_built_in_agent_is_told_more_in_any_case(desk: Desk) -> None:
+    desk.agents("add", "Accord", "--permissions", "none")
+    assert desk.written == {"servers": {"accord": {"permissions": "none"}}}
+    desk.file.write_text('{"servers": {"ACCORD": {"permissions": "reads"}}}')
+    assert row(desk.agents("list"), "accord")[:3] == ["*", "accord", "yours"]

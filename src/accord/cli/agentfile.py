@@ -100,7 +100,7 @@ def _entry(given: Namespace, command: list[str]) -> tuple[str, dict[str, Any]]:
         raise UsageError("a name is missing: accord agents add NAME -- COMMAND ...")
     if command:
         return given.name, {"command": command[0]} | ({"args": command[1:]} if command[1:] else {})
-    if given.name == BUILT_IN:
+    if given.name.casefold() == BUILT_IN:
         return BUILT_IN, {}
     agent = known(given.name)
     if agent is None:

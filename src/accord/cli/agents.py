@@ -3,23 +3,19 @@
 But for signing in nothing is started, so a project's file needs no agreement to be shown.
 """
 
-import json
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from accord.cleaning import visible
+from accord.cli.agentfacts import FROM, as_json, command_of, facts, state_of
 from accord.cli.parser import Parser
-from accord.client.servers import Server, Servers, leave_out, load
-from accord.client.servers.environment import references
-from accord.errors import NeverStarted, UsageError
-
-_RUNNERS: Final = ("npx", "uvx")
-_FROM: Final = {"built-in": "built in", "user": "yours", "project": "project", "catalogue": "known"}
+from accord.client.catalogue import identity
+from accord.client.servers import Server, Servers, leave_out, load, once, user_file
+from accord.errors import UsageError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,6 +37,13 @@ def parser(name: str) -> Parser:
     return made
 
 
+def trust_option(made: Parser) -> None:
+    """Let a project's file count without a question."""
+    made.add_argument(
+        "--trust", action="store_true", help="let the project's acp.json count, in this run only"
+    )
+
+
 def folder(text: str) -> str:
     """The folder that was named. Raises UsageError if it is none."""
     path = os.path.abspath(os.path.expanduser(text))
@@ -53,28 +56,30 @@ def _list(arguments: Sequence[str]) -> int:
     options = parser("list")
     options.add_argument("--json", action="store_true", help="one object an agent, in a list")
     options.add_argument("--registry", metavar="FILE", help="the agents of a registry.json instead")
+    trust_option(options)
     given = options.parse_args(arguments)
     if given.registry is not None:
         from accord.cli.agentfile import registry_rows
 
         _print_rows(registry_rows(Path(given.registry).expanduser()))
         return 0
-    servers = load(folder(given.cwd), trust=leave_out)
+    servers = load(folder(given.cwd), trust=once if given.trust else leave_out)
     if given.json:
-        print(json.dumps([_as_json(server, servers) for server in servers], indent=2, ensure_ascii=False))
+        _print_json([as_json(server, servers) for server in servers])
         return 0
     default = servers.default.name
     rows = [
-        ("*" if server.name == default else " ", visible(server.name), _FROM[server.origin], *_state(server))
+        ("*" if server.name == default else " ", visible(server.name), FROM[server.origin], *state_of(server))
         for server in servers.configured
     ]
     if servers.left_out is not None:
         rows += [
-            (" ", visible(server.name), "project", "not trusted", _command(server))
+            (" ", visible(server.name), "project", "not trusted", command_of(server))
             for server in servers.left_out.servers
         ]
-    known = [(" ", server.name, visible(server.description), *_state(server)) for server in servers.others]
+    known = [(" ", server.name, visible(server.description), *state_of(server)) for server in servers.others]
     _print_rows([("", "NAME", "FROM", "STATE", "COMMAND"), *rows])
+    print(f"\n{_files(servers)}")
     print(
         "\nKnown agents: an installed one runs by its name, `accord agents show NAME` tells how to get another."
     )
@@ -87,13 +92,14 @@ def _show(arguments: Sequence[str]) -> int:
     options = parser("show")
     options.add_argument("name", nargs="?", help="the agent; without it the default one")
     options.add_argument("--json", action="store_true", help="as one object")
+    trust_option(options)
     given = options.parse_args(arguments)
-    servers = load(folder(given.cwd), trust=leave_out)
+    servers = load(folder(given.cwd), trust=once if given.trust else leave_out)
     server = servers.default if given.name is None else _named(servers, given.name)
     if given.json:
-        print(json.dumps(_as_json(server, servers), indent=2, ensure_ascii=False))
+        _print_json(as_json(server, servers))
         return 0
-    for label, text in _facts(server, servers):
+    for label, text in facts(server, servers):
         print(f"{label + ':':<13} {visible(text)}")
     return 0
 
@@ -101,52 +107,8 @@ def _show(arguments: Sequence[str]) -> int:
 def _named(servers: Servers, name: str) -> Server:
     """Also one of a project's file that does not count: showing starts nothing."""
     waiting = servers.left_out.servers if servers.left_out is not None else ()
-    found = next((server for server in waiting if server.name.casefold() == name.casefold()), None)
+    found = next((server for server in waiting if identity(server.name) == identity(name)), None)
     return found or servers[name]
-
-
-def _facts(server: Server, servers: Servers) -> Iterable[tuple[str, str]]:
-    state, command = _state(server)
-    waits = servers.left_out is not None and server in servers.left_out.servers
-    yield "name", server.name + (" (default)" if server.name == servers.default.name else "")
-    yield (
-        "from",
-        (server.place or _FROM[server.origin]) + (" (not trusted: it does not count)" if waits else ""),
-    )
-    if server.description:
-        yield "description", server.description
-    yield "command", command
-    yield "state", state if (where := server.installed()) is None else f"{state}: {where}"
-    agent = server.known
-    if agent is not None and where is None and not server.command:
-        yield "to get it", agent.how_to_get
-    if agent is not None and agent.remark:
-        yield "remark", agent.remark
-    if server.cwd is not None:
-        yield "cwd", server.cwd
-    for name, value in server.env.items():
-        yield "env", f"{name} is left out" if value is None else f"{name}={_hidden(name, value)}"
-    if server.keys:
-        yield "your keys", ", ".join(sorted(_keys_here(server))) or f"none is set of {', '.join(server.keys)}"
-    for label, seconds in (("timeout", server.timeout), ("start-up", server.startup)):
-        if seconds is not None:
-            yield label, f"{seconds:g} s"
-    if server.max_restarts is not None:
-        yield "restarts", str(server.max_restarts)
-    for label, rules in (("permissions", server.permissions), ("of project", server.project_permissions)):
-        if rules is not None:
-            yield from _rules(label, rules)
-    if server.unattended is not None:
-        yield "unattended", server.unattended
-    for entry in server.mcp:
-        yield "MCP server", f"{entry.name}: {shlex.join(entry.command) if entry.command else entry.url}"
-
-
-def _rules(label: str, rules: Any) -> Iterable[tuple[str, str]]:
-    yield label, rules.word or "ask"
-    for effect in ("allow", "ask", "deny"):
-        for _, rule in rules.rules(effect):
-            yield label, f"{effect} {rule}"
 
 
 def _schema(arguments: Sequence[str]) -> int:
@@ -221,57 +183,10 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
 }
 
 
-def _state(server: Server) -> tuple[str, str]:
-    command = _command(server)
-    if server.installed() is None:
-        return "missing", command
-    runner = server.command[0] if server.command and server.command[0] in _RUNNERS else None
-    return "ready" if server.origin == "built-in" else f"by {runner}" if runner else "installed", command
+def _print_json(value: Any) -> None:
+    from accord.cli.stored.form import json_text
 
-
-def _command(server: Server) -> str:
-    if server.origin == "built-in":
-        return "accord agent"
-    try:
-        return visible(shlex.join(server.program()))
-    except NeverStarted:
-        agent = server.known
-        return shlex.join(agent.command) if agent is not None else ""
-
-
-def _as_json(server: Server, servers: Servers) -> dict[str, Any]:
-    agent = server.known
-    try:
-        command = list(server.program())
-    except NeverStarted:
-        command = list(agent.command) if agent is not None else []
-    place = server.installed()
-    facts: dict[str, Any] = {
-        "name": server.name,
-        "from": server.origin,
-        "default": server.name == servers.default.name,
-        "installed": place,
-        "command": command,
-        "description": server.description,
-    }
-    if place is None and agent is not None and not server.command:
-        facts["howToGet"] = agent.how_to_get
-    if server.place:
-        facts["place"] = server.place
-    return facts
-
-
-def _hidden(name: str, value: str) -> str:
-    from accord.policy.sandbox.environment import is_credential
-
-    return "***" if is_credential(name, value) and not references([value]) else value
-
-
-def _keys_here(server: Server) -> set[str]:
-    from accord.client.servers.environment import inherited
-    from accord.policy.sandbox.environment import without_credentials
-
-    return set(inherited(os.environ, server.keys)) - set(without_credentials(os.environ))
+    print(json_text(value))
 
 
 def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
@@ -279,6 +194,18 @@ def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         print("  ".join([*cells, row[4]]).rstrip())
+
+
+def _files(servers: Servers) -> str:
+    """Which files were read, and where the user's would be."""
+    yours = visible(str(user_file()))
+    told = f"Yours: {yours}" if servers.user is not None else f"Yours would be {yours}, which is not there"
+    project = servers.project or servers.left_out
+    if project is None:
+        return f"{told}. The project has none."
+    return (
+        f"{told}. The project's: {visible(str(project.path))}{'' if servers.project else ' (not trusted)'}."
+    )
 
 
 def _say_notes(servers: Servers) -> None:

@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from accord.client.servers import Server, ask, leave_out, load, once
+from accord.client.servers import NotTrusted, Server, ServersFile, ask, leave_out, load, once
 from accord.errors import UsageError
 
 
@@ -25,6 +25,8 @@ def chosen_server(name: str | None, command: tuple[str, ...], cwd: str, *, trust
         raise UsageError(f"-a {name} and -- {command[0]} both name an agent: choose one")
     if not command:
         servers = load(cwd, trust=once if trust else ask)
+        if servers.left_out is not None:
+            _insist_on_others(servers.left_out, name, servers.default.name)
         return servers.default if name is None else servers[name]
     # A command of the user's own needs nothing of a project's file; one that is not trusted is no obstacle.
     servers = load(cwd, trust=once if trust else leave_out)
@@ -39,3 +41,15 @@ def chosen_server(name: str | None, command: tuple[str, ...], cwd: str, *, trust
         cwd=os.getcwd(),
         mcp=tuple(everywhere.values()),
     )
+
+
+def _insist_on_others(refused: ServersFile, name: str | None, default: str) -> None:
+    """Who said no to a file shall not get another agent than the one that its folder means by this name."""
+    meant = None if refused.form.default is None or name is not None else refused.form.default[1]
+    named = name or meant or default
+    if meant is not None or refused.speaks_of(named):
+        which = "by default" if name is None else "by this name"
+        raise NotTrusted(
+            f"the agent that runs here {which}, {named!r}, is set up by {refused.path}, which does not count: "
+            "agree to it, or name another agent"
+        )

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from accord.cleaning import clean_line, one_line
+from accord.cli.agents import trust_option
 from accord.cli.chosen import chosen_server, split_command
 from accord.cli.parser import Parser
 from accord.cli.stored.form import entry_form, json_text, transcript_form
@@ -183,9 +184,7 @@ def _read(name: str, more: Callable[[Parser], None], words: Sequence[str]) -> Na
     parser.add_argument("--cwd", metavar="DIR", default=".", help="the folder; by default this one")
     parser.add_argument("--recorded", action="store_true", help="start no agent: only what was recorded here")
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument(
-        "--trust", action="store_true", help="let the project's acp.json count, in this run only"
-    )
+    trust_option(parser)
     ours, command = split_command(words)
     given = parser.parse_args(ours)
     given.command = command

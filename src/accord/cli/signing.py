@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from accord.cleaning import clean_line, one_line
 from accord.cli import AUTH, DONE, FAILED
-from accord.cli.agents import folder, parser
+from accord.cli.agents import folder, parser, trust_option
 from accord.cli.chosen import chosen_server
 from accord.cli.output import output_for
 from accord.cli.running.forms import Asking
@@ -31,9 +31,7 @@ def log_in(arguments: Sequence[str]) -> int:
     options = parser("login")
     options.add_argument("name", metavar="NAME", help="the agent")
     options.add_argument("method", metavar="METHOD", nargs="?", help="the id of one of its ways to sign in")
-    options.add_argument(
-        "--trust", action="store_true", help="let the project's acp.json count, in this run only"
-    )
+    trust_option(options)
     given = options.parse_args(arguments)
     cwd = folder(given.cwd)
     server = chosen_server(given.name, (), cwd, trust=given.trust)
@@ -44,9 +42,7 @@ def log_out(arguments: Sequence[str]) -> int:
     """`accord agents logout NAME`; the result is the exit code."""
     options = parser("logout")
     options.add_argument("name", metavar="NAME", help="the agent")
-    options.add_argument(
-        "--trust", action="store_true", help="let the project's acp.json count, in this run only"
-    )
+    trust_option(options)
     given = options.parse_args(arguments)
     cwd = folder(given.cwd)
     server = chosen_server(given.name, (), cwd, trust=given.trust)

@@ -100,6 +100,12 @@ def known(name: str) -> KnownAgent | None:
     return next((agent for agent in catalogue() if wanted in (agent.id, *agent.aliases)), None)
 
 
+def identity(name: str) -> str:
+    """What a name stands for: the id of a well-known agent for each of its names, else the name itself, in one case."""
+    agent = known(name)
+    return name.casefold() if agent is None else agent.id
+
+
 def started_by(command: Sequence[str]) -> KnownAgent | None:
     """The agent that this command starts, if it is a well-known one."""
     return next((agent for agent in catalogue() if agent.is_started_by(command)), None)

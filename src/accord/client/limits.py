@@ -14,7 +14,8 @@ from accord.errors import RequestTimeout
 
 T = TypeVar("T")
 
-_STEPS: Final = 10
+_STEPS: Final = 64
+"""So often a limit is looked at: the end of a silence is noticed a 64th of it late at most. A power of two adds up exactly."""
 
 
 @dataclass(frozen=True, slots=True)

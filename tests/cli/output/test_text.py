@@ -442,3 +442,28 @@ def test_signs_fit_the_encoding() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(UsageError, match="'xml'; there are: text, json, quiet"):
         on_pipe("xml")
+
+
+def test_on_a_pipe_a_finished_line_is_out_whole_and_empty_lines_wait_for_more() -> None:
+    show = on_pipe()
+    for piece, seen in (
+        ("\n\none", "one"),
+        ("\n", "one\n"),
+        ("\n\n", "one\n"),
+        ("two\n\n", "one\n\n\ntwo\n"),
+        ("three", "one\n\n\ntwo\n\nthree"),
+    ):
+        show.tell(said(piece))
+        assert show.text == seen
+    show.output.note("by the way")
+    show.tell(said("four\n\n"))
+    show.tell(ENDED)
+    assert show.text == "one\n\n\ntwo\n\nthree\nfour\n"
+
+
+def test_on_a_pipe_every_line_of_a_thought_has_its_mark_as_soon_as_it_is_there() -> None:
+    show = on_pipe()
+    show.tell(thought("one\n"))
+    assert show.text == "· one\n"
+    show.tell(thought("\ntwo"), thought(" three\nfour"))
+    assert show.text == "· one\n· \n· two three\n· four"

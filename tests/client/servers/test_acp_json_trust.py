@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal import in_terminal
+from tests.cli.terminal import in_terminal, program_in_terminal
 from tests.client.servers.stage import Stage
 
 from accord.client.servers import NotTrusted, UnknownAgent, ask, leave_out, load, once
@@ -143,3 +143,21 @@ def test_the_same_content_elsewhere_is_another_file(stage: Stage, tmp_path: Path
     (other / "acp.json").write_bytes(path.read_bytes())
     with pytest.raises(NotTrusted):
         load(other)
+
+
+def test_what_was_typed_before_the_question_does_not_answer_it(stage: Stage) -> None:
+    stage.of_project(THEIRS)
+    # Only when the keys lie in the terminal does the question come.
+    code = (
+        "import sys; print('ready', flush=True); "
+        "import select; select.select([sys.stdin], [], []); "
+        "from accord.client.servers import ask, load; print(load(sys.argv[1], trust=ask).default.name)"
+    )
+    with program_in_terminal(sys.executable, "-c", code, str(stage.project), env=env(stage)) as terminal:
+        terminal.expect("ready")
+        terminal.type("y\n")
+        terminal.expect("[y/N] ")
+        terminal.type("n\n")
+        assert terminal.end() == 0
+    assert "It does not count." in terminal.shown
+    assert terminal.shown.rstrip().endswith("accord")

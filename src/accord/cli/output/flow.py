@@ -57,33 +57,35 @@ class PlainFlow:
         self._cleaner = Cleaner()
         self._screen = screen
         self._mark = mark
-        self._breaks = 0  # newlines that are owed: they count only when more text comes
+        self._empty = 0  # lines that are owed: they count only when more text comes
         self._begun = False
-        self._at_start = True
+        self._in_line = False
 
     def feed(self, text: str) -> None:
         text = self._cleaner.feed(text)
+        if not self._begun:
+            text = text.lstrip("\n")
         bare = text.rstrip("\n")
-        owed = len(text) - len(bare)
-        if not bare:
-            self._breaks += owed
-            return
-        bare = "\n" * self._breaks + bare if self._begun else bare.lstrip("\n")
-        if self._mark:
-            bare = bare.replace("\n", f"\n{self._mark}")
-            if self._at_start:
-                bare = self._mark + bare
-        self._begun, self._breaks, self._at_start = True, owed, False
-        self._screen.write(bare, _COLUMN)
+        breaks = len(text) - len(bare)
+        if bare:
+            self._begun = True
+            bare = "\n" * self._empty + bare
+            if self._mark:
+                start = "" if self._in_line else self._mark
+                bare = start + bare.replace("\n", f"\n{self._mark}")
+            self._screen.write(bare, _COLUMN)
+            self._empty, self._in_line = 0, True
+        if breaks and self._in_line:  # whoever reads line by line has this one now
+            self.rest()
+            breaks -= 1
+        self._empty += breaks
 
     def settle(self) -> None:
-        pass  # nothing but newlines is ever held back
+        pass  # nothing but empty lines is ever held back
 
     def rest(self) -> None:
-        if not self._at_start:
-            self._breaks = max(self._breaks - 1, 0)
-            self._at_start = True
-            self._screen.fresh()
+        self._in_line = False
+        self._screen.fresh()
 
     def end(self) -> None:
-        self._screen.fresh()
+        self.rest()

@@ -15,6 +15,7 @@ from accord.cleaning import one_line, visible
 from accord.cli.output import Output
 from accord.cli.running.describing import choose, describe
 from accord.client import ClientSession, PermissionRequest
+from accord.client.keyboard import forget_typed
 from accord.policy.request import Decision, Request
 from accord.schema import PermissionOption
 
@@ -44,8 +45,8 @@ class Person:
         """Have the person's attention."""
         async with self._one_at_a_time:
             with self._output.question():
+                forget_typed(sys.stdin.fileno())
                 question = Question(sys.stdin.fileno(), sys.stderr, self._gone)
-                question.forget_typed()
                 try:
                     yield question
                 except asyncio.CancelledError:
@@ -125,16 +126,6 @@ class Question:
             for task in (typed, gone):
                 task.cancel()
             await asyncio.gather(typed, gone, return_exceptions=True)
-
-    def forget_typed(self) -> None:
-        """Throw away what was typed before."""
-        if sys.platform != "win32":
-            import termios
-
-            try:
-                termios.tcflush(self._keyboard, termios.TCIFLUSH)
-            except termios.error:
-                pass
 
 
 async def _typed(keyboard: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from accord.cleaning import visible
+from accord.client.catalogue import identity
 from accord.errors import UsageError
 
 CONTAINERS: Final = ("servers", "agent_servers", "agents")
@@ -157,9 +158,13 @@ def _check_names(form: Form, file: str) -> None:
                 entry.key,
                 f"{name!r} is no name: no blanks around it, no control characters, no `-` in front",
             )
-        if (other := seen.get(name.casefold())) is not None:
-            raise BadServers(file, entry.key, f"there already is {other!r}; names count in any case")
-        seen[name.casefold()] = name
+        if (other := seen.get(identity(name))) is not None:
+            same = name.casefold() == other.casefold()
+            why = (
+                "names count in any case" if same else f"both are names of {identity(name)}, keep one of them"
+            )
+            raise BadServers(file, entry.key, f"there already is {other!r}; {why}")
+        seen[identity(name)] = name
 
 
 def _entry(name: str, key: str, value: Any, line: bool, word: str | None, form: Form, file: str) -> FormEntry:

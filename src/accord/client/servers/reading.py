@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from accord.cleaning import visible
-from accord.client.catalogue import BUILT_IN, known
+from accord.client.catalogue import BUILT_IN, identity, known
 from accord.client.servers.forms import BadServers, Form, FormEntry, read_form
 from accord.client.servers.jsonc import BadJson, parse
 from accord.client.servers.mcp import McpEntry, read_mcp_servers
@@ -34,6 +34,10 @@ class ServersFile:
     servers: tuple[Server, ...]
     mcp: tuple[McpEntry, ...] = ()
     """For the sessions of every agent."""
+
+    def speaks_of(self, name: str) -> bool:
+        """Whether an agent of that name stands in it."""
+        return any(identity(server.name) == identity(name) for server in self.servers)
 
 
 def user_file() -> Path:
@@ -101,6 +105,8 @@ class _Reading:
 
     def server(self) -> Server:
         said, name = self.entry.said, self.entry.name
+        if self._is_built_in:
+            name = BUILT_IN
         rules = self._permissions(said.get("permissions"))
         from_project = self.origin == "project"
         key = self.entry.key
@@ -122,10 +128,14 @@ class _Reading:
             description=self._description(said.get("description")),
         )
 
+    @property
+    def _is_built_in(self) -> bool:
+        return self.entry.name.casefold() == BUILT_IN
+
     def _command(self) -> tuple[str, ...]:
         command, args = self.entry.said.get("command"), self.entry.said.get("args")
         if command is None:
-            if known(self.entry.name) is None and self.entry.name != BUILT_IN:
+            if known(self.entry.name) is None and not self._is_built_in:
                 raise self._bad(
                     "command", "it is missing; only agents that `accord agents list` knows go without"
                 )

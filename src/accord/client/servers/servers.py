@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from accord.client.catalogue import BUILT_IN, catalogue, known
+from accord.client.catalogue import BUILT_IN, catalogue, identity, known, started_by
 from accord.client.servers.forms import BadServers
 from accord.client.servers.mcp import McpEntry
 from accord.client.servers.reading import ServersFile, project_file, read_file, user_file
@@ -70,38 +70,34 @@ class Servers:
         return self._find(name) is not None
 
     def __getitem__(self, name: str) -> Server:
-        """The agent of that name, in any case. Raises UnknownAgent."""
+        """The agent of that name, in any case; a well-known one by any of its names. Raises UnknownAgent."""
         server = self._find(name)
         if server is None:
             raise UnknownAgent(self._unknown(name))
         return self._equipped(server)
 
     def _find(self, name: str) -> Server | None:
-        if (server := self._configured.get(name.casefold())) is not None:
+        if (server := self._configured.get(identity(name))) is not None:
             return server
         if name.casefold() == BUILT_IN:
             return built_in()
         agent = known(name)
-        if agent is None:
-            return None
-        return self._configured.get(agent.id) or of_catalogue(agent)
+        return None if agent is None else of_catalogue(agent)
 
     def _unknown(self, name: str) -> str:
         names = [server.name for server in self]
         near = difflib.get_close_matches(name.casefold(), names, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else "`accord agents list` shows all"
         text = f"no agent is called {name!r}; {hint}"
-        if self.left_out is not None and any(
-            server.name.casefold() == name.casefold() for server in self.left_out.servers
-        ):
+        if self.left_out is not None and self.left_out.speaks_of(name):
             text = f"the agent {name!r} stands in {self.left_out.path}, which does not count: you have not agreed to it"
         return text
 
     def _add(self, server: Server) -> None:
         """A project's agent takes the place of the user's whole entry, but never of the user's permissions."""
-        key = server.name.casefold()
-        before = self._configured.get(key)
+        key = identity(server.name)
         if server.origin == "project":
+            before = self._configured.get(key) or self._of_program(server)
             unattended = before.unattended if before is not None else None
             if server.unattended == "none":
                 unattended = "none"
@@ -109,6 +105,11 @@ class Servers:
                 server, permissions=before.permissions if before is not None else None, unattended=unattended
             )
         self._configured[key] = server
+
+    def _of_program(self, server: Server) -> Server | None:
+        """What the user says of the well-known agent that this one starts under another name."""
+        agent = started_by(server.command) if server.command else None
+        return None if agent is None else self._configured.get(agent.id)
 
     def _equipped(self, server: Server) -> Server:
         """With the MCP servers that every agent gets; its own of the same name go before."""

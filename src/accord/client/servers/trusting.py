@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TextIO, TypeAlias
 
 from accord.cleaning import visible
+from accord.client.keyboard import forget_typed
 from accord.client.servers.environment import references
 from accord.client.servers.mcp import McpEntry
 from accord.client.servers.reading import ServersFile
@@ -46,6 +47,7 @@ def ask(file: ServersFile) -> bool:
     """Ask on the terminal, showing what the file would start; a yes is kept for exactly this content."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return refuse(file)
+    forget_typed(sys.stdin.fileno())
     agreed = _asked(file, sys.stdin, sys.stderr)
     if agreed:
         Trust().trust(file.path, file.content)

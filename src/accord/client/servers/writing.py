@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from accord.client.catalogue import identity
 from accord.client.servers.edit import append, drop, put
 from accord.client.servers.forms import FormEntry
 from accord.client.servers.reading import ServersFile, read_content, read_file
@@ -53,13 +54,13 @@ def remove(path: Path, origin: Origin, name: str) -> ServersFile:
     assert container is not None
     which = file.form.entries.index(found) if file.form.is_list else found.name
     text = drop(_text(file), [container], which)
-    if file.form.default is not None and file.form.default[1].casefold() == found.name.casefold():
+    if file.form.default is not None and identity(file.form.default[1]) == identity(found.name):
         text = drop(text, [], file.form.default[0])
     return _write(path, origin, file, text)
 
 
 def _entry(file: ServersFile, name: str) -> FormEntry | None:
-    return next((entry for entry in file.form.entries if entry.name.casefold() == name.casefold()), None)
+    return next((entry for entry in file.form.entries if identity(entry.name) == identity(name)), None)
 
 
 def _text(file: ServersFile | None) -> str:
