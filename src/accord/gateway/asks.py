@@ -81,6 +81,17 @@ class Ask:
         """What a permission request offers."""
         return self.value.options if isinstance(self.value, RequestPermissionRequest) else []
 
+    @property
+    def item(self) -> bytes:
+        """As the inbox shows it, in JSON."""
+        facts: dict[str, str | None] = {"id": str(self.number), "method": self.method, "since": self.since}
+        if self.session is not None:
+            session = self.session
+            facts |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
+            if session.title:
+                facts["title"] = session.title
+        return b'%s,"params":%s}' % (encode(facts)[:-1], self.body or b"{}")
+
     def suits(self, visitor: "Visitor") -> bool:
         """Whether this client can show it and may answer it."""
         if visitor.visa.read_only:

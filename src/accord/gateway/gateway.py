@@ -8,45 +8,32 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from msgspec import UNSET, Raw
-
-from accord.client.terminals import TerminalPrinted
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.errors import AccordError, InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
+from accord.errors import AccordError, NotFound
 from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Lease, Meter
+from accord.gateway.access.limits import Meter
 from accord.gateway.access.passes import Pass
-from accord.gateway.asks import WAITING, Ask, Asks
+from accord.gateway.asks import Asks
+from accord.gateway.hearing import Hearing
 from accord.gateway.hosted import AgentSource, HostedAgent
 from accord.gateway.line import Line, Outgoing
 from accord.gateway.logbook import Logbook
 from accord.gateway.methods import Methods
-from accord.gateway.methods.vendor import item_of
 from accord.gateway.metrics import Metrics
-from accord.gateway.official import plain
+from accord.gateway.overview import Overview
 from accord.gateway.sessions import LiveSession, Sessions
-from accord.gateway.upstream import CANCEL_REQUEST, Upstream
 from accord.gateway.visitor import Visitor
-from accord.gateway.workplace import SERVED, Workplace
 from accord.schema import (
     CloseSessionRequest,
     CompactionSummaryChunk,
     CompactionUpdate,
-    ElicitationFormMode,
-    ElicitationUrlMode,
     Notice,
     SessionNotification,
     SessionUpdate,
 )
 from accord.schema.codec import encode
-from accord.schema.dialects.names import Alias
-from accord.schema.methods import notification, request
-from accord.session import turn_failed
-from accord.store import iso_time
-from accord.wire.envelope import RequestId
-from accord.wire.transport import End
 
 LOG = getLogger("accord.gateway")
 
@@ -73,21 +60,24 @@ class Gateway:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         assert sources, "a gateway offers one agent at least"
-        self.agents = {source.name: HostedAgent(source, self, clock) for source in sources}
+        self.hearing = Hearing(self)
+        self.agents = {source.name: HostedAgent(source, self.hearing, clock) for source in sources}
         self.default_agent = next(iter(self.agents.values()))
         self.sessions = Sessions(book)
-        self.asks = Asks(self._ask_told)
+        self.overview = Overview(self)
+        self.asks = Asks(self.overview.ask_told)
         self.methods = Methods()
         self.meter = meter or Meter()
         self.audit = audit or Audit()
         self.metrics = metrics or Metrics()
         self.visitors: list[Visitor] = []
+        self.stopping = False
+        """Whether it only waits for the running turns to end."""
         self._clock = clock
         self._idle = idle
         self._queue: list[tuple[Iterable[Visitor], Outgoing, str | None]] = []
         self._flushing = False
         self._opening: dict[tuple[str, str], asyncio.Lock] = {}
-        self._orphans: dict[tuple[str, str], list[tuple[SessionNotification, bytes]]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watch: Any = None
 
@@ -130,14 +120,14 @@ class Gateway:
             self.audit.record(visitor.visa, "attach", agent=session.agent.name, session=session.id)
         for ask in tuple(session.asks.values()):
             self.asks.show(ask, visitor)
-        self.changed(session)
+        self.overview.changed(session)
 
     def detach(self, visitor: Visitor, session: LiveSession) -> None:
         """It sees no more of the session."""
         visitor.sessions.pop(session.id, None)
         session.visitors = tuple(other for other in session.visitors if other is not visitor)
         self.asks.leave(visitor, session)
-        self.changed(session)
+        self.overview.changed(session)
 
     # -- sending ------------------------------------------------------------------------------------------------
 
@@ -158,8 +148,6 @@ class Gateway:
                 if visitor.here:
                     visitor.line.send(frame, stream)
 
-    batch_over = flush
-
     def tell(self, session: LiveSession, update: SessionUpdate, visitors: Iterable[Visitor]) -> Outgoing:
         """Send an update of our own to some of those attached."""
         body = encode(SessionNotification(session.id, update))
@@ -177,247 +165,6 @@ class Gateway:
         while visitor.here and visitor.line.unsent > below:
             await self._clock.sleep(pause)
             pause = min(pause * 2, 0.1)
-
-    def shows(self, visitor: Visitor, update: object) -> bool:
-        """Whether this client wants updates of this kind: some are sent only to those who said so."""
-        kind = type(update)
-        if kind not in _GATED:
-            return True
-        session = visitor.capabilities.session if visitor.capabilities else None
-        if not session:
-            return False
-        said = session.notices if kind is Notice else session.compaction
-        return said is not UNSET and said is not None
-
-    # -- what agents say ----------------------------------------------------------------------------------------
-
-    def update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """An update: into the log, and to everybody attached."""
-        session = self.sessions.find(agent.name, notification.session_id)
-        if session is None:
-            self._orphan(agent, notification, frame)
-            return
-        if session.silent:
-            return
-        out = Outgoing(frame)
-        echo = session.heard(notification, out)
-        visitors: Sequence[Visitor] = session.visitors
-        if session.loader is not None:
-            visitors = (session.loader,)
-        elif echo:
-            visitors = ()
-        if type(notification.update) in _GATED:
-            visitors = tuple(visitor for visitor in visitors if self.shows(visitor, notification.update))
-        if visitors:
-            self._queue.append((visitors, out, session.id))
-
-    def _orphan(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """Some agents speak of a session before they have named it: kept until they do."""
-        if sum(map(len, self._orphans.values())) < _ORPHANS_MOST:
-            kept = self._orphans.setdefault((agent.name, notification.session_id), [])
-            kept.append((notification, frame))
-
-    def adopt(self, agent: HostedAgent, session: LiveSession) -> None:
-        """A session got its name: what was said of it before is heard now."""
-        for said, frame in self._orphans.pop(session.key, ()):
-            self.update(agent, said, frame)
-
-    def requested(
-        self, agent: HostedAgent, id: RequestId, method: str, params: Raw | None, alias: Alias | None
-    ) -> None:
-        """A request of an agent: files and terminals are served here, all else by whoever is attached."""
-        upstream = agent.upstream
-        if upstream is None:
-            return
-        try:
-            entry = request("client", method)
-            if entry is None and not method.startswith("_"):
-                raise MethodNotFound(data={"method": method})
-            body, value = plain(params) if entry is None else upstream.official.params(entry, params, alias)
-            if method in SERVED:
-                self._serve(agent, upstream, id, method, value)
-            else:
-                self._ask(agent, upstream, id, method, body, value)
-        except RpcError as error:
-            upstream.refuse(id, error)
-
-    def _serve(self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any) -> None:
-        session = self._session(agent, value.session_id)
-        place = session.workplace
-        if place is None or place.folders != session.folders:
-            if place is not None:
-                self.own(place.aclose())
-
-            def printed(event: TerminalPrinted) -> None:
-                self._printed(session, event)
-
-            place = session.workplace = Workplace(session.folders, printed)
-
-        async def work() -> None:
-            try:
-                result = encode(await SERVED[method](place, value))
-            except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
-                upstream.refuse(id, to_rpc_error(error))
-            else:
-                upstream.answer(id, result)
-
-        place.run(work())
-
-    def _ask(
-        self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
-    ) -> None:
-        if isinstance(value, ElicitationFormMode | ElicitationUrlMode) and not value.session_id:
-            for visitor in self.visitors:
-                own = visitor.client_id(upstream, value.request_id)
-                if own is not None:
-                    value.request_id = own
-                    self.asks.put(None, upstream, id, method, encode(value), value, [visitor])
-                    return
-            raise InvalidParams("the request that this question belongs to is not open")
-        named = _members(value).get("sessionId") or getattr(value, "session_id", None)
-        if not isinstance(named, str):
-            raise MethodNotFound(data={"method": method})
-        session = self._session(agent, named)
-        self.asks.put(session, upstream, id, method, body, value, list(session.visitors))
-        self.changed(session)
-
-    def notified(self, agent: HostedAgent, method: str, params: Raw | None, frame: bytes) -> None:
-        """Any other notification: to those it concerns."""
-        try:
-            value = plain(params).value
-        except RpcError:
-            return
-        facts = _members(value)
-        if method == CANCEL_REQUEST:
-            upstream = agent.upstream
-            asked = facts.get("requestId")
-            if upstream is not None and isinstance(asked, int | str):
-                self.asks.withdraw(asked, upstream)
-            return
-        if not method.startswith("_") and notification("client", method) is None:
-            LOG.info("agent %s sent an unknown notification: %s", agent.name, method)
-            return
-        named = facts.get("sessionId")
-        session = self.sessions.find(agent.name, named) if isinstance(named, str) else None
-        if session is not None:
-            self.post(session.visitors, Outgoing(frame), session.id)
-        elif named is None:
-            here = tuple(
-                visitor for visitor in self.visitors if visitor.agent is agent and visitor.capabilities
-            )
-            self.post(here, Outgoing(frame), None)
-
-    def process(self, agent: HostedAgent) -> Lease:
-        """A program is about to be started. Raises LimitReached."""
-        return self.meter.process(agent.name)
-
-    def agent_ended(self, agent: HostedAgent, end: End) -> None:
-        """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""
-        for session in self.sessions.of(agent):
-            session.live = False
-            session.silent, session.loading, session.loader = False, None, None
-            while session.turns:
-                session.end_turn(turn_failed(RpcError(end.reason)))
-            for ask in tuple(session.asks.values()):
-                self.asks.lost(ask.upstream, "the agent ended")
-            if session.workplace is not None:
-                self.own(session.workplace.aclose())
-                session.workplace = None
-            self.changed(session)
-        for key in [key for key in self._orphans if key[0] == agent.name]:
-            del self._orphans[key]
-        self.flush()
-
-    def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:
-        session = self.sessions.find(agent.name, session_id)
-        if session is None:
-            raise NotFound("There is no such session", {"sessionId": session_id})
-        return session
-
-    def _printed(self, session: LiveSession, event: TerminalPrinted) -> None:
-        knowing = tuple(visitor for visitor in session.visitors if visitor.announced.get("terminal"))
-        if knowing:
-            facts = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
-            body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(facts)
-            self.post(knowing, Outgoing(body), session.id)
-
-    # -- the inbox and the overview -----------------------------------------------------------------------------
-
-    def in_inbox_of(self, visitor: Visitor, ask: Ask) -> bool:
-        """Whether this client may see it and answer it."""
-        session = ask.session
-        if ask.method not in WAITING or session is None or visitor.visa.read_only:
-            return False
-        return visitor.visa.may_use(session.agent.name) and visitor.visa.may_enter(session.cwd)
-
-    def _ask_told(self, ask: Ask, here: bool, reason: str) -> None:
-        self.metrics.pending_approvals = sum(1 for other in self.asks if other.method in WAITING)
-        if here:
-            params = b'{"added":%s}' % item_of(ask)
-        else:
-            params = encode({"removed": {"id": str(ask.number), "reason": reason}})
-        told = tuple(
-            visitor for visitor in self.visitors if visitor.wants_inbox and self.in_inbox_of(visitor, ask)
-        )
-        if told:
-            frame = Outgoing(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
-            self.post(told, frame, None)
-        if ask.session is not None:
-            self.changed(ask.session)
-
-    def overview(self, visa: Pass) -> list[dict[str, Any]]:
-        """All sessions that were ever here and that the token covers, the ones used last first."""
-        self.sessions.book.commit()
-        told: list[dict[str, Any]] = []
-        for recorded in self.sessions.book.list():
-            agent = self.agents.get(recorded.agent)
-            if agent is None or not visa.may_use(agent.name) or not visa.may_enter(recorded.head.cwd):
-                continue
-            session = self.sessions.find(agent.name, recorded.session_id)
-            told.append(
-                _line(
-                    agent.name,
-                    recorded.session_id,
-                    recorded.head.cwd,
-                    (session.title if session else None) or recorded.head.title,
-                    iso_time(recorded.head.updated),
-                    session,
-                )
-            )
-        return told
-
-    def changed(self, session: LiveSession) -> None:
-        """Tell those who watch the sessions how this one stands."""
-        self.metrics.sessions.clear()
-        self.metrics.sessions.update(each.state for each in self.sessions)
-        told = tuple(
-            visitor
-            for visitor in self.visitors
-            if visitor.wants_sessions
-            and visitor.visa.may_use(session.agent.name)
-            and visitor.visa.may_enter(session.cwd)
-        )
-        if told:
-            head = session.log.head
-            updated = iso_time(head.updated) if head is not None else None
-            title = session.title or (head.title if head is not None else None)
-            entry = _line(session.agent.name, session.id, session.cwd, title, updated, session)
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
-            self.post(told, Outgoing(body), None)
-
-    def removed(self, agent: str, session_id: str, cwd: str | None) -> None:
-        """Tell those who watch the sessions that one is no more."""
-        params = encode({"removed": {"agent": agent, "sessionId": session_id}})
-        told = tuple(
-            visitor
-            for visitor in self.visitors
-            if visitor.wants_sessions
-            and visitor.visa.may_use(agent)
-            and (cwd is None or visitor.visa.may_enter(cwd))
-        )
-        if told:
-            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params
-            self.post(told, Outgoing(body), None)
 
     # -- sessions and agents that end ---------------------------------------------------------------------------
 
@@ -447,7 +194,7 @@ class Gateway:
                     self.note("session %s of %s was not closed: %s", session.id, session.agent.name, error)
                 session.live = False
         await self._put_away(session)
-        self.changed(session)
+        self.overview.changed(session)
 
     async def drop_session(self, session: LiveSession) -> None:
         """It is deleted: everybody is detached from it."""
@@ -509,25 +256,3 @@ class Gateway:
     def note(self, text: str, *facts: object) -> None:
         """Write a line of the gateway's log."""
         LOG.warning(text, *facts)
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
-
-
-def _line(
-    agent: str, session_id: str, cwd: str, title: str | None, updated: str | None, session: LiveSession | None
-) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "agent": agent,
-        "sessionId": session_id,
-        "cwd": cwd,
-        "state": session.state if session is not None else "idle",
-        "clients": len(session.visitors) if session is not None else 0,
-        "live": session.live if session is not None else False,
-    }
-    if title:
-        told["title"] = title
-    if updated:
-        told["updatedAt"] = updated
-    return told

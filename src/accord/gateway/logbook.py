@@ -13,7 +13,7 @@ from accord.paths import private_folder
 from accord.schema import SessionUpdate
 from accord.session import Event, SessionState
 from accord.session.v1 import updates_of
-from accord.store import Head, Journal, Store, open_store, store_path
+from accord.store import Head, Journal, Store, open_store, repair, store_path
 
 LOG = getLogger("accord.gateway")
 
@@ -45,7 +45,9 @@ class Logbook:
             )
         except StoreError as error:
             LOG.error("session %s of %s is not logged: %s", session_id, agent, error)
-        return SessionLog(self, agent, session_id, journal)
+        log = SessionLog(self, agent, session_id, journal)
+        log.close_open()  # a gateway that was killed ended nothing
+        return log
 
     def find(self, agent: str, session_id: str) -> RecordedSession | None:
         """What is known of a session that was here once."""
@@ -108,6 +110,19 @@ class SessionLog:
             self._failed = True
         else:
             self._failed = False
+
+    def close_open(self) -> list[Event]:
+        """Nobody works on it any more: what was left open, such as a tool call, is closed in the log. Gives what was added."""
+        if self._journal is None:
+            return []
+        self._book.commit()
+        try:
+            closing = repair(self._book.store.events(self._journal.session_id)).closing
+        except StoreError as error:
+            LOG.error("session %s: %s", self._session_id, error)
+            return []
+        self.append(*closing)
+        return closing
 
     @property
     def head(self) -> Head | None:

@@ -30,7 +30,7 @@ from accord.gateway.line import Line, Outgoing
 from accord.gateway.official import Official, Read, plain
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Answer, Upstream
-from accord.schema import ClientCapabilities
+from accord.schema import ClientCapabilities, CompactionSummaryChunk, CompactionUpdate, Notice
 from accord.schema.codec import UNFIT, decoder, encode
 from accord.schema.methods import Method, request
 from accord.schema.reader import Reader
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.gateway")
 
 Serve: TypeAlias = Callable[["Visitor", "Incoming"], Awaitable[None] | None]
+
+GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
+"""Updates that only clients get who announced that they show them."""
 
 _WAITING_MOST: Final = 1024
 """Messages of one client that wait for their turn."""
@@ -159,6 +162,17 @@ class Visitor:
         """Whether it opens addresses."""
         elicitation = self.capabilities.elicitation if self.capabilities else None
         return bool(elicitation) and elicitation.url is not UNSET and elicitation.url is not None
+
+    def shows(self, update: object) -> bool:
+        """Whether it wants updates of this kind: some are sent only to those who said so."""
+        kind = type(update)
+        if kind not in GATED:
+            return True
+        session = self.capabilities.session if self.capabilities else None
+        if not session:
+            return False
+        said = session.notices if kind is Notice else session.compaction
+        return said is not UNSET and said is not None
 
     # -- to the client ------------------------------------------------------------------------------------------
 

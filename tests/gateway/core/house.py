@@ -75,9 +75,7 @@ class Guest(RawPeer):
         return await self.updates_until(id)
 
     def prompt(self, session: str, text: str = "go") -> Any:
-        return self.ask(
-            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-        )
+        return self.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 
     async def updates_until(self, id: Any) -> tuple[list[Any], Any]:
         updates: list[Any] = []
@@ -108,7 +106,9 @@ class HandAgent(RawPeer):
                 self.reply(message, {"protocolVersion": 1, "agentCapabilities": self._capabilities})
 
     def say(self, session: str, text: str) -> None:
-        self.tell(session, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+        self.tell(
+            session, {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+        )
 
     def tell(self, session: str, update: Any) -> None:
         self.notify("session/update", {"sessionId": session, "update": update})

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gateway.core.house import house
 
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.passes import Pass
-from tests.gateway.core.house import house
 
 
 async def test_the_welcome_is_the_agents_with_what_the_gateway_adds(audit: Audit) -> None:
@@ -67,7 +67,9 @@ async def test_a_dialect_leaves_in_official_shape(audit: Audit, tmp_path: Path) 
         assert [(await guest.update())["content"]["text"] for _ in range(2)] == ["a", "b"]
 
 
-async def test_an_update_that_comes_before_its_session_is_named_is_not_lost(audit: Audit, tmp_path: Path) -> None:
+async def test_an_update_that_comes_before_its_session_is_named_is_not_lost(
+    audit: Audit, tmp_path: Path
+) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
         asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -117,7 +119,9 @@ async def test_a_terminal_runs_at_the_gateway_and_clients_that_know_it_see_what_
         assert told["exitStatus"]["exitCode"] == 0
 
 
-async def test_cancelling_a_request_reaches_the_agent_under_the_agents_id(audit: Audit, tmp_path: Path) -> None:
+async def test_cancelling_a_request_reaches_the_agent_under_the_agents_id(
+    audit: Audit, tmp_path: Path
+) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
         asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -161,8 +165,14 @@ async def test_a_pretty_printed_frame_goes_to_the_agent_on_one_line(audit: Audit
         (b'{"jsonrpc":"1.0","id":1,"method":"x"}', -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":5}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":[1]}', -32602),
-        (b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":["x"],"prompt":[]}}', -32602),
-        (b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"relative","mcpServers":[]}}', -32602),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":["x"],"prompt":[]}}',
+            -32602,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"relative","mcpServers":[]}}',
+            -32602,
+        ),
     ],
 )
 async def test_bad_frames_are_refused_and_the_line_goes_on(audit: Audit, frame: bytes, code: int) -> None:

@@ -105,7 +105,7 @@ async def delete(visitor: "Visitor", call: "Incoming") -> None:
         gateway.sessions.book.delete(agent.name, asked.session_id)
     except SessionInUse as error:
         raise RpcError(str(error)) from None
-    gateway.removed(agent.name, asked.session_id, known)
+    gateway.overview.removed(agent.name, asked.session_id, known)
     gateway.audit.record(visitor.visa, "delete", agent=agent.name, session=asked.session_id)
     call.answer(b"{}")
 

@@ -154,8 +154,8 @@ def _born(
     session.opened(_opened(session, read.value))
     call.answer(read.body)
     gateway.attach(visitor, session)
-    gateway.adopt(agent, session)
-    gateway.changed(session)
+    gateway.hearing.adopt(agent, session)
+    gateway.overview.changed(session)
     return session
 
 
@@ -218,7 +218,7 @@ async def _load(
         session.opened(_opened(session, read.value))
         call.answer(read.body)
         gateway.attach(visitor, session)
-        gateway.changed(session)
+        gateway.overview.changed(session)
         if not over.done():
             over.set_result(None)
 
@@ -363,7 +363,7 @@ async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[Sess
 
 
 def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> None:
-    if visitor.gateway.shows(visitor, update):
+    if visitor.shows(update):
         notification = SessionNotification(session.id, update)
         body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
         visitor.post(Outgoing(body), session.id)

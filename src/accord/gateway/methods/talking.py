@@ -44,6 +44,8 @@ def prompt(visitor: "Visitor", call: "Incoming") -> "Awaitable[None] | None":
     """A turn: the others see what was asked, and how it ended."""
     body, asked = call.read()
     session = attached(visitor, asked.session_id)
+    if visitor.gateway.stopping:
+        raise RpcError("The gateway is stopping and takes no new prompts: send it again when it is back")
     upstream = session.agent.upstream
     if session.live and upstream is not None:
         _prompt(visitor, call, session, upstream, body, asked)
@@ -91,10 +93,10 @@ def _prompt(
             call.answer(read.body)
             facts["stopReason"] = ended.stop_reason or ended.raw_reason
         _turn(visitor, session, facts)
-        gateway.changed(session)
+        gateway.overview.changed(session)
 
     visitor.forward(call, upstream, body, done)
-    gateway.changed(session)
+    gateway.overview.changed(session)
 
 
 def _turn(visitor: "Visitor", session: LiveSession, facts: dict[str, object]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw
 
 from accord.errors import InvalidParams, NotFound
-from accord.gateway.asks import Ask
 from accord.gateway.methods.talking import attached
 from accord.gateway.official import plain
 from accord.schema.codec import encode
@@ -43,13 +42,13 @@ def agents(visitor: "Visitor", call: "Incoming") -> None:
 def sessions(visitor: "Visitor", call: "Incoming") -> None:
     """The sessions of all agents that were ever here, as far as the token covers them; and, if wanted, what changes."""
     visitor.wants_sessions = bool(_params(call).get("subscribe", visitor.wants_sessions))
-    call.answer(encode({"sessions": visitor.gateway.overview(visitor.visa)}))
+    call.answer(encode({"sessions": visitor.gateway.overview.sessions(visitor.visa)}))
 
 
 def inbox(visitor: "Visitor", call: "Incoming") -> None:
     """What waits for a person, over all sessions; and, if wanted, what comes and goes."""
     visitor.wants_inbox = bool(_params(call).get("subscribe", visitor.wants_inbox))
-    items = [item_of(ask) for ask in visitor.gateway.asks if visitor.gateway.in_inbox_of(visitor, ask)]
+    items = [ask.item for ask in visitor.gateway.asks if visitor.gateway.overview.in_inbox_of(visitor, ask)]
     call.answer(b'{"items":[%s]}' % b",".join(items))
 
 
@@ -59,7 +58,7 @@ def answer(visitor: "Visitor", call: "Incoming") -> None:
     gateway = visitor.gateway
     number = params.get("id")
     ask = gateway.asks.find(int(number)) if isinstance(number, str) and number.isdecimal() else None
-    if ask is None or not gateway.in_inbox_of(visitor, ask):
+    if ask is None or not gateway.overview.in_inbox_of(visitor, ask):
         raise NotFound("This is no longer pending", {"id": number})
     if "result" not in params:
         raise InvalidParams("Invalid params: `result` is missing")
@@ -69,23 +68,6 @@ def answer(visitor: "Visitor", call: "Incoming") -> None:
         visitor.visa, "answer", method=ask.method, decision=option.kind if option else "none"
     )
     call.answer(b"{}")
-
-
-def item_of(ask: Ask) -> bytes:
-    """An item of the inbox, as JSON."""
-    session = ask.session
-    facts = encode(
-        _without_nothing(
-            id=str(ask.number),
-            agent=session.agent.name if session is not None else None,
-            sessionId=session.id if session is not None else None,
-            cwd=session.cwd if session is not None else None,
-            title=session.title if session is not None else None,
-            method=ask.method,
-            since=ask.since,
-        )
-    )
-    return b'%s,"params":%s}' % (facts[:-1], ask.body or b"{}")
 
 
 async def files(visitor: "Visitor", call: "Incoming") -> None:

@@ -1,0 +1,204 @@
+"""What agents say: updates into the log and to everybody attached, requests to whoever serves them, and their end."""
+
+from collections.abc import Sequence
+from logging import getLogger
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Raw
+
+from accord.client.terminals import TerminalPrinted
+from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
+from accord.gateway.access.limits import Lease
+from accord.gateway.hosted import HostedAgent
+from accord.gateway.line import Outgoing
+from accord.gateway.official import plain
+from accord.gateway.sessions import LiveSession
+from accord.gateway.upstream import CANCEL_REQUEST, Upstream
+from accord.gateway.visitor import GATED, Visitor
+from accord.gateway.workplace import SERVED, Workplace
+from accord.schema import ElicitationFormMode, ElicitationUrlMode, SessionNotification, SessionUpdate
+from accord.schema.codec import encode
+from accord.schema.dialects.names import Alias
+from accord.schema.methods import notification, request
+from accord.session import turn_failed
+from accord.session.v1 import updates_of
+from accord.wire.envelope import RequestId
+from accord.wire.transport import End
+
+if TYPE_CHECKING:
+    from accord.gateway.gateway import Gateway
+
+LOG = getLogger("accord.gateway")
+
+_ORPHANS_MOST: Final = 256
+
+
+class Hearing:
+    """The gateway's ears, for all agents."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+        self._orphans: dict[tuple[str, str], list[tuple[SessionNotification, bytes]]] = {}
+
+    def batch_over(self) -> None:
+        """All of one read has been heard: log it, then send it."""
+        self._gateway.flush()
+
+    def update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
+        """An update: into the log, and to everybody attached."""
+        session = self._gateway.sessions.find(agent.name, notification.session_id)
+        if session is None:
+            self._orphan(agent, notification, frame)
+            return
+        if session.silent:
+            return
+        out = Outgoing(frame)
+        echo = session.heard(notification, out)
+        visitors: Sequence[Visitor] = session.visitors
+        if session.loader is not None:
+            visitors = (session.loader,)
+        elif echo:
+            visitors = ()
+        if type(notification.update) in GATED:
+            visitors = tuple(visitor for visitor in visitors if visitor.shows(notification.update))
+        if visitors:
+            self._gateway.post(visitors, out, session.id)
+
+    def _orphan(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
+        """Some agents speak of a session before they have named it: kept until they do."""
+        if sum(map(len, self._orphans.values())) < _ORPHANS_MOST:
+            kept = self._orphans.setdefault((agent.name, notification.session_id), [])
+            kept.append((notification, frame))
+
+    def adopt(self, agent: HostedAgent, session: LiveSession) -> None:
+        """A session got its name: what was said of it before is heard now."""
+        for said, frame in self._orphans.pop(session.key, ()):
+            self.update(agent, said, frame)
+
+    def requested(
+        self, agent: HostedAgent, id: RequestId, method: str, params: Raw | None, alias: Alias | None
+    ) -> None:
+        """A request of an agent: files and terminals are served here, all else by whoever is attached."""
+        upstream = agent.upstream
+        if upstream is None:
+            return
+        try:
+            entry = request("client", method)
+            if entry is None and not method.startswith("_"):
+                raise MethodNotFound(data={"method": method})
+            body, value = plain(params) if entry is None else upstream.official.params(entry, params, alias)
+            if method in SERVED:
+                self._serve(agent, upstream, id, method, value)
+            else:
+                self._ask(agent, upstream, id, method, body, value)
+        except RpcError as error:
+            upstream.refuse(id, error)
+
+    def _serve(self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any) -> None:
+        session = self._session(agent, value.session_id)
+        place = session.workplace
+        if place is None or place.folders != session.folders:
+            if place is not None:
+                self._gateway.own(place.aclose())
+
+            def printed(event: TerminalPrinted) -> None:
+                self._printed(session, event)
+
+            place = session.workplace = Workplace(session.folders, printed)
+
+        async def work() -> None:
+            try:
+                result = encode(await SERVED[method](place, value))
+            except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
+                upstream.refuse(id, to_rpc_error(error))
+            else:
+                upstream.answer(id, result)
+
+        place.run(work())
+
+    def _ask(
+        self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
+    ) -> None:
+        if isinstance(value, ElicitationFormMode | ElicitationUrlMode) and not value.session_id:
+            for visitor in self._gateway.visitors:
+                own = visitor.client_id(upstream, value.request_id)
+                if own is not None:
+                    value.request_id = own
+                    self._gateway.asks.put(None, upstream, id, method, encode(value), value, [visitor])
+                    return
+            raise InvalidParams("the request that this question belongs to is not open")
+        named = _members(value).get("sessionId") or getattr(value, "session_id", None)
+        if not isinstance(named, str):
+            raise MethodNotFound(data={"method": method})
+        session = self._session(agent, named)
+        self._gateway.asks.put(session, upstream, id, method, body, value, list(session.visitors))
+        self._gateway.overview.changed(session)
+
+    def notified(self, agent: HostedAgent, method: str, params: Raw | None, frame: bytes) -> None:
+        """Any other notification: to those it concerns."""
+        try:
+            value = plain(params).value
+        except RpcError:
+            return
+        facts = _members(value)
+        if method == CANCEL_REQUEST:
+            upstream = agent.upstream
+            asked = facts.get("requestId")
+            if upstream is not None and isinstance(asked, int | str):
+                self._gateway.asks.withdraw(asked, upstream)
+            return
+        if not method.startswith("_") and notification("client", method) is None:
+            LOG.info("agent %s sent an unknown notification: %s", agent.name, method)
+            return
+        named = facts.get("sessionId")
+        session = self._gateway.sessions.find(agent.name, named) if isinstance(named, str) else None
+        if session is not None:
+            self._gateway.post(session.visitors, Outgoing(frame), session.id)
+        elif named is None:
+            here = tuple(
+                visitor
+                for visitor in self._gateway.visitors
+                if visitor.agent is agent and visitor.capabilities
+            )
+            self._gateway.post(here, Outgoing(frame), None)
+
+    def process(self, agent: HostedAgent) -> Lease:
+        """A program is about to be started. Raises LimitReached."""
+        return self._gateway.meter.process(agent.name)
+
+    def agent_ended(self, agent: HostedAgent, end: End) -> None:
+        """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""
+        for session in self._gateway.sessions.of(agent):
+            session.live = False
+            session.silent, session.loading, session.loader = False, None, None
+            while session.turns:
+                session.end_turn(turn_failed(RpcError(end.reason)))
+            for event in session.log.close_open():
+                for update in updates_of(event):
+                    self._gateway.tell(session, cast(SessionUpdate, update), session.visitors)
+            for ask in tuple(session.asks.values()):
+                self._gateway.asks.lost(ask.upstream, "the agent ended")
+            if session.workplace is not None:
+                self._gateway.own(session.workplace.aclose())
+                session.workplace = None
+            self._gateway.overview.changed(session)
+        for key in [key for key in self._orphans if key[0] == agent.name]:
+            del self._orphans[key]
+        self._gateway.flush()
+
+    def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:
+        session = self._gateway.sessions.find(agent.name, session_id)
+        if session is None:
+            raise NotFound("There is no such session", {"sessionId": session_id})
+        return session
+
+    def _printed(self, session: LiveSession, event: TerminalPrinted) -> None:
+        knowing = tuple(visitor for visitor in session.visitors if visitor.announced.get("terminal"))
+        if knowing:
+            facts = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
+            body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(facts)
+            self._gateway.post(knowing, Outgoing(body), session.id)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
