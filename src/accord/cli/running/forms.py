@@ -4,28 +4,22 @@ Asked on the terminal and checked before they are sent; without a terminal decli
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from accord.cleaning import one_line
 from accord.cli.running.person import Person, Question
 from accord.client import DECLINED, Address, Form
+from accord.client.askuser import answer_to, read_question
 from accord.client.elicitation import FormAnswer
+from accord.client.fields import choices_of, title_of, value_of
 from accord.schema import (
     BooleanPropertySchema,
     IntegerPropertySchema,
     MultiSelectPropertySchema,
     NumberPropertySchema,
-    StringMultiSelectItems,
     StringPropertySchema,
-    TitledMultiSelectItems,
     Unknown,
 )
-
-ASK_USER: Final = "_agentao.cn/ask_user"
-UNAVAILABLE: Final = "(user unavailable)"
-"""What that extension's agents take for: nobody was there."""
-
-_MOST_OPTIONS: Final = 100
 
 
 class Asking:
@@ -53,7 +47,7 @@ class Asking:
                 if not await _fill_in(question, form, name, schema, values):
                     return None
             for name, value in values.items():
-                question.say(f"{_title(form.fields[name], name)}: {_shown(value)}", "  ")
+                question.say(f"{title_of(form.fields[name], name)}: {_shown(value)}", "  ")
             agreed = await question.yes("Send this?")
         if agreed is None:
             return None
@@ -75,16 +69,13 @@ class Asking:
     async def question(self, params: Any) -> dict[str, Any]:
         """`_agentao.cn/ask_user`."""
         self.done += 1
-        asked = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-        text = asked.get("question")
-        if not isinstance(text, str) or not text.strip():
-            return {"answer": UNAVAILABLE}
+        asked = read_question(params)
+        if asked is None:
+            return answer_to(None)
+        text, options = asked
         if self._person is None:
             self._declined(text)
-            return {"answer": UNAVAILABLE}
-        said = asked.get("options")
-        items = cast("list[Any]", said) if isinstance(said, list) else []
-        options = [item for item in items if isinstance(item, str) and item.strip()][:_MOST_OPTIONS]
+            return answer_to(None)
         async with self._person.asked() as question:
             question.say(f"\nThe agent asks: {text}")
             for number, option in enumerate(options, 1):
@@ -93,12 +84,12 @@ class Asking:
             while True:
                 typed = await question.line(prompt)
                 if typed is None:
-                    return {"answer": UNAVAILABLE}
+                    return answer_to(None)
                 if typed:
                     break
         if typed.isdecimal() and 1 <= int(typed) <= len(options):
             typed = options[int(typed) - 1]
-        return {"answer": typed}
+        return answer_to(typed)
 
     def _declined(self, what: str) -> None:
         self._note(f"declined, for there is no terminal to ask on: {what}")
@@ -107,10 +98,10 @@ class Asking:
 async def _fill_in(question: Question, form: Form, name: str, schema: Any, values: dict[str, Any]) -> bool:
     """Ask for one field until what is typed can be sent. False: the person went away."""
     required, default = name in form.required, form.defaults.get(name)
-    title = _title(schema, name)
+    title = title_of(schema, name)
     if schema.description:
         question.say(schema.description, "  ")
-    choices = _choices(schema)
+    choices = choices_of(schema)
     for number, (_, words) in enumerate(choices, 1):
         question.say(f"  {number}  {one_line(words)}")
     hint = _hint(schema, choices, default, required)
@@ -123,31 +114,12 @@ async def _fill_in(question: Question, form: Form, name: str, schema: Any, value
             return True
         if not typed and not required:
             return True
-        value = _read(schema, typed, choices)
+        value = value_of(schema, typed, choices)
         problems = await form.problems({name: value})
         if name not in problems:
             values[name] = value
             return True
         question.say(f"{title} {problems[name]}", "  ")
-
-
-def _title(schema: Any, name: str) -> str:
-    return schema.title or name
-
-
-def _choices(schema: Any) -> list[tuple[str, str]]:
-    """The values of a choice, and the words for each."""
-    match schema:
-        case StringPropertySchema():
-            if schema.enum:
-                return [(value, value) for value in schema.enum]
-            return [(option.const, option.title) for option in schema.one_of or ()]
-        case MultiSelectPropertySchema(items=StringMultiSelectItems(enum=listed)):
-            return [(value, value) for value in listed]
-        case MultiSelectPropertySchema(items=TitledMultiSelectItems(any_of=listed)):
-            return [(option.const, option.title) for option in listed]
-        case _:
-            return []
 
 
 def _hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, required: bool) -> str:
@@ -170,30 +142,6 @@ def _hint(schema: Any, choices: Sequence[tuple[str, str]], default: Any, require
     elif not required:
         notes.append("Enter for none")
     return f" ({'; '.join(notes)})" if notes else ""
-
-
-def _read(schema: Any, typed: str, choices: Sequence[tuple[str, str]]) -> Any:
-    """The value that was typed; what cannot be read stays text, which is then no valid value."""
-    match schema:
-        case BooleanPropertySchema():
-            return {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}.get(
-                typed.casefold(), typed
-            )
-        case IntegerPropertySchema() | NumberPropertySchema():
-            try:
-                return int(typed) if isinstance(schema, IntegerPropertySchema) else float(typed)
-            except ValueError:
-                return typed
-        case MultiSelectPropertySchema():
-            return [_chosen(part.strip(), choices) for part in typed.split(",") if part.strip()]
-        case _:
-            return _chosen(typed, choices) if choices else typed
-
-
-def _chosen(typed: str, choices: Sequence[tuple[str, str]]) -> str:
-    if typed.isdecimal() and 1 <= int(typed) <= len(choices):
-        return choices[int(typed) - 1][0]
-    return next((value for value, words in choices if words.casefold() == typed.casefold()), typed)
 
 
 def _shown(value: Any) -> str:

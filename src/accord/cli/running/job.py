@@ -7,7 +7,7 @@ from typing import Final
 from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
 from accord.cli.output import Output
 from accord.cli.running.arguments import Arguments
-from accord.cli.running.forms import ASK_USER, Asking
+from accord.cli.running.forms import Asking
 from accord.cli.running.interrupts import Interrupts
 from accord.cli.running.notes import Notes
 from accord.cli.running.person import Person
@@ -21,6 +21,7 @@ from accord.client import (
     TimeLimits,
     run_in_terminal,
 )
+from accord.client.askuser import ASK_USER
 from accord.client.attachments import Attaching
 from accord.client.connect import Connecting
 from accord.client.consent import Consent
