@@ -149,10 +149,11 @@ class Gateway:
                     visitor.line.send(frame, stream)
 
     def tell(self, session: LiveSession, update: SessionUpdate, visitors: Iterable[Visitor]) -> Outgoing:
-        """Send an update of our own to some of those attached."""
-        body = encode(SessionNotification(session.id, update))
-        frame = Outgoing(b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % body)
-        self.post(tuple(visitors), frame, session.id)
+        """Send an update of our own to some of those attached, as each of them takes it."""
+        frame = _update(session, update)
+        for visitor in visitors:
+            told = visitor.fitting(update)
+            self.post((visitor,), frame if told is update else _update(session, told), session.id)
         return frame
 
     def unsent_of(self, visitor: Visitor) -> int:
@@ -256,3 +257,8 @@ class Gateway:
     def note(self, text: str, *facts: object) -> None:
         """Write a line of the gateway's log."""
         LOG.warning(text, *facts)
+
+
+def _update(session: LiveSession, update: SessionUpdate) -> Outgoing:
+    body = encode(SessionNotification(session.id, update))
+    return Outgoing(b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % body)

@@ -16,7 +16,13 @@ from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Upstream
 from accord.gateway.visitor import GATED, Visitor
 from accord.gateway.workplace import SERVED, Workplace
-from accord.schema import ElicitationFormMode, ElicitationUrlMode, SessionNotification, SessionUpdate
+from accord.schema import (
+    ConfigOptionUpdate,
+    ElicitationFormMode,
+    ElicitationUrlMode,
+    SessionNotification,
+    SessionUpdate,
+)
 from accord.schema.codec import encode
 from accord.schema.dialects.names import Alias
 from accord.schema.methods import notification, request
@@ -61,8 +67,21 @@ class Hearing:
             visitors = ()
         if type(notification.update) in GATED:
             visitors = tuple(visitor for visitor in visitors if visitor.shows(notification.update))
-        if visitors:
+        if isinstance(notification.update, ConfigOptionUpdate):
+            self._options(session, notification.update, out, visitors)
+        elif visitors:
             self._gateway.post(visitors, out, session.id)
+
+    def _options(
+        self, session: LiveSession, update: ConfigOptionUpdate, out: Outgoing, visitors: Sequence[Visitor]
+    ) -> None:
+        """Not every client knows every kind of option."""
+        for visitor in visitors:
+            told = visitor.fitting(update)
+            if told is update:
+                self._gateway.post((visitor,), out, session.id)
+            else:
+                self._gateway.tell(session, told, (visitor,))
 
     def _orphan(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """Some agents speak of a session before they have named it: kept until they do."""

@@ -30,7 +30,13 @@ from accord.gateway.line import Line, Outgoing
 from accord.gateway.official import Official, Read, plain
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Answer, Upstream
-from accord.schema import ClientCapabilities, CompactionSummaryChunk, CompactionUpdate, Notice
+from accord.schema import (
+    ClientCapabilities,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    Notice,
+    SessionConfigBoolean,
+)
 from accord.schema.codec import UNFIT, decoder, encode
 from accord.schema.methods import Method, request
 from accord.schema.reader import Reader
@@ -105,6 +111,11 @@ class Incoming:
             self.visitor.done(self.id)
             self.visitor.post(Outgoing(encode_failure(self.id, rpc_error(error))), self._stream)
 
+    def give(self, value: Any, body: bytes | None = None) -> None:
+        """Answer with a value, whose JSON text may be known; options that the client does not know are left out."""
+        told = self.visitor.fitting(value)
+        self.answer(encode(told) if body is None or told is not value else body)
+
     def settle(self, upstream: Upstream, answer: Answer) -> Any:
         """Answer as the agent did, in official shape; gives the result as it was understood, None for an error."""
         if answer.error is not None:
@@ -117,7 +128,7 @@ class Incoming:
         except (RpcError, BadAnswer) as error:
             self.fail(error)
             return None
-        self.answer(read.body)
+        self.give(read.value, read.body)
         return read.value
 
     @property
@@ -173,6 +184,18 @@ class Visitor:
             return False
         said = session.notices if kind is Notice else session.compaction
         return said is not UNSET and said is not None
+
+    def fitting(self, value: Any) -> Any:
+        """The same without options that are on or off, for a client that did not say it takes them."""
+        options = getattr(value, "config_options", None)
+        if not options or not any(isinstance(option, SessionConfigBoolean) for option in options):
+            return value
+        session = self.capabilities.session if self.capabilities else None
+        known = session.config_options if session else None
+        if known and known.boolean is not UNSET and known.boolean is not None:
+            return value
+        kept = [option for option in options if not isinstance(option, SessionConfigBoolean)]
+        return msgspec.structs.replace(value, config_options=kept)
 
     # -- to the client ------------------------------------------------------------------------------------------
 

@@ -330,3 +330,28 @@ async def test_the_overview_tells_who_runs_waits_and_idles(audit: Audit, tmp_pat
         await worker.answer_to(turn)
         while await state() != "idle":
             pass
+
+
+async def test_options_that_are_on_or_off_go_only_to_clients_that_take_them(
+    audit: Audit, tmp_path: Path
+) -> None:
+    switch = {"type": "boolean", "id": "web", "name": "Web", "currentValue": True}
+    choice = {
+        "type": "select",
+        "id": "model",
+        "name": "Model",
+        "currentValue": "a",
+        "options": [{"value": "a", "name": "A"}],
+    }
+    async with house(audit=audit) as home:
+        plain = await home.client()
+        knowing = await home.client(session={"configOptions": {"boolean": {}}})
+        asked = plain.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await home.agent.opened("s1", configOptions=[switch, choice])
+        assert (await plain.answer_to(asked))["result"]["configOptions"] == [choice]
+        _, opened = await knowing.load("s1", str(tmp_path))
+        assert opened["configOptions"] == [switch, choice]
+        switch["currentValue"] = False
+        home.agent.tell("s1", {"sessionUpdate": "config_option_update", "configOptions": [switch, choice]})
+        assert (await plain.update())["configOptions"] == [choice]
+        assert (await knowing.update())["configOptions"] == [switch, choice]

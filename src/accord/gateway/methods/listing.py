@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from accord.errors import AccordError, InvalidParams, RpcError, SessionInUse
-from accord.gateway.methods.opening import check_folders
+from accord.gateway.methods.joining import check_folders
 from accord.gateway.upstream import Upstream
 from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
 from accord.schema.codec import encode

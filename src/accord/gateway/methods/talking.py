@@ -7,7 +7,7 @@ from msgspec import UNSET
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, InvalidRequest, NotFound, RpcError
 from accord.gateway.ending import rpc_error
 from accord.gateway.line import Outgoing
-from accord.gateway.methods.opening import revive
+from accord.gateway.methods.reviving import revive
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import Answer, Upstream
 from accord.schema import (

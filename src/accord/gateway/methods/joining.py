@@ -1,0 +1,85 @@
+"""Joining a session that is here: the log is replayed to one client, which then sees what everybody sees."""
+
+from collections.abc import Iterable
+from os.path import isabs
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from accord.errors import InvalidParams, RpcError, StoreError
+from accord.gateway.access.passes import Pass
+from accord.gateway.line import Outgoing
+from accord.gateway.sessions import LiveSession
+from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionNotification, SessionUpdate
+from accord.schema.codec import encode
+from accord.session import SessionOpened
+
+if TYPE_CHECKING:
+    from accord.gateway.visitor import Incoming, Visitor
+
+_PACE: Final = 1 << 20
+"""Bytes of history that may lie unsent before the rest waits."""
+
+
+async def join(visitor: "Visitor", call: "Incoming", session: LiveSession) -> None:
+    """Replay the log to one client, then attach it: it misses nothing and sees nothing twice."""
+    gateway = visitor.gateway
+    reading = session.log.reading()
+    try:
+        await _tell(visitor, session, reading.history())
+        while True:
+            rest = list(reading.more())
+            if not rest:
+                break
+            await _tell(visitor, session, rest)
+    except StoreError as error:
+        raise RpcError(f"The history cannot be read: {error}") from None
+    if session.title:
+        _post(visitor, session, SessionInfoUpdate(title=session.title))
+    stands = session.settings.whole(SessionOpened(session.id))
+    if not session.live and stands.modes is UNSET and not stands.config_options:
+        stands = reading.state.settings.whole(SessionOpened(session.id))
+    call.give(LoadSessionResponse(modes=stands.modes, config_options=stands.config_options))
+    gateway.attach(visitor, session)
+    for frame in session.latest:
+        visitor.post(frame, session.id)
+
+
+async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[SessionUpdate]) -> None:
+    gateway = visitor.gateway
+    for update in updates:
+        _post(visitor, session, update)
+        if gateway.unsent_of(visitor) > _PACE:
+            gateway.flush()
+            await gateway.drained(visitor, _PACE)
+
+
+def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> None:
+    if visitor.shows(update):
+        notification = SessionNotification(session.id, update)
+        body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
+        visitor.post(Outgoing(body), session.id)
+
+
+def known_session(visitor: "Visitor", session_id: str) -> LiveSession | None:
+    """A session that is or was here, in a folder that the token covers."""
+    gateway, agent = visitor.gateway, visitor.agent
+    session = gateway.sessions.find(agent.name, session_id)
+    if session is None:
+        recorded = gateway.sessions.book.find(agent.name, session_id)
+        if recorded is None:
+            return None
+        head = recorded.head
+        check_folders(visitor.visa, head.cwd)
+        return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
+    check_folders(visitor.visa, session.cwd)
+    return session
+
+
+def check_folders(visa: Pass, cwd: str, additional: Iterable[str] = ()) -> None:
+    """Refuse a folder that is not absolute, or that the token does not cover."""
+    for folder in (cwd, *additional):
+        if not isabs(folder):
+            raise InvalidParams(f"the folder {folder!r} is not an absolute path")
+        if not visa.may_enter(folder):
+            raise InvalidParams(f"this token does not cover the folder {folder!r}")
