@@ -90,9 +90,9 @@ async def test_a_silent_turn_is_cancelled_first_and_ends_with_the_answer():
         turn = Watching(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("thinking")
-        await clock.advance(590)
+        await clock.advance(599)
         assert not any(isinstance(event, TurnCancelling) for event in turn.events)
-        await clock.advance(19)
+        await clock.advance(15)
         await peer.next("session/cancel")
         peer.reply(prompt, {"stopReason": "cancelled"})
         with pytest.raises(TurnSilent, match="no sign of life for 600 s"):

@@ -20,10 +20,9 @@ def answered(place: Place, file: object, answer: str, *words: str) -> tuple[int,
     ) as terminal:
         terminal.expect("Let it count? Only a yes does. [y/N] ")
         terminal.type(answer)
-        terminal.expect("\r\n")
-        before = len(terminal.shown)
         code = terminal.end()
-        return code, terminal.shown[before:].replace("\r\n", "\n")
+    shown = terminal.shown.replace("\r\n", "\n").partition("[y/N] ")[2]
+    return code, shown.partition("\n")[2]
 
 
 def test_a_yes_runs_the_projects_agent(place: Place) -> None:
