@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ class Terminal:
         self._process = process
         self.shown = ""
         self._expected = 0
+        self._decoder = getincrementaldecoder("utf-8")()  # a read may end in the middle of a character
 
     def expect(self, text: str) -> None:
         """Wait until the program has shown this, behind what was waited for before."""
@@ -52,10 +54,16 @@ class Terminal:
             self._slave = -1
 
     def _read(self) -> str:
-        try:
-            return os.read(self._master, 4096).decode()
-        except OSError:  # Linux says so where the other side is closed
-            return ""
+        text = ""
+        while not text:
+            try:
+                data = os.read(self._master, 4096)
+            except OSError:  # Linux says so where the other side is closed
+                return ""
+            if not data:
+                return ""
+            text = self._decoder.decode(data)
+        return text
 
 
 @contextmanager

@@ -1,0 +1,195 @@
+"""`accord serve`, from its first start to its stop, as a newcomer meets it."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+from pathlib import Path
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+
+import pytest
+from tests.cli.process import environment
+from tests.cli.serve.gateways import accord, served, tokens_of
+from tests.cli.terminal import in_terminal
+
+from accord.cli import main
+from accord.gateway.access.tokens import Tokens
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_the_first_start_shows_a_link_once_and_its_token_opens_the_door(home: Path) -> None:
+    with served(home) as gateway:
+        assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in gateway.said
+        assert "Agents: accord (default)" in gateway.said
+        assert gateway.status("/healthz") == 200
+        assert gateway.status("/metrics") == 401
+        assert gateway.status("/metrics", gateway.token) == 200
+        assert gateway.status("/api/ticket", gateway.token, "POST", Origin="http://evil.example") == 403
+        assert gateway.status("/metrics", gateway.token, Host="evil.example") == 421
+        assert gateway.status(f"/metrics?token={gateway.token}") == 400
+        gateway.signal()
+        code, log = gateway.end()
+    assert code == 0
+    assert gateway.token not in log
+    with served(home) as gateway:
+        assert not gateway.token
+        assert "accord serve token new" in gateway.said
+    assert [token["name"] for token in tokens_of(home)] == ["first"]
+
+
+def test_everything_it_keeps_is_for_the_owner_alone(home: Path) -> None:
+    with served(home) as gateway:
+        gateway.status("/metrics")
+        gateway.signal(signal.SIGINT)
+        assert gateway.end()[0] == 0
+    secret = gateway.token[len("acc_12345678_") :]
+    kept = list((home / "data" / "gateway").rglob("*"))
+    assert {path.name for path in kept} >= {"tokens", "audit.jsonl"}
+    for path in kept:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+        assert path.is_dir() or secret not in path.read_text()
+    events = [
+        json.loads(line)["event"] for line in (home / "data/gateway/audit.jsonl").read_text().splitlines()
+    ]
+    assert events == ["start", "token made", "refused", "stop"]
+
+
+def test_a_journal_is_no_place_for_a_token(home: Path) -> None:
+    with served(home, JOURNAL_STREAM="8:1") as gateway:
+        assert not gateway.token
+        assert "run accord serve token new" in gateway.said
+    assert tokens_of(home) == []
+
+
+def test_on_a_terminal_the_link_comes_with_a_qr_code(home: Path) -> None:
+    env = environment(home) | {"COLUMNS": "100", "LINES": "60"}
+    with in_terminal("serve", "--port", "0", env=env) as terminal:
+        terminal.expect("#token=acc_")
+        terminal.expect("▀▀▀▀▀")
+        terminal.expect("Ctrl-C stops")
+        terminal.type("\x03")
+        assert terminal.end() == 0
+    with in_terminal("serve", "token", "new", "--no-qr", env=env) as terminal:
+        terminal.expect("#token=acc_")
+        assert terminal.end() == 0
+        assert "▀▀▀▀▀" not in terminal.shown
+
+
+def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = accord(home, "serve", "--port", str(port))
+    assert (code, out) == (2, "")
+    assert (
+        err
+        == f"accord serve: port {port} is taken on 127.0.0.1: choose another with --port, 0 for any free one\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", "0.0.0.0"], "--tls-cert F --tls-key F"),
+        (["--host", "::"], "--insecure"),
+        (["--host", "no such host"], "neither an address"),
+        (["--port", "99999"], "'99999' is no port"),
+        (["--port", "x"], "'x' is no port"),
+        (["--idle", "0"], "--idle '0'"),
+        (["--tls-cert", "a.pem"], "belong together"),
+        (["--tls-cert", "/no/a.pem", "--tls-key", "/no/b.pem"], "/no/a.pem"),
+        (["--host-name", "https://x"], "is no name of a host"),
+        (["--allow-origin", "example.org"], "is no origin"),
+        (["--allow-origin", "*"], "is no origin"),
+        (["--folder", "/no/such/folder"], "is no folder"),
+        (["--limit", "connection=1"], "there are: connections, totalConnections"),
+        (["--limit", "connections=0"], "--limit"),
+        (["--limit", "connections=many"], "'many' is no number"),
+        (["--log", "/no/such/folder/log"], "cannot be written"),
+        (["nobody"], "no agent is called 'nobody'"),
+        (["accord", "accord"], "named twice"),
+        (["--"], "behind -- belongs"),
+        (["--wat"], "--wat"),
+        (["token", "make"], "there are: new, list, revoke"),
+        (["token", "revoke", "abcdefgh"], "token list"),
+        (["token", "new", "--expires", "soon"], "write it as 12h, 30d or 8w"),
+        (["token", "new", "--folder", "/no/such/folder"], "is no folder"),
+        (["token", "new", "--url", "example.org"], "write it as https://example.org"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    code = main(["serve", *words])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("accord serve: ")
+    assert err.count("\n") == 1
+    assert Tokens().all() == []
+
+
+def test_settings_stand_in_a_file_and_options_go_before_it(home: Path) -> None:
+    file = home / "config" / "serve.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"hostNames": ["home.example"], "limits": {"connections": 1}, "port": 1}')
+    with served(home, "--port", "0") as gateway:
+        assert gateway.status("/metrics", gateway.token, Host="home.example") == 200
+        assert "https://home.example/#token=" in gateway.said
+    file.write_text('{"hostName": "x"}')
+    code, _, err = accord(home, "serve")
+    assert code == 2
+    assert str(file) in err
+    assert "hostName" in err
+
+
+def test_tls_by_two_files(home: Path, tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    make += ["-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*make, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    with served(home, "--tls-cert", str(cert), "--tls-key", str(key)) as gateway:
+        assert gateway.url.startswith("https://")
+        context = ssl.create_default_context(cafile=str(cert))
+        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+        with opener.open(gateway.url + "/healthz") as response:
+            assert response.status == 200
+
+
+def test_the_log_is_json_lines_if_asked_for(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with served(home, "--log-format", "json", "--log", str(log)) as gateway:
+        gateway.signal()
+        assert gateway.end() == (0, "")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["message"] for line in lines] == ["the gateway has stopped"]
+    assert set(lines[0]) == {"time", "level", "logger", "message"}
+
+
+def test_the_doctor_tells_where_it_runs_and_a_dead_one_is_forgotten(home: Path) -> None:
+    def line() -> str:
+        _, out, _ = accord(home, "doctor")
+        return next(line for line in out.splitlines() if line.startswith("gateway"))
+
+    assert "no token yet" in line()
+    with served(home) as gateway:
+        assert f"at http://127.0.0.1:{gateway.port}; 1 token;" in line()
+        _, out, _ = accord(home, "serve", "token", "new")
+        assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in out
+        gateway.signal(signal.SIGKILL)
+        gateway.end()
+    assert os.listdir(home / "data/gateway/running")
+    assert "ready" in line()
+    assert os.listdir(home / "data/gateway/running") == []
