@@ -1,0 +1,33 @@
+/** A message's text. Finished blocks keep the very node they had, so that only the last one is drawn again. */
+import type { VNode } from "preact";
+import { useMemo, useRef } from "preact/hooks";
+import { Blocks, render, type Block } from "../text/markdown.ts";
+import { Code } from "./Code.tsx";
+
+interface Drawn {
+  raw: string;
+  node: VNode;
+}
+
+export function Markdown({ text, growing = false }: { text: string; growing?: boolean }) {
+  const blocks = useRef<Blocks>(undefined);
+  blocks.current ??= new Blocks();
+  const drawn = useRef<Drawn[]>([]);
+  const found = blocks.current.read(text);
+  drawn.current = found.map((block, index) => {
+    const before = drawn.current[index];
+    const last = growing && index === found.length - 1;
+    return before && before.raw === block.raw && !last ? before : { raw: last ? "" : block.raw, node: draw(block, index, last) };
+  });
+  return <div class="markdown">{drawn.current.map((item) => item.node)}</div>;
+}
+
+function draw(block: Block, index: number, growing: boolean): VNode {
+  if (block.code) return <Code key={index} text={block.code.text} language={block.code.language} growing={growing} />;
+  return <Html key={index} markdown={block.raw} />;
+}
+
+function Html({ markdown }: { markdown: string }) {
+  const html = useMemo(() => render(markdown), [markdown]);
+  return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
+}

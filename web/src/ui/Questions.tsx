@@ -1,0 +1,130 @@
+/** Cards for what agents ask. Nothing in them is focused by itself, and for a moment nothing can be pressed. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import type { PermissionQuestion, Question } from "../state/questions.ts";
+import { summary } from "../state/questions.ts";
+import { asError, type Session } from "../state/session.ts";
+import { Icon } from "./icons.tsx";
+import { ToolContent } from "./ToolContent.tsx";
+import { FormCard } from "./FormCard.tsx";
+import { LinkCard } from "./LinkCard.tsx";
+
+/** Someone who was typing or clicking when the card came must not have answered it. */
+const CALM = 500;
+
+export function QuestionCard({ question, session }: { question: Question; session: Session }) {
+  if (question.kind === "permission") return <PermissionCard question={question} session={session} />;
+  if (question.kind === "elicitation") {
+    if (question.params.mode === "form") return <FormCard question={question} />;
+    if (question.params.mode === "url") return <LinkCard question={question} session={session} />;
+  }
+  return (
+    <Card label="Question" icon="help">
+      <p>{summary(question)}</p>
+      <p class="faint">This page does not know questions of this kind. Another client may answer it, or cancel the turn.</p>
+    </Card>
+  );
+}
+
+interface CardProperties {
+  label: string;
+  icon: "help" | "warning" | "fetch";
+  children: ComponentChildren;
+  /** A digit was pressed while the card, or something in it, has the focus. */
+  onDigit?: (digit: number) => void;
+}
+
+export function Card({ label, icon, children, onDigit }: CardProperties) {
+  const card = useRef<HTMLElement>(null);
+  // When the card goes while it has the focus, the focus would be lost; the prompt is the place to go on.
+  useEffect(() => {
+    const element = card.current;
+    return () => {
+      if (element?.contains(document.activeElement)) document.getElementById("prompt")?.focus();
+    };
+  }, []);
+  return (
+    <section
+      class="card"
+      ref={card}
+      role="group"
+      aria-label={label}
+      tabIndex={-1}
+      data-question
+      onKeyDown={(event) => {
+        if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) onDigit?.(Number(event.key));
+      }}
+    >
+      <header>
+        <Icon name={icon} /> <h3>{label}</h3>
+      </header>
+      {children}
+    </section>
+  );
+}
+
+/** True once the card has been there long enough to be meant. */
+export function useCalm(): boolean {
+  const [calm, setCalm] = useState(false);
+  useEffect(() => {
+    const id = setTimeout(() => setCalm(true), CALM);
+    return () => clearTimeout(id);
+  }, []);
+  return calm;
+}
+
+/** Sends an answer once; says what went wrong if it could not be sent. */
+export function useAnswer(question: Question): { send: (result: unknown) => void; sent: boolean; problem: string | null } {
+  const [sent, setSent] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const send = (result: unknown) => {
+    if (sent) return;
+    setSent(true);
+    question.answer(result).catch((error: unknown) => {
+      setSent(false);
+      setProblem(asError(error).message);
+    });
+  };
+  return { send, sent, problem };
+}
+
+function PermissionCard({ question, session }: { question: PermissionQuestion; session: Session }) {
+  const calm = useCalm();
+  const { send, sent, problem } = useAnswer(question);
+  const { toolCall, options } = question.params;
+  const known = session.conversation.value.toolCall(toolCall.toolCallId);
+  const title = toolCall.title || known?.title || "Use a tool";
+  const content = toolCall.content ?? known?.content ?? [];
+  const rawInput = toolCall.rawInput ?? known?.rawInput;
+  const choose = (index: number) => {
+    const option = options[index];
+    if (option && calm) send({ outcome: { outcome: "selected", optionId: option.optionId } });
+  };
+  return (
+    <Card label="May I?" icon="warning" onDigit={(digit) => choose(digit - 1)}>
+      <p class="asked">{title}</p>
+      <div class="asked-detail">
+        <ToolContent session={session} content={content} running={false} rawInput={rawInput} />
+      </div>
+      <div class="choices" role="group" aria-label={`Answers to: ${title}`}>
+        {options.map((option, index) => (
+          <button
+            type="button"
+            key={option.optionId}
+            class={option.kind.startsWith("allow") ? "allow" : "reject"}
+            data-kind={option.kind}
+            disabled={!calm || sent}
+            onClick={() => choose(index)}
+          >
+            {option.name}
+          </button>
+        ))}
+      </div>
+      {problem && (
+        <p class="fault" role="alert">
+          The answer could not be sent: {problem}
+        </p>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,55 @@
+/** A terminal that runs beside the gateway: its output is asked for while the command runs, and once more at its end. */
+import { useEffect, useState } from "preact/hooks";
+import type { Session } from "../state/session.ts";
+import type { TerminalOutput } from "../wire/vendor.ts";
+import { useGateway } from "./context.ts";
+import { Printed } from "./Printed.tsx";
+
+const PACE = 500;
+
+/** Output of commands that are over, so that folding and unfolding asks for nothing. */
+const finished = new WeakMap<Session, Map<string, TerminalOutput>>();
+
+export function TerminalView({ session, terminalId, running }: { session: Session; terminalId: string; running: boolean }) {
+  const gateway = useGateway();
+  const [shown, setShown] = useState(finished.get(session)?.get(terminalId) ?? null);
+  const [problem, setProblem] = useState<string | null>(null);
+
+  useEffect(() => {
+    if (finished.get(session)?.has(terminalId)) return;
+    let current = true;
+    let timer: ReturnType<typeof setTimeout>;
+    const look = async () => {
+      try {
+        const output = await gateway.terminal(session, terminalId);
+        if (!current) return;
+        setShown(output);
+        setProblem(null);
+        if (output.ended || !running) {
+          finished.set(session, (finished.get(session) ?? new Map<string, TerminalOutput>()).set(terminalId, output));
+          return;
+        }
+      } catch {
+        if (!current) return;
+        setProblem("The output of this terminal is not kept by the gateway.");
+        if (!running) return;
+      }
+      timer = setTimeout(() => void look(), PACE);
+    };
+    void look();
+    return () => {
+      current = false;
+      clearTimeout(timer);
+    };
+  }, [session, terminalId, running]);
+
+  if (shown === null) return <p class="faint">{problem ?? "…"}</p>;
+  const code = shown.exitCode;
+  return (
+    <div class="terminal">
+      {shown.truncated && <p class="faint">The beginning was cut off.</p>}
+      {shown.output === "" ? <p class="faint">{shown.ended ? "It printed nothing." : "Nothing printed yet."}</p> : <Printed output={shown.output} label="Terminal output" />}
+      {shown.ended && (code !== 0 || shown.signal) && <p class="exit">{shown.signal ? `Ended by ${shown.signal}` : `Exit code ${code}`}</p>}
+    </div>
+  );
+}
