@@ -16,7 +16,7 @@ from accord.trace.page import page
 from accord.trace.replay import ReplayedAgent
 from accord.trace.script import read_script
 from accord.trace.stats import Stats
-from accord.trace.timeline import Look, Timeline, as_object, step_lines
+from accord.trace.timeline import Look, Timeline, as_object, step_lines, unanswered
 from accord.wire.memory import memory_pair
 
 VALUES = st.recursive(
@@ -126,11 +126,12 @@ def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
             for look in (Look(), Look(width=80, colours=True), Look(full=True, plain=True)):
                 assert all("\n" not in line for line in step_lines(step, look))
             msgspec.json.encode(as_object(number, step))
-    timeline.owed()
+    owed = timeline.owed()
+    msgspec.json.encode([unanswered(*one) for one in owed])
     figures.finish()
     figures.lines()
     msgspec.json.encode(figures.as_object())
-    assert "".join(page("t", steps)).endswith("</html>\n")
+    assert "".join(page("t", steps, lambda: owed)).endswith("</html>\n")
 
 
 @settings(deadline=None, max_examples=50)

@@ -436,6 +436,48 @@ async def test_a_dead_and_a_silent_agent_are_given_up():
         await driving.task
 
 
+@pytest.mark.parametrize("odd", [[1], {"a": 1}, 5, None, True, [[]], {"sessionUpdate": [1]}])
+async def test_an_agent_that_says_odd_things_is_compared_like_any_other(odd: Any):
+    driving = Driving(turn())
+    await driving.opened()
+    prompt = await driving.agent.next("session/prompt")
+    updates: list[Any] = [
+        {"sessionUpdate": "tool_call", "toolCallId": odd, "title": odd},
+        {"sessionUpdate": "tool_call_update", "toolCallId": odd, "status": odd},
+        {"sessionUpdate": odd, "toolCallId": odd},
+        {"sessionUpdate": "agent_message_chunk", "content": odd, "text": odd},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": odd}},
+        odd,
+    ]
+    for update in updates:
+        driving.agent.notify("session/update", {"sessionId": "other", "update": update})
+    driving.agent.notify("session/update", {"sessionId": odd, "update": odd})
+    driving.agent.notify("session/update", odd)
+    ask = driving.agent.ask(
+        "session/request_permission",
+        {"sessionId": "other", "toolCall": odd, "options": [odd, {"optionId": odd, "kind": odd}]},
+    )
+    assert (await driving.agent.answer_to(ask))["result"] == {"outcome": {"outcome": "cancelled"}}
+    driving.agent.send({"id": odd, "result": odd})
+    driving.agent.send({"id": prompt["id"]})
+    last = (await driving.task)[-2:]
+    assert last[0].differences
+
+
+async def test_what_an_agent_said_besides_is_told_even_when_it_falls_silent():
+    clock = FakeClock()
+    driving = Driving(turn(), clock=clock)
+    first = await driving.agent.next("initialize")
+    driving.agent.send({"id": float(first["id"]), "result": {}})
+    for _ in range(200):
+        driving.agent.send({"id": 77, "result": {}})
+    await clock.advance(61)
+    with pytest.raises(RequestTimeout, match="while initialize was waited for"):
+        await driving.task
+    assert driving.told[-1].differences[0] == "an answer to 1.0, which nobody waits for"
+    assert len(driving.told[-1].differences) == 100
+
+
 # With real programs.
 
 

@@ -78,6 +78,7 @@ def size_of(file: Path, place: int) -> str:
         (["--method", "initialize", "--method", "fs/*"], [1, 2, 7, 8]),
         (["--session", "session-1", "--from", "client"], [5, 8]),
         (["--session", "sess"], [4, 5, 6, 7, 8, 9, 10, 11]),
+        (["--session", "sion-1"], [4, 5, 6, 7, 8, 9, 10, 11]),
         (["--session", "other"], []),
         (["--since", "7.75", "--until", "9"], [10, 11]),
         (["--since", "10s"], [13, 14]),
@@ -93,6 +94,50 @@ def test_filters(words: list[str], steps: list[int], file: Path):
     run = trace("show", file, "--json", *words)
     assert run.returncode == 0
     assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == steps
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["--method", "nope"],
+            "there is no nope; the methods are initialize, session/new, session/prompt, session/update, fs/read_text_file",
+        ),
+        (["--session", "other"], "there is no other; the sessions are session-1"),
+        (["--faults"], "nothing of 14 messages is what you look for: none breaks a rule"),
+        (["--since", "1h"], "nothing of 14 messages is what you look for"),
+        (["--method", "initialize", "--session", "session-1"], "nothing of 14 messages is what you look for"),
+        (["--run", "7"], "there is no run 7; the file has 1"),
+    ],
+)
+@pytest.mark.parametrize("how", [["show"], ["show", "--json"], ["stats"], ["show", "--html", "-"]])
+def test_who_looks_for_what_is_not_there_is_told_what_is(
+    how: list[str], words: list[str], sentence: str, file: Path
+):
+    run = trace(*how, file, *words)
+    assert (run.returncode, run.stderr.count("\n")) == (0, 1)
+    assert run.stderr.startswith("accord trace: ")
+    assert run.stderr.endswith(f"{sentence}\n")
+
+
+def test_what_was_never_answered_is_told_everywhere(tmp_path: Path):
+    scene = Scene().opened("s1")
+    scene.prompt("s1", "go")
+    file = scene.write(tmp_path / "t")
+    assert "session/prompt was never answered (rule 11)" in trace("show", file).stdout
+    assert "session/prompt was never answered (rule 11)" in trace("show", file, "--html", "-").stdout
+    told = json.loads(trace("show", file, "--json", "--faults").stdout)
+    assert told == {
+        "run": 1,
+        "step": 5,
+        "t": 5.0,
+        "from": "client",
+        "method": "session/prompt",
+        "id": 3,
+        "session": "s1",
+        "kind": "unanswered",
+        "faults": [{"rule": 11, "text": "session/prompt was never answered"}],
+    }
 
 
 def test_a_time_of_day_is_the_readers_own(file: Path):
@@ -219,7 +264,7 @@ def test_what_breaks_a_rule_is_marked(tmp_path: Path):
         "session/prompt was never answered (rule 11)",
     ]
     only = [json.loads(line) for line in trace("show", file, "--json", "--faults").stdout.splitlines()]
-    assert len(only) == 11
+    assert len(only) == 14
     assert only[1]["faults"] == [{"rule": 1, "text": "a line that is no message"}]
 
 

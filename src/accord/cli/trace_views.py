@@ -13,7 +13,7 @@ from accord.trace.exchange import Step
 from accord.trace.filters import Filters, read_moment
 from accord.trace.lines import Start
 from accord.trace.reading import lines_in, look_again, newest
-from accord.trace.timeline import Look, Timeline, as_object, fault_line, start_line, step_lines
+from accord.trace.timeline import Look, Timeline, as_object, fault_line, start_line, step_lines, unanswered
 
 
 def show(words: list[str]) -> int:
@@ -40,7 +40,7 @@ def show(words: list[str]) -> int:
     timeline = Timeline(_filters(options), run=options.run)
     steps = timeline.steps(lines_in(path, look_again if options.follow else None))
     if options.html is not None:
-        return _page(path, options.html, steps)
+        return _page(path, options.html, timeline, steps)
     try:
         return _print(timeline, steps, _look(options), as_json=options.json, live=options.follow)
     except BrokenPipeError:
@@ -61,6 +61,7 @@ def stats(words: list[str]) -> int:
     for number, step in timeline.steps(lines_in(options.file or newest())):
         figures.take(number, step)
     figures.finish()
+    _remark(timeline)
     if options.json:
         _say(msgspec.json.encode(figures.as_object()).decode())
     else:
@@ -86,7 +87,7 @@ def _common(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="only this session, by its id or the beginning of it",
+        help="only this session, by its id, or the beginning or the end of it",
     )
     parser.add_argument(
         "--from",
@@ -140,22 +141,29 @@ def _print(
                 _say(line)
         if live:
             sys.stdout.flush()
-    if not as_json:
-        for step, fault in timeline.owed():
+    for number, step, fault in timeline.owed():
+        if as_json:
+            _say(msgspec.json.encode(unanswered(number, step, fault)).decode())
+        else:
             _say(fault_line(fault, look, f"{step.entry.at:.3f}"))
-        for line in timeline.remarks():
-            print(f"accord trace: {line}", file=sys.stderr)
     sys.stdout.flush()
+    _remark(timeline)
     return 0
 
 
-def _page(path: str, target: str, steps: Iterator[tuple[int, Start | Step]]) -> int:
+def _remark(timeline: Timeline) -> None:
+    for line in timeline.remarks():
+        print(f"accord trace: {line}", file=sys.stderr)
+
+
+def _page(path: str, target: str, timeline: Timeline, steps: Iterator[tuple[int, Start | Step]]) -> int:
     from accord.trace.page import page
 
-    pieces = page(f"{os.path.basename(path)} · accord trace", steps)
+    pieces = page(f"{os.path.basename(path)} · accord trace", steps, timeline.owed)
     if target == "-":
         for piece in pieces:
             _say(piece, end="")
+        _remark(timeline)
         return 0
     if os.path.exists(target) and not _is_page(target):
         raise UsageError(f"{target} is there already and is no page; name another file")
@@ -167,6 +175,7 @@ def _page(path: str, target: str, steps: Iterator[tuple[int, Start | Step]]) -> 
             file.write(text)
     except OSError as error:
         raise UsageError(f"{target} cannot be written ({error.strerror}); name another file") from None
+    _remark(timeline)
     return 0
 
 

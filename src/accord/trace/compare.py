@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 
 from accord.trace.credentials import REDACTED
-from accord.trace.exchange import at
+from accord.trace.exchange import at, id_key
 from accord.trace.names import words
 
 MADE_UP: Final = frozenset(
@@ -161,24 +161,27 @@ def _kind(update: Any) -> str:
 def folded(updates: list[Any]) -> list[Any]:
     """Updates as what they add up to: pieces of one message joined, changes of one tool call laid over each other."""
     folded: list[Any] = []
-    calls: dict[Any, dict[str, Any]] = {}
+    calls: dict[str, dict[str, Any]] = {}
+    joined: dict[str, Any] | None = None
     for update in updates:
         kind = at(update, "sessionUpdate")
         if kind in OF_THE_SESSION:
             continue
         if kind in _CHUNKS and at(update, "content", "type") == "text":
             text = str(at(update, "content", "text"))
-            if folded and folded[-1].get("sessionUpdate") == kind and "text" in folded[-1]:
-                folded[-1]["text"] += text
+            if joined is not None and joined is folded[-1] and joined["sessionUpdate"] == kind:
+                joined["text"] += text
             else:
-                folded.append({"sessionUpdate": kind, "text": text})
+                joined = {"sessionUpdate": kind, "text": text}
+                folded.append(joined)
         elif kind in ("tool_call", "tool_call_update") and isinstance(update, dict):
             members = cast(dict[str, Any], update)
-            call = calls.get(members.get("toolCallId"))
+            name = id_key(members.get("toolCallId"))  # what a peer sends there may be anything
+            call = calls.get(name)
             if call is None:
-                call = calls[members.get("toolCallId")] = {}
+                call = calls[name] = {}
                 folded.append(call)
-            call.update({name: value for name, value in members.items() if value is not None})
+            call.update({key: value for key, value in members.items() if value is not None})
             call["sessionUpdate"] = "tool_call"
         else:
             folded.append(update if isinstance(update, dict) else {"sessionUpdate": kind, "update": update})

@@ -24,7 +24,7 @@ IGNORED: Final = ("_meta", "agentInfo", "used", "cost", "usage")
 SILENCE: Final = 60.0
 """Seconds without a word from the agent after which it is given up."""
 
-
+_MOST_STRAYS: Final = 100
 _TURNS: Final = ("session/prompt", "session/load")
 
 
@@ -97,9 +97,9 @@ class Driver:
                     told(outcome)
         finally:
             await self._transport.aclose()
-        if self._strays:
-            outcomes.append(Outcome("", self._strays))
-            told(outcomes[-1])
+            if self._strays:  # they may tell why it came to nothing
+                outcomes.append(Outcome("", self._strays))
+                told(outcomes[-1])
         return outcomes
 
     def frames(self, frames: list[Frame]) -> None:
@@ -112,9 +112,9 @@ class Driver:
             if isinstance(message, dict):
                 self._hear(cast(dict[str, Any], message))
             elif isinstance(frame, bytes):
-                self._strays.append(f"a line that is no message: {frame[:80].decode(errors='replace')}")
+                self._stray(f"a line that is no message: {frame[:80].decode(errors='replace')}")
             else:
-                self._strays.append(f"a message of {frame.size} bytes, too long to be read")
+                self._stray(f"a message of {frame.size} bytes, too long to be read")
         self._news.set()
 
     def ended(self, end: End) -> None:
@@ -134,9 +134,13 @@ class Driver:
         elif isinstance(method, str):
             heard.updates.append({"sessionUpdate": method, "params": params})
         elif (key := id_key(message.get("id"))) in self._answers or key not in self._ids:
-            self._strays.append(f"an answer to {message.get('id')!r}, which nobody waits for")
+            self._stray(f"an answer to {message.get('id')!r}, which nobody waits for")
         else:
             self._answers[key] = message
+
+    def _stray(self, sentence: str) -> None:
+        if len(self._strays) < _MOST_STRAYS:
+            self._strays.append(sentence)
 
     def _serve(self, method: str, message: dict[str, Any]) -> None:
         """Answer the agent as it was answered."""
@@ -223,11 +227,11 @@ class Driver:
         kind, was = ("error" if "error" in one else "result" for one in (now, step.message or {}))
         if kind != was:
             outcome.differences.append(
-                f"{kind}: {msgspec.json.encode(now[kind]).decode()[:200]}, was a {was}"
+                f"{kind}: {msgspec.json.encode(now.get(kind)).decode()[:200]}, was a {was}"
             )
         else:
             found = differences(
-                at(step.message, kind), now[kind], self._names, path=kind, ignore=self._ignore
+                at(step.message, kind), now.get(kind), self._names, path=kind, ignore=self._ignore
             )
             outcome.differences += map(str, found)
         session = self._names.now.get(("sessionId", step.session), step.session)
@@ -276,8 +280,8 @@ def _permission(step: Step, message: dict[str, Any], answer: dict[str, Any]) -> 
     chosen = at(answer, "result", "outcome", "optionId")
     if chosen is None:
         return answer
-    kinds = {at(one, "optionId"): at(one, "kind") for one in listed(step.params, "options")}
-    kind = kinds.get(chosen)
+    kinds = {id_key(at(one, "optionId")): at(one, "kind") for one in listed(step.params, "options")}
+    kind = kinds.get(id_key(chosen))
     offered = [
         one for one in listed(message, "params", "options") if kind is not None and at(one, "kind") == kind
     ]

@@ -48,9 +48,9 @@ class Filters(Struct, frozen=True):
 
     def wants(self, step: Step, start: Start | None) -> bool:
         """Whether this step is to be shown."""
-        if self.methods and not any(fnmatchcase(step.method, method) for method in self.methods):
+        if self.methods and not self.names(step.method, "methods"):
             return False
-        if self.sessions and not any(step.session and step.session.startswith(one) for one in self.sessions):
+        if self.sessions and not self.names(step.session, "sessions"):
             return False
         if self.senders and step.entry.sender not in self.senders:
             return False
@@ -59,6 +59,12 @@ class Filters(Struct, frozen=True):
         since = self.since.in_run(start) if self.since else None
         until = self.until.in_run(start) if self.until else None
         return (since is None or step.entry.at >= since) and (until is None or step.entry.at <= until)
+
+    def names(self, name: str, what: str) -> bool:
+        """Whether one of the `methods` or `sessions` that are looked for is this. Of a session, a timeline shows the end."""
+        if what == "methods":
+            return any(fnmatchcase(name, method) for method in self.methods)
+        return bool(name) and any(name.startswith(one) or name.endswith(one) for one in self.sessions)
 
 
 def read_moment(text: str) -> Moment:

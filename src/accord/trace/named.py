@@ -132,9 +132,8 @@ def _without(names: "re.Pattern[str]", text: str, secret: "Callable[[re.Match[st
         if value is None:
             continue
         end = found.end() + len(_unclosed(value[0]))
-        if text[found.end() : end].strip("\\\"'").lower() not in TRIVIAL and not _is_plain(
-            *found.groups(), value[0]
-        ):
+        said = text[found.end() : end].strip("\\\"'").lower()
+        if said not in TRIVIAL and not _is_plain(found[1], found[2], value[0]):
             parts += (text[place : found.end()], REDACTED)
             place = end
     return "".join([*parts, text[place:]]) if parts else text

@@ -4,11 +4,11 @@ It reads without scripts; the one in it only filters.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Final
 
-from accord.trace.exchange import Step
+from accord.trace.exchange import Fault, Step
 from accord.trace.filters import began_at
 from accord.trace.lines import Start
 from accord.trace.summary import clean, clean_lines, cut, duration, size, summary
@@ -62,8 +62,10 @@ filter();
 _ARROWS: Final = {"client": "→", "agent": "←", "stderr": "·"}
 
 
-def page(title: str, steps: Iterable[tuple[int, Start | Step]]) -> Iterator[str]:
-    """The page in pieces."""
+def page(
+    title: str, steps: Iterable[tuple[int, Start | Step]], owed: Callable[[], list[tuple[int, Step, Fault]]]
+) -> Iterator[str]:
+    """The page in pieces; `owed` is asked in the end for what was never answered."""
     shown = escape(clean(title))
     yield _HEAD % (shown, shown)
     methods: set[str] = set()
@@ -77,6 +79,11 @@ def page(title: str, steps: Iterable[tuple[int, Start | Step]]) -> Iterator[str]
         else:
             methods.add(one.method)
             yield _row(one)
+    missing = owed()
+    if missing:
+        yield "<h2>never answered</h2>\n"
+    for number, step, fault in missing:
+        yield f'<div class="fault">! run {number}, {step.entry.at:.3f}: {_text(str(fault))}</div>\n'
     options = "".join(f'<option value="{escape(clean(method))}">' for method in sorted(methods) if method)
     yield f'<datalist id="methods">{options}</datalist>\n'
     yield _TAIL

@@ -12,6 +12,7 @@ from accord.trace.judge import Judge
 from accord.trace.lines import Damaged, Entry, Start
 from accord.trace.summary import clean, clean_lines, cut, duration, size, summary
 
+_MOST_NAMES: Final = 50
 _ARROWS: Final = {"client": "→", "agent": "←", "stderr": "·"}
 _COLOURS: Final = {
     "client": "36",
@@ -46,7 +47,6 @@ class _Run:
         self.start = start
         self.exchange = Exchange()
         self.judge = Judge()
-        self.shown = 0
 
 
 class Timeline:
@@ -58,6 +58,9 @@ class Timeline:
         self.damaged: list[Damaged] = []
         self._wanted = run
         self._runs: dict[str, _Run] = {}
+        self._taken = self._shown = 0
+        self._methods: dict[str, None] = {}
+        self._sessions: dict[str, None] = {}
 
     def steps(self, found: Iterable[Start | Entry | Damaged]) -> Iterator[tuple[int, Start | Step]]:
         """The number of a run, with its beginning or with a step of it that is wanted."""
@@ -76,18 +79,22 @@ class Timeline:
                 continue
             step = run.judge.look(run.exchange.take(one))
             self.faults += len(step.faults)
+            self._taken += 1
+            for known, name in ((self._methods, step.method), (self._sessions, step.session)):
+                if name and len(known) < _MOST_NAMES:
+                    known[name] = None
             if self.filters.wants(step, run.start):
-                run.shown += 1
+                self._shown += 1
                 yield run.number, step
 
-    def owed(self) -> list[tuple[Step, Fault]]:
-        """What was never answered, in runs that have ended."""
-        found: list[tuple[Step, Fault]] = []
+    def owed(self) -> list[tuple[int, Step, Fault]]:
+        """What was never answered, with the number of its run."""
+        found: list[tuple[int, Step, Fault]] = []
         for run in self._runs.values():
             for step, fault in run.judge.finish(run.exchange):
                 step.faults.append(fault)
                 if self.filters.wants(step, run.start):
-                    found.append((step, fault))
+                    found.append((run.number, step, fault))
         self.faults += len(found)
         return found
 
@@ -104,7 +111,25 @@ class Timeline:
             )
         if self._wanted is not None and all(run.number != self._wanted for run in self._runs.values()):
             remarks.append(f"there is no run {self._wanted}; the file has {len(self._runs)}")
+        elif self._taken and not self._shown:
+            remarks.append(self._nothing())
         return remarks
+
+    def _nothing(self) -> str:
+        """Why nothing is shown, and what could be."""
+        filters, sentence = self.filters, f"nothing of {self._taken} messages is what you look for"
+        if filters.only_faults and not self.faults:
+            return f"{sentence}: none breaks a rule"
+        for asked, known, what in (
+            (filters.methods, self._methods, "methods"),
+            (filters.sessions, self._sessions, "sessions"),
+        ):
+            if asked and not any(filters.names(name, what) for name in known):
+                there = ", ".join(cut(clean(name), 60) for name in known)
+                return (
+                    f"{sentence}: there is no {clean(' or '.join(asked))}; the {what} are {there or 'none'}"
+                )
+        return sentence
 
 
 def start_line(number: int, start: Start, look: Look) -> str:
@@ -167,6 +192,15 @@ def as_object(number: int, step: Step) -> dict[str, Any]:
         "faults": [{"rule": fault.rule, "text": fault.text} for fault in step.faults] or None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def unanswered(number: int, step: Step, fault: Fault) -> dict[str, Any]:
+    """A call without an answer, for programs: what is known at the end only."""
+    found = as_object(number, step)
+    kept = {
+        name: found[name] for name in ("run", "step", "t", "from", "method", "id", "session") if name in found
+    }
+    return {**kept, "kind": "unanswered", "faults": [{"rule": fault.rule, "text": fault.text}]}
 
 
 def _name(step: Step) -> str:
