@@ -1,0 +1,88 @@
+"""A wire between a client and a gateway that can be cut: without a close, as a train into a tunnel does it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+
+class Cutter:
+    """Passes bytes on; `cut` ends every connection at once, with a reset and no word of farewell."""
+
+    def __init__(self, port: int) -> None:
+        self.port = 0
+        self.cuts = 0
+        self.passed = 0
+        """Bytes that went to the client."""
+        self._target = port
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cut_after: int | None = None
+
+    def cut(self) -> None:
+        """Cut everything that is connected now."""
+        self.cuts += 1
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        self._writers.clear()
+
+    def cut_every(self, size: int) -> None:
+        """Cut whenever so many more bytes have gone to the client."""
+        self._cut_after = size
+
+    async def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            self._writers |= {writer, back}
+            up = asyncio.ensure_future(self._pass(reader, back, counted=False))
+            try:
+                await self._pass(there, writer, counted=True)
+            finally:
+                up.cancel()
+                await asyncio.wait([up])
+                for one in (writer, back):
+                    self._writers.discard(one)
+                    one.transport.abort()
+        except (OSError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool
+    ) -> None:
+        try:
+            while data := await reader.read(4096):
+                writer.write(data)
+                await writer.drain()
+                if counted:
+                    before, self.passed = self.passed, self.passed + len(data)
+                    every = self._cut_after
+                    if every is not None and before // every != self.passed // every:
+                        self.cut()
+                        return
+        except OSError:
+            return
+
+    async def aclose(self) -> None:
+        """Cut, and wait until nothing runs."""
+        self._cut_after = None
+        self.cut()
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+
+@asynccontextmanager
+async def cutter(port: int) -> AsyncGenerator[Cutter]:
+    """A wire to this port."""
+    wire = Cutter(port)
+    server = await asyncio.start_server(wire._taken, "127.0.0.1", 0)
+    wire.port = server.sockets[0].getsockname()[1]
+    try:
+        yield wire
+    finally:
+        server.close()
+        await wire.aclose()
+        await server.wait_closed()

@@ -1,0 +1,193 @@
+"""What goes wrong on the way: agents, gateways and clients that are killed, wires that are cut. Nothing is lost or doubled."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.serve.gateways import Served, served
+from tests.gateway.faults.cutter import cutter
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as dial
+
+import accord
+from accord.client import ClientHandlers, ClientSession
+
+AGENT = str(Path(__file__).with_name("counting_agent.py"))
+COUNTING = ("--", sys.executable, AGENT)
+
+
+def here(gateway: Served, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
+    """A client of the library, connected to the gateway or to a wire that leads to it."""
+    return accord.connect(
+        f"ws://127.0.0.1:{port or gateway.port}/acp", token=gateway.token, handlers=handlers
+    )
+
+
+async def answer(session: ClientSession, prompt: str) -> str:
+    return (await session.ask(prompt)).text
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Raw:
+    """A client by hand, for what a good client never does."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self._id = 0
+
+    async def ask(self, method: str, **params: Any) -> int:
+        self._id += 1
+        message = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}
+        await self.socket.send(json.dumps(message))
+        return self._id
+
+    async def call(self, method: str, **params: Any) -> Any:
+        id = await self.ask(method, **params)
+        return (await self.until(lambda message: message.get("id") == id and "method" not in message))[
+            "result"
+        ]
+
+    async def until(self, wanted: Any) -> dict[str, Any]:
+        while True:
+            message = json.loads(await self.socket.recv())
+            if wanted(message):
+                return message
+
+    def vanish(self) -> None:
+        self.socket.transport.abort()
+
+
+@asynccontextmanager
+async def raw(gateway: Served) -> AsyncGenerator[Raw]:
+    headers = {"Authorization": f"Bearer {gateway.token}"}
+    async with dial(gateway.websocket, proxy=None, additional_headers=headers, max_size=None) as socket:
+        client = Raw(socket)
+        await client.call("initialize", protocolVersion=1)
+        yield client
+
+
+async def test_an_agent_that_is_killed_in_mid_turn_is_told_of_and_started_again(tmp_path: Path) -> None:
+    with served(tmp_path / "home", *COUNTING) as gateway:
+        async with raw(gateway) as client:
+            session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
+            prompt = [{"type": "text", "text": "die"}]
+            id = await client.ask("session/prompt", sessionId=session, prompt=prompt)
+            error = (await client.until(lambda message: message.get("id") == id))["error"]
+            assert error["data"]["signal"] == "SIGKILL"
+            again = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
+            prompt = [{"type": "text", "text": "count 3"}]
+            assert (await client.call("session/prompt", sessionId=again, prompt=prompt))[
+                "stopReason"
+            ] == "end_turn"
+            await client.ask("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
+            await client.until(lambda message: "last words" in json.dumps(message))
+
+
+async def test_a_client_that_vanishes_finds_the_turn_as_if_it_had_stayed(tmp_path: Path) -> None:
+    with served(tmp_path / "home", *COUNTING) as gateway:
+        async with raw(gateway) as client:
+            session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
+            prompt = [{"type": "text", "text": "count 5000"}]
+            await client.ask("session/prompt", sessionId=session, prompt=prompt)
+            await client.until(lambda message: message.get("method") == "session/update")
+            client.vanish()
+        async with raw(gateway) as client:
+            overview: dict[str, Any] = {"state": "running"}
+            listed = await client.call("_accord/sessions", subscribe=True)
+            overview = next(entry for entry in listed["sessions"] if entry["sessionId"] == session)
+            while overview["state"] != "idle":
+                note = await client.until(lambda message: message.get("method") == "_accord/sessions")
+                overview = note["params"]["changed"]
+        async with here(gateway) as agent:
+            state = (await agent.load_session(session, cwd=tmp_path)).state
+            said = "".join(message.text for message in state.messages if message.kind == "agent")
+            assert said == "".join(f"{number} " for number in range(5000))
+
+
+async def test_a_wire_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    with served(tmp_path / "home", *COUNTING) as gateway:
+        async with cutter(gateway.port) as wire, here(gateway, wire.port) as agent:
+            session = await agent.new_session(cwd=tmp_path)
+            wire.cut_every(100_000)
+            said = await answer(session, "count 5000")
+            assert said == "".join(f"{number} " for number in range(5000))
+            assert wire.cuts >= 3
+            wire.cut()
+            assert await answer(session, "count 2") == "0 1 "
+
+
+@pytest.mark.parametrize("cut_first", [False, True])
+async def test_a_permission_request_is_answered_over_a_wire_that_was_cut(
+    tmp_path: Path, cut_first: bool
+) -> None:
+    with served(tmp_path / "home", *COUNTING) as gateway:
+        async with cutter(gateway.port) as wire:
+
+            async def allow(request: accord.PermissionRequest) -> str:
+                if cut_first:
+                    wire.cut()
+                chosen = next(option for option in request.options if option.kind == "allow_once")
+                return chosen.option_id
+
+            async with here(gateway, wire.port, ClientHandlers(permissions=allow)) as agent:
+                session = await agent.new_session(cwd=tmp_path)
+                assert await answer(session, "ask") == "allowed"
+
+
+async def test_a_gateway_killed_in_mid_turn_comes_back_with_its_sessions(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with served(home, *COUNTING) as gateway:
+        token = gateway.token
+        async with raw(gateway) as client:
+            session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
+            await client.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "pid"}])
+            told = await client.until(
+                lambda m: m.get("method") == "session/update" and "content" in m["params"]["update"]
+            )
+            pid = int(told["params"]["update"]["content"]["text"])
+            await client.ask(
+                "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "count 100000"}]
+            )
+            seen = 0
+            while seen < 300:
+                await client.until(lambda message: message.get("method") == "session/update")
+                seen += 1
+            gateway.signal(signal.SIGKILL)
+            gateway.end()
+    while lives(pid):
+        await asyncio.to_thread(os.sched_yield)
+    with served(home, *COUNTING) as gateway:
+        gateway.token = token
+        async with here(gateway) as agent:
+            listed = [info.session_id async for info in agent.list_sessions()]
+            assert listed == [session]
+            state = (await agent.load_session(session, cwd=tmp_path)).state
+            said = "".join(message.text for message in state.messages if message.kind == "agent")
+            numbers = said.removeprefix(str(pid)).split()
+            assert len(numbers) >= 299
+            assert numbers == [str(number) for number in range(len(numbers))]
+
+
+async def test_no_process_is_left_when_the_gateway_stops(tmp_path: Path) -> None:
+    with served(tmp_path / "home", *COUNTING) as gateway:
+        async with here(gateway) as agent:
+            session = await agent.new_session(cwd=tmp_path)
+            pid = int(await answer(session, "pid"))
+            assert lives(pid)
+        gateway.signal()
+        code, _ = gateway.end()
+        assert code == 0
+    assert not lives(pid)
