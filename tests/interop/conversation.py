@@ -7,15 +7,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests.interop.served import PEERS, served
 from tests.interop.wire_record import WireRecord
 from tests.requirements import need_node, need_npm
 
-PEERS = Path(__file__).parent / "peers"
 SCRIPT = json.loads((PEERS / "script.json").read_text("utf-8"))
 NOTES = "one\ntwo\nthree\n"
 LIMIT = 45
@@ -126,28 +127,28 @@ class Conversation:
 
 
 def play(client: str, agent: str, folder: Path) -> Conversation:
-    """Let the two talk through the whole script; `folder` is where the sessions work."""
+    """Let the two talk through the whole script; `folder` is where the sessions work.
+
+    The name of an agent behind an address says how it is reached: `python-ws`, `typescript-http`.
+    """
     script = "coder_script.json" if agent == "coder" else "script.json"
+    peer, _, carrier = agent.partition("-")
     work, record = folder / "work", folder / "record"
     work.mkdir()
     record.mkdir()
     (work / "notes.txt").write_text(NOTES)
     tee = [sys.executable, str(Path(__file__).with_name("tee.py")), str(record)]
-    command = [*command_of("client", client), str(work), *tee, *command_of("agent", agent)]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LIMIT,
-            check=False,
-            env={**_without_keys(), "SCRIPT": script, "ACCORD_HOME": str(folder / "home")},
-        )
-    except subprocess.TimeoutExpired as error:
-        last = (error.stdout or b"").splitlines()[-1:]
-        raise AssertionError(
-            f"{client} and {agent} did not come to an end; the last observation: {last}"
-        ) from None
+    env = {**_without_keys(), "SCRIPT": script, "ACCORD_HOME": str(folder / "home")}
+    with ExitStack() as servers:
+        if carrier:
+            server = servers.enter_context(served(peer, carrier, folder))
+            reached = [server.url]
+            env |= {"RECORD": str(record)} | (
+                {"CERTIFICATE": server.certificate} if server.certificate else {}
+            )
+        else:
+            reached = [*tee, *command_of("agent", agent)]
+        done = _finished([*command_of("client", client), str(work), *reached], env, f"{client} and {agent}")
     stderr = done.stderr.decode(errors="replace")
     assert done.returncode == 0, f"the client exited with {done.returncode}:\n{stderr}"
     scenes: dict[str, list[dict[str, Any]]] = {}
@@ -156,6 +157,16 @@ def play(client: str, agent: str, folder: Path) -> Conversation:
         scenes.setdefault(observation["scene"], []).append(observation)
     seen = {name: Scene(observations) for name, observations in scenes.items()}
     return Conversation(client, agent, work, seen, WireRecord.read(record), stderr)
+
+
+def _finished(command: list[str], env: dict[str, str], who: str) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False, env=env
+        )
+    except subprocess.TimeoutExpired as error:
+        last = (error.stdout or b"").splitlines()[-1:]
+        raise AssertionError(f"{who} did not come to an end; the last observation: {last}") from None
 
 
 def _without_keys() -> dict[str, str]:

@@ -5,6 +5,14 @@ import pytest
 Pair = tuple[str, str]
 
 OUR_CLIENT: list[Pair] = [("accord", "python"), ("accord", "typescript"), ("accord", "accord")]
+OUR_CLIENT_AFAR: list[Pair] = [
+    ("accord", "python-ws"),
+    ("accord", "python-http"),
+    ("accord", "python-https"),
+    ("accord", "typescript-ws"),
+    ("accord", "typescript-http"),
+]
+"""The same agents behind an address."""
 OFFICIAL_CLIENTS: list[Pair] = [("python", "accord"), ("typescript", "accord")]
 OUR_AGENT: list[Pair] = [*OFFICIAL_CLIENTS, ("accord", "accord")]
 OUR_CODER: list[Pair] = [("python", "coder"), ("typescript", "coder")]

@@ -2,9 +2,9 @@
 
 import pytest
 from tests.interop.conversation import SCRIPT, Conversation
-from tests.interop.pairs import CONTROLS, OFFICIAL_CLIENTS, OUR_AGENT, OUR_CLIENT, talks
+from tests.interop.pairs import CONTROLS, OFFICIAL_CLIENTS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, talks
 
-everybody = talks(OUR_CLIENT, OUR_AGENT, CONTROLS)
+everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_AGENT, CONTROLS)
 
 
 @everybody
@@ -20,7 +20,7 @@ def test_the_handshake_agrees_on_version_1_and_says_who_is_there(talk: Conversat
     assert capabilities["promptCapabilities"]["image"] is True
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(58, 59, 60, 61)
 def test_our_client_begins_with_initialize_and_says_what_it_offers(talk: Conversation) -> None:
     first = talk.wire.sent_by("client")[0]
@@ -48,7 +48,7 @@ def test_every_new_session_has_an_id_of_its_own_and_its_settings(talk: Conversat
         assert call["params"]["mcpServers"] == []
 
 
-@talks(OUR_CLIENT, OUR_AGENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_AGENT)
 @pytest.mark.rule(227)
 def test_commands_are_told_once_the_session_is_known(talk: Conversation) -> None:
     told = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.interop.conversation import NOTES, SCRIPT, Conversation, without_nulls
-from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, talks
+from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, talks
 
-everybody = talks(OUR_CLIENT, OUR_AGENT, CONTROLS)
+everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_AGENT, CONTROLS)
 
 
 def anonymous(update: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def test_errors_of_the_agent_reach_the_caller_and_the_session_goes_on(talk: Conv
     assert scene.stop_reasons == ["end_turn"]
 
 
-@everybody
+@talks(OUR_CLIENT, OUR_AGENT, CONTROLS)
 @pytest.mark.rule(37)
 def test_an_agent_that_dies_in_mid_turn_fails_the_prompt(talk: Conversation) -> None:
     scene = talk.scene("crash")
@@ -268,6 +268,16 @@ def test_an_agent_that_dies_in_mid_turn_fails_the_prompt(talk: Conversation) -> 
     assert not scene.stop_reasons
     [end] = talk.scene("end").seen("exit")
     assert end["code"] == SCRIPT["exit_code"]
+
+
+@talks(OUR_CLIENT_AFAR)
+@pytest.mark.rule(37)
+def test_a_server_that_dies_in_mid_turn_fails_the_prompt(talk: Conversation) -> None:
+    failure = talk.scene("crash").error("prompt")
+    assert failure["type"] == "ConnectionClosed"
+    assert "session/prompt was not answered" in failure["message"]
+    assert "127.0.0.1" in failure["message"], "it says which server"
+    assert not talk.scene("crash").stop_reasons
 
 
 @talks(OUR_CLIENT)
@@ -280,7 +290,7 @@ def test_our_client_says_how_the_agent_died(talk: Conversation) -> None:
     assert SCRIPT["last_words"] in end["stderr"]
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(155, 156)
 def test_our_clients_state_adds_up_to_what_happened(talk: Conversation) -> None:
     [state] = talk.scene("text").seen("state")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.interop.conversation import Conversation
-from tests.interop.pairs import OFFICIAL_CLIENTS, OUR_AGENT, OUR_CLIENT, talks
+from tests.interop.pairs import OFFICIAL_CLIENTS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, talks
 from tests.interop.wire_record import Message, Side
 
 KNOWN_COMPLAINTS = {"Unhandled error while handling notification method=$/cancel_request Method not found"}
@@ -35,7 +35,7 @@ def test_a_stray_print_of_our_agent_goes_to_stderr(talk: Conversation) -> None:
     assert b"a stray print" not in b"".join(talk.wire.lines_of("agent"))
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(2, 4, 6, 8, 30)
 def test_our_client_writes_one_message_a_line_and_nothing_else(talk: Conversation) -> None:
     check_lines(talk, "client")
@@ -53,13 +53,13 @@ def test_what_our_agent_sends_is_valid_by_the_official_schema(talk: Conversation
     assert talk.wire.unofficial("agent") == []
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(28, 35, 43, 45, 61, 90, 239, 250)
 def test_what_our_client_sends_passes_the_strict_walk(talk: Conversation) -> None:
     assert talk.wire.breaches("client") == []
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(28, 35, 90, 239, 250)
 def test_what_our_client_sends_is_valid_by_the_official_schema(talk: Conversation) -> None:
     assert talk.wire.unofficial("client") == []
@@ -80,7 +80,7 @@ def test_our_agent_answers_every_request_once(talk: Conversation) -> None:
     assert unanswered(talk, "agent") == ["session/prompt"]  # the one in which it was told to crash
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 @pytest.mark.rule(12, 14)
 def test_our_client_answers_every_request_once(talk: Conversation) -> None:
     assert unanswered(talk, "client") == []
@@ -132,6 +132,6 @@ def test_official_clients_take_every_update_of_our_agent_without_complaint(talk:
     assert seen == sent
 
 
-@talks(OUR_CLIENT)
+@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
 def test_our_client_has_nothing_to_complain_of_even_without_repairs(talk: Conversation) -> None:
     assert talk.complaints == []

@@ -1,18 +1,23 @@
 """The scripted client on accord.client: plays every scene of script.json and prints what it observes.
 
-Usage: accord_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order.
+Usage: accord_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. An agent at an address is
+trusted by the file that CERTIFICATE names, and its wire recorded in the folder that RECORD names.
 """
 
 import asyncio
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import accord
 from accord import schema
 from accord.schema.codec import read, to_builtins
+from accord.trace.tap import Tapped
+from accord.wire.transport import End, Frame, Transport
 
 SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
 LONG = 10_000
@@ -59,6 +64,29 @@ def summary(state: accord.SessionState) -> dict[str, Any]:
     }
 
 
+class Record:
+    """Every message of both directions, a line each."""
+
+    def __init__(self, folder: str) -> None:
+        self.files = {
+            side: Path(folder, f"to_{other}").open("wb")  # noqa: SIM115 - closed by `ended`
+            for side, other in (("client", "agent"), ("agent", "client"))
+        }
+
+    def wrap(self, transport: Transport) -> Transport:
+        return Tapped(transport, self, ours="client")
+
+    def note(self, sender: str, frames: Sequence[Frame]) -> None:
+        self.files[sender].writelines(frame + b"\n" for frame in frames if isinstance(frame, bytes))
+
+    def ended(self, end: End, sender: str) -> None:
+        for file in self.files.values():
+            file.close()
+
+    async def aclose(self) -> None:
+        pass
+
+
 class Player:
     """Plays the steps of a scene; answers what the agent asks."""
 
@@ -77,7 +105,9 @@ class Player:
             extensions={"_interop/reverse": lambda params: {"text": params["text"][::-1]}},
         )
         self.options = accord.ClientOptions(
-            strict=True, observer=lambda report: self.tell("complaint", text=str(report))
+            strict=True,
+            observer=lambda report: self.tell("complaint", text=str(report)),
+            wrap=Record(os.environ["RECORD"]).wrap if "RECORD" in os.environ else None,
         )
 
     def tell(self, what: str, **more: Any) -> None:
@@ -216,7 +246,8 @@ class Player:
 
 async def main(folder: str, *command: str) -> None:
     player = Player(folder)
-    async with accord.connect(*command, handlers=player.handlers, options=player.options) as agent:
+    tls = os.environ.get("CERTIFICATE")
+    async with accord.connect(*command, tls=tls, handlers=player.handlers, options=player.options) as agent:
         await player.play(agent)
     player.scene = "end"
     player.tell("exit", **player.exit)

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 
 import { acp } from "./official_ts_sdk.mjs";
 
@@ -243,7 +244,7 @@ const words = {
   },
 };
 
-acp
+export const scripted = acp
   .agent({ name: "scripted" })
   .onRequest(methods.agent.initialize, () => ({
     protocolVersion: acp.PROTOCOL_VERSION,
@@ -314,5 +315,8 @@ acp
     return { stopReason: (await words[turn.word](turn)) ?? "end_turn" };
   })
   .onNotification(methods.agent.session.cancel, ({ params }) => open(params.sessionId).stopping?.abort())
-  .onRequest("_interop/reverse", (params) => params, ({ params }) => ({ text: [...params.text].reverse().join("") }))
-  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  .onRequest("_interop/reverse", (params) => params, ({ params }) => ({ text: [...params.text].reverse().join("") }));
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  scripted.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

@@ -4,4 +4,5 @@ import { pathToFileURL } from "node:url";
 
 const installed = createRequire(new URL("../../node/package.json", import.meta.url));
 
-export const acp = await import(pathToFileURL(installed.resolve("@agentclientprotocol/sdk")).href);
+export const official = (name) => import(pathToFileURL(installed.resolve(name)).href);
+export const acp = await official("@agentclientprotocol/sdk");

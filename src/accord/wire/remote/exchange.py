@@ -17,7 +17,6 @@ SESSION_ID: Final = "Acp-Session-Id"
 BODY_SHOWN: Final = 8 * 1024
 """How much of an error's body is read."""
 
-_STREAMS: Final = 50
 _KEEP: Final = 3.0  # seconds an idle connection is kept; servers give them up after five
 
 
@@ -65,7 +64,8 @@ class Events:
 class Exchange:
     """Everything that goes to one server.
 
-    Streams stay open, and HTTP/2 bounds how many share a connection: a further client is made for every few of them.
+    Posts share a connection. Each stream has one of its own, over HTTP/2, too: the library's readers of one connection take
+    turns at its socket, and with three of them an answer can lie unnoticed behind streams that have nothing to say.
     """
 
     def __init__(self, address: Address, times: Times) -> None:
@@ -74,8 +74,6 @@ class Exchange:
         self._url = address.url
         self._tls = address.tls_context() if address.secure else False
         self._client = self._new_client()
-        self._clients = [self._client]
-        self._streams = [0]  # how many are open, by client
 
     def _new_client(self) -> httpx2.AsyncClient:
         address = self._address
@@ -126,16 +124,12 @@ class Exchange:
         headers = {**ids, "Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
-        place = self._place()
-        self._streams[place] += 1
-        try:
+        async with self._new_client() as client:
             with _network():
-                async with self._clients[place].stream("GET", self._url, headers=headers) as response:
+                async with client.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != 200:
                         raise Rejected(response.status_code, await _start_of(response, BODY_SHOWN))
                     yield Events(response)
-        finally:
-            self._streams[place] -= 1
 
     async def goodbye(self, ids: dict[str, str]) -> None:
         """End the connection at the server. Raises Unreachable."""
@@ -143,18 +137,8 @@ class Exchange:
             await self._client.delete(self._url, headers=ids)
 
     async def aclose(self) -> None:
-        """Let all sockets go."""
-        for client in self._clients:
-            await client.aclose()
-
-    def _place(self) -> int:
-        """The client for the next stream."""
-        for place, count in enumerate(self._streams):
-            if count < _STREAMS:
-                return place
-        self._clients.append(self._new_client())
-        self._streams.append(0)
-        return len(self._clients) - 1
+        """Let the sockets of the posts go; those of the streams end with them."""
+        await self._client.aclose()
 
 
 class _network:  # noqa: N801 - reads as a statement

@@ -24,7 +24,7 @@ from accord.wire.remote.exchange import (
     Unreachable,
 )
 from accord.wire.remote.messages import OPENING, UPDATE, failure, read_message
-from accord.wire.remote.posting import Post, Posting
+from accord.wire.remote.posting import HELD, Post, Posting
 from accord.wire.remote.sentences import FINAL_STATUSES, status_sentence
 from accord.wire.remote.streams import EventStream
 from accord.wire.remote.times import Times
@@ -232,7 +232,7 @@ class StreamableHttpTransport:
         if session is None or status in FINAL_STATUSES - {404}:
             self._finish(f"{self._address}: {reason}")
         elif status != 404:
-            self._fail_calls_of(session, reason)
+            self._own(self._fail_session(session, reason))
 
     def _forget(self, session: str, why: str) -> None:
         """The server has lost the session: whoever waits in it is told."""
@@ -240,6 +240,12 @@ class StreamableHttpTransport:
         if stream is not None:
             self._own(stream.stop())
         self._fail_calls_of(session, why)
+
+    async def _fail_session(self, session: str, why: str) -> None:
+        """Its stream is over. Often that is the server's end; then it is the connection that fails, in a moment."""
+        await self._clock.sleep(HELD)
+        if session not in self._streams:
+            self._fail_calls_of(session, why)
 
     def _fail_calls_of(self, session: str, why: str) -> None:
         for id in [id for id, call in self._calls.items() if call.session == session]:
