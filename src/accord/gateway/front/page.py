@@ -14,11 +14,11 @@ from accord.gateway.front.reply import answer
 
 FOLDER: Final = Path(__file__).parent.parent / "page"
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Scripts only from our own files. Inline styles are allowed because xterm.js positions its cells by style elements."""
+"""Scripts and styles only from our own files; the page reads off xterm.js's screen instead of letting it make style elements."""
 _MISSING: Final = (
     "<!doctype html><title>Accord</title><p>The page is not part of this installation: "
     "<code>make web</code> builds it from a checkout with Node. The gateway itself works.\n"

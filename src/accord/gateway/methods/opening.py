@@ -35,8 +35,7 @@ from accord.session import Event, ReplayEnded, ReplayStarted, SessionOpened
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Visitor
 
-ANNOUNCED: Final = {
-    "resume": {"version": 1},
+ANNOUNCED: Final[dict[str, dict[str, object]]] = {
     "inbox": {},
     "sessions": {},
     "agents": {},
@@ -55,12 +54,17 @@ async def initialize(visitor: "Visitor", call: "Incoming") -> None:
     visitor.capabilities = asked.client_capabilities or ClientCapabilities()
     own = (visitor.capabilities.meta or {}).get("accord")
     visitor.announced = own if isinstance(own, dict) else {}
-    call.answer(encode(welcome(visitor.agent)))
+    call.answer(encode(welcome(visitor.agent, visitor.line.id)))
 
 
-def welcome(agent: HostedAgent) -> InitializeResponse:
-    """The agent's own answer, with what the gateway does for it."""
+def welcome(agent: HostedAgent, connection_id: str) -> InitializeResponse:
+    """The agent's own answer, with what the gateway does for it. Browsers cannot read the header that names the connection."""
     theirs = agent.capabilities
+    own = {
+        **ANNOUNCED,
+        "resume": {"version": 1, "connectionId": connection_id},
+        "gateway": {"version": 1, "agent": agent.name},
+    }
     sessions = theirs.session_capabilities or SessionCapabilities()
     forgets = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
     capabilities: AgentCapabilities = structs.replace(
@@ -73,7 +77,7 @@ def welcome(agent: HostedAgent) -> InitializeResponse:
             close=sessions.close or SessionCloseCapabilities(),
             delete=forgets,
         ),
-        meta={**(theirs.meta or {}), "accord": {**ANNOUNCED, "gateway": {"version": 1, "agent": agent.name}}},
+        meta={**(theirs.meta or {}), "accord": own},
     )
     return structs.replace(agent.agreed, protocol_version=PROTOCOL_VERSION, agent_capabilities=capabilities)
 
