@@ -194,7 +194,7 @@ export function serve(port = 0) {
         const folders = readdirSync(path, { withFileTypes: true }).filter((entry) => entry.isDirectory() && !entry.name.startsWith("."));
         return { path, parent: path === "/" ? undefined : dirname(path), folders: folders.map((entry) => ({ path: join(path, entry.name), name: entry.name })) };
       })
-      .onRequest("_accord/terminal", any, () => ({ output: OUTPUT, truncated: false, exitStatus: { exitCode: 1 } }))
+      .onRequest("_accord/terminal/output", any, () => ({ output: OUTPUT, truncated: false, exitStatus: { exitCode: 1 } }))
       .onNotification("session/cancel", ({ params }) => {
         const session = sessions.get(params.sessionId);
         if (session?.turn) session.turn.cancelled = true;

@@ -130,7 +130,7 @@ export class Gateway implements Listener {
 
   async terminal(session: Session, terminalId: string): Promise<vendor.TerminalOutput> {
     const connection = await this.connection(session.address.agent);
-    return vendor.readTerminal(await connection.ask("terminal", { sessionId: session.address.sessionId, terminalId }));
+    return vendor.readTerminal(await connection.ask("terminal/output", { sessionId: session.address.sessionId, terminalId }));
   }
 
   async authenticate(agent: string, methodId: string): Promise<void> {
