@@ -25,6 +25,8 @@ from accord.gateway.metrics import Metrics
 LOG = getLogger("accord.gateway")
 
 _LOOKED_EVERY: Final = 0.1
+_HURRIED: Final = 0.5
+"""Seconds for clients to take note of a stop that does not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class Service:
         until = self.clock.now() + seconds
         while self.gateway.busy and self.clock.now() < until and not hurry.is_set():
             await self.clock.sleep(_LOOKED_EVERY)
+        if hurry.is_set():
+            self.front.config = msgspec.structs.replace(self.front.config, stop_time=_HURRIED)
         return not self.gateway.busy
 
 

@@ -94,6 +94,7 @@ class _Serving:
         self._stop.set()
 
     async def _wind_down(self, service: Service) -> None:
+        service.gateway.stopping = True
         if service.gateway.busy:
             seconds = self._given.settings.stop_wait
             LOG.info("stopping: running turns have %g seconds to end; another Ctrl-C does not wait", seconds)
