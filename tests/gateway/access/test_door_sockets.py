@@ -1,0 +1,158 @@
+"""The door on real sockets: what a browser, a page elsewhere or somebody without a token gets, byte for byte."""
+
+import asyncio
+import json
+
+import pytest
+from tests.gateway.front.stage import INITIALIZE, Stage, a_front
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin
+
+from accord.gateway.access.throttle import Throttle
+from accord.gateway.access.tokens import Tokens
+
+
+async def statuses(stage: Stage, requests: list[bytes]) -> list[int]:
+    """The statuses of requests that are sent one after the other, over as few sockets as the front allows."""
+    found: list[int] = []
+    while len(found) < len(requests):
+        reader, writer = await stage.raw()
+        try:
+            for request in requests[len(found) :]:
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+                await reader.readexactly(int(fields.get(b"content-length", b"0")))
+                found.append(int(head.split()[1]))
+                if fields.get(b"connection") == b"close":
+                    break
+        finally:
+            writer.close()
+    return found
+
+
+async def test_header_mixes_on_every_endpoint() -> None:
+    mixes: list[tuple[dict[str, str], int]] = [
+        ({"authorization": ""}, 401),
+        ({"authorization": "Bearer acc_wrong"}, 401),
+        ({"authorization": "Basic dTpw"}, 401),
+        ({"host": "evil.example"}, 421),
+        ({"host": ""}, 400),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:1"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"authorization": "", "cookie": "accord=nonsense"}, 403),
+    ]
+    async with a_front() as stage:
+        for verb, path in (
+            ("POST", "/acp"),
+            ("GET", "/acp"),
+            ("DELETE", "/acp"),
+            ("GET", "/acp/known"),
+            ("GET", "/metrics"),
+            ("POST", "/api/ticket"),
+        ):
+            length = {"content_length": "0"} if verb == "POST" else {}
+            requests = [stage.head(verb, path, **length, **headers) for headers, _ in mixes]
+            expected = [status for _, status in mixes]
+            assert await statuses(stage, requests) == expected
+            stage.door.throttle = Throttle(stage.clock)  # every endpoint has its own try
+        assert await statuses(stage, [stage.head(path=f"/acp?token={stage.secret}")]) == [400]
+        assert stage.echo.clients == []
+
+
+async def test_a_websocket_is_refused_before_it_is_one() -> None:
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec_websocket_version": "13",
+        "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    mixes: list[tuple[str, dict[str, str], int]] = [
+        ("/acp", {"authorization": ""}, 401),
+        ("/acp?ticket=nonsense", {"authorization": ""}, 401),
+        ("/acp", {"authorization": "", "cookie": "accord=nonsense", "origin": "own"}, 401),
+        ("/acp", {"origin": "https://evil.example"}, 403),
+        ("/acp", {"host": "evil.example"}, 421),
+    ]
+    async with a_front() as stage:
+        for path, headers, status in mixes:
+            told = {name: stage.url if value == "own" else value for name, value in headers.items()}
+            assert await statuses(stage, [stage.head("GET", path, **upgrade, **told)]) == [status]
+        assert stage.echo.clients == []
+
+
+async def test_ten_thousand_requests_without_a_token() -> None:
+    async with a_front() as stage:
+        kinds = [
+            stage.head("GET", "/metrics", authorization=""),
+            stage.head("GET", "/acp", authorization="", accept="text/event-stream", acp_connection_id="x"),
+            stage.head("POST", "/acp", authorization="Bearer acc_aaaaaaaa_" + "A" * 43, content_length="0"),
+            stage.head("POST", "/api/ticket", authorization="", cookie="accord=x", content_length="0"),
+            stage.head("DELETE", "/acp", authorization=f"Bearer acc_{stage.token.id}_" + "A" * 43),
+        ]
+        lanes = [statuses(stage, kinds * 500) for _ in range(4)]
+        found = [status for lane in await asyncio.gather(*lanes) for status in lane]
+        assert len(found) == 10_000
+        assert set(found) <= {401, 403, 429}
+        assert stage.door.refused == 10_000
+        assert stage.echo.clients == []
+        assert stage.door.tokens.last_used(stage.token) is None
+        assert await statuses(stage, [stage.head("GET", "/metrics")]) == [200]
+
+
+async def test_a_browser_logs_in_gets_a_ticket_and_opens_one_websocket() -> None:
+    async with a_front() as stage:
+        reader, writer = await stage.raw()
+        writer.write(
+            stage.head("POST", "/api/login", origin=stage.url, content_length="0", connection="close")
+        )
+        head = (await reader.read()).decode()
+        writer.close()
+        assert head.startswith("HTTP/1.1 204")
+        cookie = next(line for line in head.splitlines() if line.lower().startswith("set-cookie: "))[12:]
+        assert cookie.endswith("HttpOnly; SameSite=Strict")
+        page = {"authorization": "", "cookie": cookie.partition(";")[0], "origin": stage.url}
+        reader, writer = await stage.raw()
+        writer.write(stage.head("POST", "/api/ticket", content_length="0", connection="close", **page))
+        body = (await reader.read()).partition(b"\r\n\r\n")[2]
+        writer.close()
+        ticket = json.loads(body)["ticket"]
+        async with connect(
+            f"{stage.websocket}?ticket={ticket}", origin=Origin(stage.url), proxy=None
+        ) as socket:
+            await socket.send(json.dumps(INITIALIZE))
+            assert '"result"' in str(await socket.recv())
+        assert await statuses(stage, [stage.head("GET", f"/acp?ticket={ticket}", authorization="")]) == [401]
+
+
+async def test_revoking_ends_websockets_and_streams() -> None:
+    async with a_front() as stage:
+        async with connect(stage.websocket, additional_headers=stage.headers, proxy=None) as socket:
+            await socket.send(json.dumps(INITIALIZE))
+            await socket.recv()
+            body = json.dumps(INITIALIZE)
+            reader, writer = await stage.raw()
+            length = {"content_type": "application/json", "content_length": str(len(body))}
+            writer.write(stage.head("POST", "/acp", **length) + body.encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            connection = next(line for line in head.splitlines() if line.startswith("acp-connection-id: "))[
+                19:
+            ]
+            writer.close()
+            reader, writer = await stage.raw()
+            named = stage.echo.clients[-1].line.id
+            assert named.lower() == connection
+            writer.write(stage.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
+            await reader.readuntil(b"\r\n\r\n")
+            Tokens(stage.door.tokens.folder).revoke(stage.token.id)
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "the token was revoked")
+            await reader.read()  # the stream ends
+            writer.close()
+        await stage.echo.until(lambda: all(client.reasons for client in stage.echo.clients))
+        assert await statuses(stage, [stage.head("GET", "/metrics")]) == [401]
