@@ -184,7 +184,16 @@ def test_a_whole_id_is_itself_although_others_begin_with_it(desk: Desk) -> None:
     desk.record("other", "bbb-3", "Of somebody else.")
     assert desk.sessions("show", "bbb-3").splitlines()[1] == "title:     Third"
     desk.sessions("show", "bbb", "--recorded", code=2)
-    assert desk.said.endswith("could be any of other: bbb-3, keeper: bbb-33: name the agent with -a\n")
+    assert desk.said.endswith(
+        "could be any of other: bbb-3, keeper: bbb-33: give more of the id, or name the agent with -a\n"
+    )
+    desk.record("keeper", "bbb-3", "The same id.")
+    desk.sessions("show", "bbb-3", "--recorded", code=2)
+    assert desk.said.endswith("could be any of keeper: bbb-3, other: bbb-3: name the agent with -a\n")
+    desk.record("keeper", "ccc-1", "One.")
+    desk.record("keeper", "ccc-2", "Two.")
+    desk.sessions("show", "ccc", "--recorded", code=2)
+    assert desk.said.endswith("could be any of ccc-2, ccc-1: give more of the id\n")
 
 
 # -- show and export ----------------------------------------------------------------------------------------------
@@ -424,3 +433,28 @@ def test_records_are_where_the_client_puts_them(desk: Desk) -> None:
     records = Records(open_store(desk.home / "data" / "client.db"))
     assert [one.session_id for one in records.list(agent="keeper")] == ["r-1"]
     records.close()
+
+
+def test_recorded_sessions_of_an_agent_are_found_by_any_of_its_names(desk: Desk) -> None:
+    desk.record("claude", "c-1", "Hello.")
+    desk.record("gone", "g-1", "Hello.")
+    for name, session in (("claude", "c-1"), ("Claude-Code", "c-1"), ("gone", "g-1")):
+        assert desk.sessions("list", "--recorded", "-a", name).split()[0] == session
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_named_to_no_agent(desk: Desk) -> None:
+    strange = os.fsencode(desk.project) + b"\xff"
+    os.mkdir(strange)
+    shown = os.fsdecode(strange)
+    told = f"--cwd: the name of {shown!a} is not UTF-8, so no agent can be told of it: rename it\n"
+    desk.sessions("list", "--cwd", shown, code=2)
+    assert desk.said == f"accord sessions: {told}"
+    desk.accord("run", "hello", "--cwd", shown, code=2)
+    assert desk.said == f"accord run: {told}"
+    desk.accord("run", "hello", "--add-dir", shown, code=2)
+    assert desk.said == f"accord run: {told.replace('--cwd', '--add-dir')}"
+    desk.record("keeper", "kept", "Hello.")
+    desk.sessions("list", "--recorded", "--cwd", shown)
+    assert desk.said.startswith("accord sessions: no sessions of ")
+    assert desk.sessions("list", "--recorded", "--all", "--cwd", shown).split()[0] == "kept"
+    desk.accord("agents", "list", "--cwd", shown)

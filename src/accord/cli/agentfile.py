@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from accord.cleaning import visible
-from accord.cli.agents import folder, parser
+from accord.cli.agents import parser
+from accord.cli.folders import folder
 from accord.client.catalogue import BUILT_IN, known
 from accord.client.servers import project_file, user_file
 from accord.client.servers.environment import references
@@ -165,7 +166,7 @@ def _extras(given: Namespace) -> dict[str, Any]:
 
 
 def _file(given: Namespace) -> tuple[Path, Origin]:
-    cwd = Path(folder(given.cwd))
+    cwd = Path(folder("--cwd", given.cwd))
     if not given.project:
         return user_file(), "user"
     return project_file(cwd) or cwd / FILE_NAME, "project"

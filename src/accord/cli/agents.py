@@ -3,7 +3,6 @@
 But for signing in nothing is started, so a project's file needs no agreement to be shown.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from accord.cleaning import visible
 from accord.cli.agentfacts import FROM, as_json, command_of, facts, state_of
+from accord.cli.folders import folder
 from accord.cli.parser import Parser
 from accord.client.catalogue import identity
 from accord.client.servers import Server, Servers, leave_out, load, once, user_file
@@ -44,14 +44,6 @@ def trust_option(made: Parser) -> None:
     )
 
 
-def folder(text: str) -> str:
-    """The folder that was named. Raises UsageError if it is none."""
-    path = os.path.abspath(os.path.expanduser(text))
-    if not text or not os.path.isdir(path):
-        raise UsageError(f"--cwd {text!r} is no folder")
-    return path
-
-
 def _list(arguments: Sequence[str]) -> int:
     options = parser("list")
     options.add_argument("--json", action="store_true", help="one object an agent, in a list")
@@ -63,7 +55,7 @@ def _list(arguments: Sequence[str]) -> int:
 
         _print_rows(registry_rows(Path(given.registry).expanduser()))
         return 0
-    servers = load(folder(given.cwd), trust=once if given.trust else leave_out)
+    servers = load(folder("--cwd", given.cwd), trust=once if given.trust else leave_out)
     if given.json:
         _print_json([as_json(server, servers) for server in servers])
         return 0
@@ -94,7 +86,7 @@ def _show(arguments: Sequence[str]) -> int:
     options.add_argument("--json", action="store_true", help="as one object")
     trust_option(options)
     given = options.parse_args(arguments)
-    servers = load(folder(given.cwd), trust=once if given.trust else leave_out)
+    servers = load(folder("--cwd", given.cwd), trust=once if given.trust else leave_out)
     server = servers.default if given.name is None else _named(servers, given.name)
     if given.json:
         _print_json(as_json(server, servers))
@@ -124,7 +116,7 @@ def _trust(arguments: Sequence[str]) -> int:
     options = parser("trust")
     options.add_argument("--forget", action="store_true", help="agree to it no longer")
     given = options.parse_args(arguments)
-    servers = load(folder(given.cwd), trust=leave_out)
+    servers = load(folder("--cwd", given.cwd), trust=leave_out)
     file = servers.project or servers.left_out
     if file is None:
         raise UsageError("there is no acp.json in this project")

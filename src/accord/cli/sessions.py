@@ -12,12 +12,14 @@ from typing import Any, Final
 from accord.cleaning import clean_line, one_line
 from accord.cli.agents import trust_option
 from accord.cli.chosen import chosen_server, split_command
+from accord.cli.folders import folder, told_folder
 from accord.cli.parser import Parser
 from accord.cli.stored.form import entry_form, json_text, transcript_form
 from accord.cli.stored.markdown import conversation, markdown
 from accord.cli.stored.sessions import StoredSessions, reach
 from accord.cli.stored.transcript import Entry, Transcript
 from accord.client.recording import Records
+from accord.client.servers import leave_out, load, once
 from accord.client.signin import how_to_sign_in
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.store import MemoryStore
@@ -188,10 +190,7 @@ def _read(name: str, more: Callable[[Parser], None], words: Sequence[str]) -> Na
     ours, command = split_command(words)
     given = parser.parse_args(ours)
     given.command = command
-    path = os.path.abspath(os.path.expanduser(given.cwd))
-    if not given.cwd or not os.path.isdir(path):
-        raise UsageError(f"--cwd {given.cwd!r} is no folder")
-    given.cwd = path
+    given.cwd = (folder if given.recorded else told_folder)("--cwd", given.cwd)
     return given
 
 
@@ -200,8 +199,7 @@ async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
     records = _records(given)
     try:
         if given.recorded:
-            name = shlex.join(given.command) if given.command else given.agent
-            yield StoredSessions(name, records, _say)
+            yield StoredSessions(_recorded_as(given), records, _say)
             return
         server = chosen_server(given.agent, given.command, given.cwd, trust=given.trust)
         try:
@@ -214,6 +212,18 @@ async def _sessions(given: Namespace) -> AsyncGenerator[StoredSessions]:
             raise
     finally:
         records.close()
+
+
+def _recorded_as(given: Namespace) -> str | None:
+    """The name under which the sessions of the agent were recorded. It is not started, and may be gone from every file."""
+    if given.command:
+        return shlex.join(given.command)
+    if given.agent is None:
+        return None
+    try:
+        return load(given.cwd, trust=once if given.trust else leave_out)[given.agent].name
+    except UsageError:
+        return given.agent
 
 
 def _records(given: Namespace) -> Records:

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from accord.cleaning import clean_line, one_line
 from accord.cli import AUTH, DONE, FAILED
-from accord.cli.agents import folder, parser, trust_option
+from accord.cli.agents import parser, trust_option
 from accord.cli.chosen import chosen_server
+from accord.cli.folders import folder
 from accord.cli.output import output_for
 from accord.cli.running.forms import Asking
 from accord.cli.running.person import Person, is_there
@@ -33,7 +34,7 @@ def log_in(arguments: Sequence[str]) -> int:
     options.add_argument("method", metavar="METHOD", nargs="?", help="the id of one of its ways to sign in")
     trust_option(options)
     given = options.parse_args(arguments)
-    cwd = folder(given.cwd)
+    cwd = folder("--cwd", given.cwd)
     server = chosen_server(given.name, (), cwd, trust=given.trust)
     return asyncio.run(SigningIn(server, cwd).log_in(given.method))
 
@@ -44,7 +45,7 @@ def log_out(arguments: Sequence[str]) -> int:
     options.add_argument("name", metavar="NAME", help="the agent")
     trust_option(options)
     given = options.parse_args(arguments)
-    cwd = folder(given.cwd)
+    cwd = folder("--cwd", given.cwd)
     server = chosen_server(given.name, (), cwd, trust=given.trust)
     return asyncio.run(SigningIn(server, cwd).log_out())
 

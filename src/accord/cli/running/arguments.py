@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from accord.cli.folders import told_folder
 from accord.cli.parser import Parser
 from accord.errors import UsageError
 from accord.policy.rules import WORDS, Word
@@ -62,8 +63,8 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         attach=tuple(_file("--attach", path) for path in given.attach),
         agent=given.agent,
         command=tuple(command or ()),
-        cwd=_folder("--cwd", given.cwd),
-        add_dir=tuple(_folder("--add-dir", path) for path in given.add_dir),
+        cwd=told_folder("--cwd", given.cwd),
+        add_dir=tuple(told_folder("--add-dir", path) for path in given.add_dir),
         permissions=cast("Word | None", given.permissions),
         format=given.format,
         model=given.model,
@@ -157,13 +158,6 @@ def parser() -> Parser:
     option("--trust", action="store_true", help="let the project's acp.json count, in this run only")
     option("--strict", action="store_true", help="judge messages as they are sent; repair no dialects")
     return made
-
-
-def _folder(option: str, text: str) -> str:
-    path = os.path.abspath(os.path.expanduser(text)) if text else ""
-    if not os.path.isdir(path):
-        raise UsageError(f"{option} {text!r} is no folder")
-    return path
 
 
 def _file(option: str, text: str) -> str:

@@ -1,7 +1,7 @@
 """The stored sessions of one agent: asked of the agent itself, and, where it cannot tell, taken from what was recorded here."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -202,15 +202,16 @@ class StoredSessions:
             raise self._trouble
         self._note(f"{_first_line(self._trouble)}; this is {what}")
 
-    def _ambiguous(self, text: str, matches: Iterable[Entry]) -> str:
+    def _ambiguous(self, text: str, matches: Sequence[Entry]) -> str:
+        several = len({entry.agent for entry in matches}) > 1
+        ways = ["give more of the id"] if len({entry.session_id for entry in matches}) > 1 else []
+        if several:
+            ways.append("name the agent with -a")
         labels = [
-            entry.label if self.name is not None else f"{one_line(entry.agent)}: {entry.label}"
-            for entry in matches
+            entry.label if not several else f"{one_line(entry.agent)}: {entry.label}" for entry in matches
         ]
         more = f", and {len(labels) - _CANDIDATES} more" if len(labels) > _CANDIDATES else ""
-        return f"{one_line(text)!r} could be any of {', '.join(labels[:_CANDIDATES])}{more}: " + (
-            "name the agent with -a" if self.name is None else "give more of the id"
-        )
+        return f"{one_line(text)!r} could be any of {', '.join(labels[:_CANDIDATES])}{more}: {', or '.join(ways)}"
 
 
 @asynccontextmanager
