@@ -1,0 +1,86 @@
+"""Where it listens, and which address a link begins with."""
+
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from accord.cli.serving.addresses import insist_on_safety, listening_on, public_url
+from accord.cli.serving.settings import Settings, seconds_of, with_limits
+from accord.errors import UsageError
+from accord.gateway.access.limits import Limits
+
+
+@pytest.mark.parametrize(
+    ("settings", "addresses", "port", "url"),
+    [
+        ({}, ("127.0.0.1",), 8765, "http://127.0.0.1:8765"),
+        ({}, ("::1",), 8766, "http://[::1]:8766"),
+        ({}, ("127.0.0.1",), 80, "http://127.0.0.1"),
+        ({"tls_cert": "c"}, ("192.0.2.9",), 443, "https://192.0.2.9"),
+        ({"host_names": ("home.example",)}, ("127.0.0.1",), 8765, "https://home.example"),
+        ({"host_names": ("home.example",), "tls_cert": "c"}, ("0.0.0.0",), 8765, "https://home.example:8765"),
+        ({"host_names": ("nas.lan",), "insecure": True}, ("0.0.0.0",), 8765, "http://nas.lan:8765"),
+    ],
+)
+def test_a_link_begins_with_what_a_browser_reaches(settings, addresses, port: int, url: str) -> None:
+    assert public_url(Settings(**settings), addresses, port) == url
+
+
+def test_all_addresses_are_no_address_to_link_to() -> None:
+    for address in ("0.0.0.0", "::"):
+        url = public_url(Settings(), (address,), 8765)
+        assert "0.0.0.0" not in url
+        assert "[::]" not in url
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
+def test_loopback_needs_no_tls(address: str) -> None:
+    insist_on_safety(Settings(host=address), (address,))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "fd00::2", "203.0.113.5"])
+def test_everything_else_does(address: str) -> None:
+    with pytest.raises(UsageError, match="--insecure"):
+        insist_on_safety(Settings(host=address), (address,))
+    insist_on_safety(Settings(host=address, insecure=True), (address,))
+    insist_on_safety(Settings(host=address, tls_cert="c", tls_key="k"), (address,))
+
+
+def test_a_name_with_one_public_address_is_public() -> None:
+    with pytest.raises(UsageError):
+        insist_on_safety(Settings(host="both"), ("127.0.0.1", "192.0.2.1"))
+
+
+def test_hosts_as_they_are_typed() -> None:
+    assert listening_on("127.0.0.1") == ("127.0.0.1",)
+    if socket.has_ipv6:
+        assert listening_on("[::1]") == ("::1",)
+    for wrong in ("", " ", "no such host"):
+        with pytest.raises(UsageError):
+            listening_on(wrong)
+
+
+def test_times_and_limits_as_they_are_typed() -> None:
+    assert [seconds_of("--expires", text) for text in ("90s", "5m", "12H", "30d", "2w")] == [
+        90,
+        300,
+        43200,
+        2592000,
+        1209600,
+    ]
+    for wrong in ("", "0d", "-1d", "1.5d", "d", "1y", "30"):
+        with pytest.raises(UsageError):
+            seconds_of("--expires", wrong)
+    changed = with_limits(Limits(sessions=3), ["connections=7", "messagesPerSecond=0.5"])
+    assert (changed.connections, changed.messages_per_second, changed.sessions) == (7, 0.5, 3)
+
+
+def test_the_settings_in_the_docs_are_settings() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text("utf-8")
+    example = text.split("```json\n", 1)[1].split("```", 1)[0]
+    settings = msgspec.json.decode(example, type=Settings)
+    assert settings.agents == ("claude", "accord")
+    for field in msgspec.structs.fields(Limits):
+        assert f"`{field.encode_name}`" in text
