@@ -1,80 +1,103 @@
-"""`accord check agent` as people type it: what it prints, what it writes, how it ends."""
+"""`accord check agent` and `accord check client` as people type them: what both print, what they write, how they end."""
 
-import json
 import os
-import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
-from tests.check.model.launch import SCRIPT
+from tests.check.commands import MODEL, ODD_AGENT, PLACES, SIMPLE_CLIENT, model_script, told
+from tests.cli.run.running import alive
 from tests.cli.terminal import in_terminal
 
-from accord.check.agent.script import ACTS, AgentScript
-from accord.check.script import shipped
 from accord.cli import main
 
-MODEL = (sys.executable, "-m", "tests.check.model")
-CRASHING = (sys.executable, str(Path(__file__).with_name("crashing_agent.py")))
+
+class Kind(NamedTuple):
+    """An agent or a client that keeps its rules, and one that breaks the rule on unknown methods."""
+
+    name: str
+    good: tuple[str, ...]
+    wrong: tuple[str, ...]
+    rule: str
+    other: str
+    head: str
+    frames: tuple[str, str]
+    scene: str
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    """The script of the model agent, in a file."""
-    path = tmp_path / "script.json"
-    path.write_bytes(msgspec.json.encode(SCRIPT))
-    return str(path)
+AGENT = Kind(
+    name="agent",
+    good=MODEL,
+    wrong=(*MODEL, "15"),
+    rule="15",
+    other="17",
+    head="model 1.0, with the script: ",
+    frames=('"method": "nope/nope"', '"code": -32603'),
+    scene="ids, unknown methods, notifications",
+)
+CLIENT = Kind(
+    name="client",
+    good=(*SIMPLE_CLIENT, "good", *PLACES),
+    wrong=(*SIMPLE_CLIENT, "wrong", *PLACES),
+    rule="16",
+    other="58",
+    head="simple 1, with the script: ",
+    frames=('"method": "nope/nope"', '"code": -32000'),
+    scene="ids, unknown methods, bad params",
+)
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture(params=[AGENT, CLIENT], ids=["agent", "client"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param
 
 
-def test_a_sound_agent_passes(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["check", "agent", "--only", "15,17", "--script", script, "--", *MODEL])
+def check(kind: Kind, words: list[str], command: tuple[str, ...], folder: Path) -> list[str]:
+    """The arguments of a check, with the script that the model agent needs."""
+    script = ["--script", model_script(folder)] if kind.name == "agent" else []
+    return ["check", kind.name, *words, *script, "--", *command]
+
+
+def test_a_sound_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--only", kind.rule, "--only", f"{kind.other}, schema", "--skip", "schema"]
+    assert main(check(kind, words, kind.good, tmp_path)) == 0
     shown = capsys.readouterr().out
-    assert code == 0
-    assert shown.startswith("model 1.0, with the script: the model agent\n")
-    assert "Framing and envelope: 2 pass" in shown
-    assert shown.endswith("2 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n")
+    assert shown.startswith(kind.head)
+    assert shown.endswith("\n2 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n")
 
 
 def test_a_broken_rule_is_shown_with_its_frames_and_ends_in_1(
-    script: str, capsys: pytest.CaptureFixture[str]
+    kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["check", "agent", "--only", "15", "--script", script, "--", *MODEL, "15"])
+    assert main(check(kind, ["--only", kind.rule], kind.wrong, tmp_path)) == 1
     shown = capsys.readouterr().out
-    assert code == 1
-    assert "x     15  fail  Unknown request method" in shown
-    assert '"method": "nope/nope"' in shown
-    assert '"code": -32603' in shown
-
-
-def test_what_only_should_be_is_a_warning(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["check", "agent", "--only", "17", "--json", "--script", script, "--", *MODEL, "17"])
-    report = told(capsys)
-    assert code == 0
-    assert report["counts"]["warn"] == 1
-    (rule,) = report["rules"]
-    assert rule["verdict"] == "warn"
-    assert rule["level"] == "SHOULD"
-    assert rule["source"] == "the prose of the v1 documentation"
-    assert [frame["from"] for frame in rule["frames"]] == ["client", "agent"]
+    assert f"x     {kind.rule}  fail  Unknown request method" in shown
+    assert all(frame in shown for frame in kind.frames)
 
 
 def test_the_reports_for_machines_and_browsers(
-    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     junit, page = tmp_path / "report.xml", tmp_path / "report.html"
-    words = ["--only", "15-17", "--script", script, "--junit", str(junit), "--html", str(page)]
-    assert main(["check", "agent", *words, "--", *MODEL, "15"]) == 1
-    (suite,) = ElementTree.parse(junit).getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
-    assert [case.find("failure") is not None for case in suite] == [True, False]
+    words = ["--only", f"{kind.rule},{kind.other}", "--json", "--junit", str(junit), "--html", str(page)]
+    assert main(check(kind, words, kind.wrong, tmp_path)) == 1
+    report = told(capsys)
+    assert report["checked"] == kind.name
+    assert (report["counts"]["pass"], report["counts"]["fail"]) == (1, 1)
+    broken = report["rules"][0]
+    assert (broken["id"], broken["verdict"], broken["level"]) == (kind.rule, "fail", "MUST")
+    assert (broken["source"], broken["how"]) == ("JSON-RPC 2.0", "`nope/nope` and `_test/x`") or broken["how"]
+    assert {frame["from"] for frame in broken["frames"]} == {"agent", "client"}
+    suites = list(ElementTree.parse(junit).getroot())
+    assert sum(int(suite.get("tests", "0")) for suite in suites) == 2
+    assert sum(int(suite.get("failures", "0")) for suite in suites) == 1
+    assert [
+        case.get("name", "").split()[0] for suite in suites for case in suite.findall("testcase[failure]")
+    ] == [kind.rule]
     html = page.read_text()
     assert html.startswith("<!doctype html>")
     assert '<details class="fail">' in html
@@ -83,103 +106,97 @@ def test_the_reports_for_machines_and_browsers(
     assert "<script src" not in html
 
 
-def test_an_agent_that_crashes_is_started_again(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["check", "agent", "--only", "31,62,72", "--json", "--", *CRASHING])
-    verdicts = {rule["id"]: rule for rule in told(capsys)["rules"]}
-    assert code == 1
-    assert verdicts["31"]["verdict"] == "warn"
-    assert "the agent ended" in verdicts["31"]["why"]
-    assert verdicts["62"]["verdict"] == "pass"
-    assert verdicts["72"]["verdict"] == "fail"
+def test_a_terminal_shows_how_far_it_is(kind: Kind, tmp_path: Path) -> None:
+    words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
+    with in_terminal(*words, env=dict(os.environ)) as terminal:
+        terminal.expect(f"[0/1] {kind.scene}")
+        terminal.expect("1 pass, 0 fail")
+        assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--", "/nonexistent/agent"], 3, "was not started"),
-        (["--", sys.executable, "-c", "import sys; sys.exit('no key')"], 3, "no key"),
-        ([], 2, "needs the agent's command"),
-        (["--only", "zzz", "--", "x"], 2, "there is no rule 'zzz'"),
-        (["--only", "2", "--", "x"], 2, "there is no rule '2'"),
-        (["--only", "15", "--skip", "15", "--", "x"], 2, "no rule is left"),
-        (["--script", "/nonexistent.json", "--", "x"], 2, "cannot read the script"),
-        (["--html", "/nonexistent/x.html", "--", "x"], 2, "there is no such folder"),
-        (["--jobs", "0", "--", "x"], 2, "--jobs"),
+        (["--", "/nonexistent/program", "{agent}"], 3, "was not started"),
+        (["--", sys.executable, "-c", "import sys; sys.exit('no key')", "{agent}"], 3, "no key"),
+        ([], 2, "'s command: accord check "),
+        (["node", "mine.mjs", "--port", "3"], 2, "... -- node mine.mjs --port 3"),
+        (["--onyl", "15", "--", "x", "{agent}"], 2, "there is no option '--onyl'"),
+        (["--only", "zzz", "--", "x", "{agent}"], 2, "there is no rule 'zzz'"),
+        (["--only", "1²", "--", "x", "{agent}"], 2, "there is no rule '1²'"),
+        (["--only", "9999-99999999999", "--", "x", "{agent}"], 2, "there is no rule"),
+        (["--only", "schema", "--skip", "schema", "--", "x", "{agent}"], 2, "no rule is left"),
+        (["--script", "/nonexistent.json", "--", "x", "{agent}"], 2, "cannot read the script"),
+        (["--html", "/nonexistent/x.html", "--", "x", "{agent}"], 2, "there is no such folder"),
+        (["--jobs", "0", "--", "x", "{agent}"], 2, "--jobs wants a number of at least 1"),
+        (["--slow", "0", "--", "x", "{agent}"], 2, "--slow wants a number above 0"),
+        (["--slow", "nan", "--", "x", "{agent}"], 2, "--slow wants a number above 0, not nan"),
+        (["--slow", "inf", "--", "x", "{agent}"], 2, "--slow wants a number above 0, not inf"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(
-    words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+    kind: Kind, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", "agent", *words]) == code
+    assert main(["check", kind.name, *words]) == code
     shown = capsys.readouterr()
-    assert says in shown.err
+    assert shown.err.count(says) == 1
     assert "Traceback" not in shown.err
     assert shown.out == ""
 
 
-def test_a_script_with_a_mistake_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "script.json"
-    for content, says in (
-        ('{"name": "x", "acts": {"dance": "please"}}', "unknown act 'dance'"),
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"name": "x", "acts": {"dance": []}}', "unknown act 'dance'"),
         ('{"name": "x", "act": {}}', "unknown field"),
         ("{", "cannot be used"),
-    ):
-        path.write_text(content)
-        assert main(["check", "agent", "--script", str(path), "--", "x"]) == 2
-        assert says in capsys.readouterr().err
+    ],
+)
+def test_a_script_with_a_mistake_is_refused(
+    kind: Kind, content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(content.replace("[]", '"please"' if kind.name == "agent" else "[]"))
+    assert main(["check", kind.name, "--script", str(path), "--", "x", "{agent}"]) == 2
+    assert says in capsys.readouterr().err
 
 
-def test_a_terminal_shows_how_far_it_is(script: str) -> None:
-    words = ["check", "agent", "--only", "15", "--script", script, "--", *MODEL]
-    with in_terminal(*words, env=dict(os.environ)) as terminal:
-        terminal.expect("[0/1] ids, unknown methods, notifications")
-        terminal.expect("1 pass, 0 fail")
-        assert terminal.end() == 0
-
-
-def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "rules", "--json"]) == 0
-    rows = {row["id"]: row for row in told(capsys)}
-    assert len(rows) == 219
-    assert rows["15"]["scenes"] == [
-        "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
-        "notifications that need no answer"
-    ]
-    assert "person" in rows["89"]["untried"]
-
-
-def test_the_page_tells_every_act() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
-    table = page.partition("| act |")[2].partition("The other members")[0]
-    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
-    assert named == set(ACTS)
-
-
-def test_the_scripts_that_ship_are_sound() -> None:
-    assert shipped("accord", AgentScript).agents == ("accord",)
-    assert shipped("accord", AgentScript).strict == ("--strict",)
-    assert shipped("plain", AgentScript).agents == ()
-
-
-def test_nothing_else_is_left_behind(script: str, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "accord.cli",
-        "check",
-        "agent",
-        "--only",
-        "15",
-        "--script",
-        script,
-        "--",
-        *MODEL,
-    ]
+def test_nothing_is_left_behind(kind: Kind, tmp_path: Path) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
+    words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
     done = subprocess.run(
-        command, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, check=False
+        [sys.executable, "-m", "accord.cli", *words],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        check=False,
     )
-    assert done.returncode == 0
-    assert done.stderr == b""
+    assert (done.returncode, done.stderr) == (0, b"")
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_all_it_started(kind: Kind, number: signal.Signals, tmp_path: Path) -> None:
+    folder, noted = tmp_path / "tmp", tmp_path / "noted"
+    folder.mkdir()
+    os.mkfifo(noted)
+    command = {
+        "agent": (*ODD_AGENT, "hangs", str(noted)),
+        "client": (*SIMPLE_CLIENT, "hangs", str(noted), "--", "{agent}"),
+    }[kind.name]
+    # In a session of its own, where nobody has told it to mind no interrupt.
+    check = subprocess.Popen(
+        [sys.executable, "-m", "accord.cli", "check", kind.name, "--", *command],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    with noted.open() as file:  # comes open once the first program does the same
+        pids = [int(pid) for pid in file.readline().split()]
+    check.send_signal(number)
+    out, err = check.communicate()
+    assert (check.returncode, out, err) == ({signal.SIGTERM: 143, signal.SIGINT: 130}[number], b"", b"")
+    assert list(folder.iterdir()) == []
+    assert not any(map(alive, pids))

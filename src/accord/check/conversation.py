@@ -207,11 +207,11 @@ class Conversation(ABC):
 
         def fits(line: Line) -> bool:
             if line.sender != self.peer or not line.is_answer:
-                return False
+                return line.sender == self.peer and line.may_answer
             return key(line.id) == wanted or (line.id is not None and key(line.id) not in self._asked)
 
         line = await self.until(fits, since=asked.number, bound=bound)
-        if line is None:
+        if line is None or line.unread:
             raise self.silent(asked, self.owed if owes is None else owes, bound)
         if key(line.id) != wanted:
             raise Over(f"the answer to {asked.id!r} came under the id {line.id!r}")  # noted by the watch
@@ -221,7 +221,7 @@ class Conversation(ABC):
         """What to raise when an answer is owed and does not come."""
         seconds = self.bounds.answer if bound is None else bound
         what = asked.method or "the line"
-        unread = next((line for line in self.lines[asked.number :] if line.unread), None)
+        unread = next((line for line in self.lines[asked.number :] if line.may_answer), None)
         if unread is not None:
             why = f"{unread.unread}, which may be the answer to {what}"
             self.ledger.unjudged(owes, why, (asked.shown, unread.shown))

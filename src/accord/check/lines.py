@@ -17,6 +17,8 @@ MOST_VALUES: Final = 200_000
 MOST_DEEP: Final = 100
 """The levels of one line that is still judged; those who walk over it go into each."""
 
+_HEAD: Final = 4096
+
 
 class Line(NamedTuple):
     """One line. `message` is None where it is no JSON object, and where it is too big to be judged: `unread` says why."""
@@ -61,6 +63,11 @@ class Line(NamedTuple):
         return bool(message) and "method" not in message and ("result" in message or "error" in message)
 
     @property
+    def may_answer(self) -> bool:
+        """It was not read, and at its beginning there is nothing of a call."""
+        return bool(self.unread) and b'"method"' not in self.data[:_HEAD]
+
+    @property
     def update(self) -> Message:
         """The session update that it is, empty if it is none."""
         update = at(self.params, "update") if self.method == "session/update" else None
@@ -89,9 +96,10 @@ def line_of(talk: str, number: int, sender: Side, frame: Frame) -> Line:
         return Line(talk, number, sender, frame, None, why)
     try:
         value = parse_json(frame)
-    except NotJson:
-        value = None
-    if frame.count(b"[") + frame.count(b"{") > MOST_DEEP and _is_deep(value):
+        deep = frame.count(b"[") + frame.count(b"{") > MOST_DEEP and _is_deep(value)
+    except NotJson as error:
+        value, deep = None, isinstance(error.__context__, RecursionError)
+    if deep:
         return Line(talk, number, sender, frame, None, f"a message of more than {MOST_DEEP} levels")
     message = cast(Message, value) if isinstance(value, dict) else None
     return Line(talk, number, sender, frame, message)

@@ -141,7 +141,7 @@ def report(
     return Report(
         kind=kind,
         name=str(at(info, "name") or "unknown"),
-        version=str(at(info, "version") or "unknown"),
+        version=str(at(info, "version") or ""),
         script=script.name,
         findings=find(ledger, chosen, ours=script.ours),
     )

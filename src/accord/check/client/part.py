@@ -104,7 +104,8 @@ class Part(Conversation):
         """The client's prompt. Where none comes the scene is over, by this rule if one is named."""
         found = await self.hears("session/prompt", since=since)
         if found is None:
-            why = f"no prompt came{'' if self.end is None else f': {self.end.reason}'}"
+            told = self.flood or (self.end.reason if self.end is not None else "")
+            why = f"no prompt came{told and f': {told}'}"
             if owes is not None:
                 self.ledger.broken(owes, why, [line.shown for line in self.lines[-4:]])
             raise Over(why)

@@ -131,7 +131,7 @@ class Stage:
                 why = "the client did not start the agent"
                 if owes is not None:
                     self.ledger.broken(owes, why)
-                raise Over(f"{why}; it says: {tail(self.client.output)}")
+                raise Over(why)
             self._joined = asyncio.get_running_loop().create_future()
             await within(self.clock, min(left, 0.2), self._joined)
         return self.parts[number - 1]

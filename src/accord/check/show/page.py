@@ -39,7 +39,7 @@ for (const box of [...boxes, text]) box.addEventListener("input", filter);
 
 def page(report: Report, *, date: str) -> Iterator[str]:
     """The page in pieces."""
-    title = _text(f"accord check: {report.name} {report.version}")
+    title = _text(f"accord check: {report.name} {report.version}".rstrip())
     yield _HEAD % title
     yield f"<h1>{title}</h1><div>{_text(date)} · script: {_text(report.script)} · by accord {__version__}</div>\n<form>"
     for verdict, count in report.counts.items():

@@ -9,11 +9,13 @@ from accord.trace.summary import clean
 
 _MARKS: dict[Verdict, str] = {"pass": "+", "fail": "x", "warn": "!", "not applicable": "-", "not shown": "?"}
 _WIDTH = 240
+_FEW = 3  # rules that were not shown have a line each, as long as there are no more
 
 
 def text(report: Report, *, verbose: bool = False) -> Iterator[str]:
     """The lines of the report; with `verbose` every rule has one."""
-    yield f"{clean(report.name)} {clean(report.version)}, with the script: {report.script}"
+    yield f"{clean(f'{report.name} {report.version}'.strip())}, with the script: {report.script}"
+    few = len(report.of("not shown")) <= _FEW
     for chapter, title in CHAPTERS.items():
         found = [finding for finding in report.findings if finding.subject.chapter == chapter]
         if not found:
@@ -22,10 +24,10 @@ def text(report: Report, *, verbose: bool = False) -> Iterator[str]:
         counts = [f"{sum(one.verdict == v for one in found)} {v}" for v in VERDICTS]
         yield f"{title}: {', '.join(count for count in counts if not count.startswith('0 '))}"
         for finding in found:
-            if verbose or finding.verdict in ("fail", "warn"):
+            if verbose or finding.verdict in ("fail", "warn") or (few and finding.verdict == "not shown"):
                 yield from _finding(finding)
     unseen = report.of("not shown")
-    if unseen and not verbose:
+    if len(unseen) > _FEW and not verbose:
         yield ""
         yield f"Not shown: {', '.join(finding.subject.id for finding in unseen)} (--verbose says why)"
     yield ""

@@ -2,6 +2,7 @@
 on or ends; it never hangs, and nothing of this is consent.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 from accord.check.agent.desk import HOLD, Reply, allow, reject, result
@@ -10,6 +11,7 @@ from accord.check.agent.scenes.permissions import answered, effects, permitted
 from accord.check.agent.stage import Stage
 from accord.check.agent.talk import Talk
 from accord.check.lines import Line
+from accord.check.scene import Missing
 
 _HUGE: Final = 4 * 1024 * 1024
 _NOISE: Final = (
@@ -47,21 +49,25 @@ async def _question(stage: Stage, talk: Talk, name: str) -> tuple[Line, Line, st
     return asked, question, session
 
 
+async def _left(stage: Stage, phase: str, talk: Talk) -> None:
+    told = await talk.leave()
+    stage.ledger.judge("fault-dies", not told, f"left {phase}, it ends", f"left {phase}: {told}")
+
+
 async def dying(stage: Stage) -> None:
     """The client is gone: at once, after the handshake, in a turn, at a question."""
-    phases: list[tuple[str, Talk]] = [("at once", await stage.connect())]
-    phases.append(("after the handshake", await stage.begin()))
+    await _left(stage, "at once", await stage.connect())
+    await _left(stage, "after the handshake", await stage.begin())
     if stage.can("busy"):
-        talk, session = await stage.open()
-        await stage.busy(talk, session)
-        phases.append(("in a turn", talk))
+        with suppress(Missing):
+            talk, session = await stage.open()
+            await stage.busy(talk, session)
+            await _left(stage, "in a turn", talk)
     if stage.can("permission"):
-        talk = await stage.begin()
-        await _question(stage, talk, "gone.txt")
-        phases.append(("at a question", talk))
-    for phase, talk in phases:
-        told = await talk.leave()
-        stage.ledger.judge("fault-dies", not told, f"left {phase}, it ends", f"left {phase}: {told}")
+        with suppress(Missing):
+            talk = await stage.begin()
+            await _question(stage, talk, "gone.txt")
+            await _left(stage, "at a question", talk)
 
 
 async def stalling(stage: Stage) -> None:

@@ -1,0 +1,120 @@
+"""`accord check agent` with agents that do something odd, and what only it has."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.check.commands import MODEL, ODD_AGENT, model_script, told, verdicts
+
+from accord.check.agent.launch import ProcessLauncher
+from accord.check.agent.run import check_agent
+from accord.check.agent.script import ACTS, AgentScript
+from accord.check.bounds import Bounds
+from accord.check.ledger import Rule
+from accord.check.run import Options
+from accord.check.script import shipped
+from accord.check.verdict import Finding
+from accord.cli import main
+
+
+async def findings(manner: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
+    """What is found of an odd agent, which is not waited for when it is to leave."""
+    bounds = Bounds(answer=100.0, turn=turn, soon=turn, leave=0.2)
+    launcher = ProcessLauncher((*ODD_AGENT, manner), leave=bounds.leave)
+    report = await check_agent(launcher, rules, Options(bounds=bounds))
+    return {one.subject.id: one for one in report.findings}
+
+
+def test_what_only_should_be_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--only", "17", "--json", "--script", model_script(tmp_path)]
+    assert main(["check", "agent", *words, "--", *MODEL, "17"]) == 0
+    report = told(capsys)
+    assert report["counts"]["warn"] == 1
+    (rule,) = report["rules"]
+    assert rule["verdict"] == "warn"
+    assert rule["level"] == "SHOULD"
+    assert rule["source"] == "the prose of the v1 documentation"
+    assert [frame["from"] for frame in rule["frames"]] == ["client", "agent"]
+
+
+def test_an_agent_that_crashes_is_started_again(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", "agent", "--only", "31,62,72", "--json", "--", *ODD_AGENT, "crashes"])
+    rules = {rule["id"]: rule for rule in told(capsys)["rules"]}
+    assert code == 1
+    assert rules["31"]["verdict"] == "warn"
+    assert "the agent ended" in rules["31"]["why"]
+    assert "its last words: what is _check/barrier?" in rules["31"]["why"]
+    assert rules["62"]["verdict"] == "pass"
+    assert rules["72"]["verdict"] == "fail"
+
+
+async def test_an_agent_that_hangs_is_given_up_and_ended() -> None:
+    found = await findings("hangs", 15, 143, "fault-dies", turn=0.5)
+    assert found["15"].verdict == "pass"
+    assert found["143"].verdict == "fail"
+    assert "session/prompt was not answered within 0.5 seconds" in found["143"].why
+    assert found["fault-dies"].verdict == "fail"
+    assert "it still ran 0.2 seconds after its input was closed" in found["fault-dies"].why
+
+
+@pytest.mark.parametrize("manner", ["floods", "gushes"])
+async def test_a_flood_ends_in_a_verdict(manner: str) -> None:
+    found = await findings(manner, "schema", 9, 15)
+    assert found["9"].verdict == "fail"
+    assert re.search(r"_check/id was not answered in a flood: \d+ lines, \d+ bytes", found["9"].why)
+    assert found["15"].verdict == "not shown"
+    assert found["schema"].verdict == "not shown"
+
+
+@pytest.mark.parametrize(
+    ("manner", "what"),
+    [("bloats", "bytes, more than the 64 MiB that are read"), ("digs", "more than 100 levels")],
+)
+async def test_a_message_that_is_too_big_is_not_judged(manner: str, what: str) -> None:
+    found = await findings(manner, "schema", 9, 29)
+    assert found["29"].verdict == "pass"
+    assert {found[id].verdict for id in ("schema", "9")} == {"not shown"}
+    assert what in found["schema"].why
+    assert what in found["9"].why
+
+
+def test_the_schema_alone_is_judged_in_all_scenes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", "agent", "--json", "--only"]
+    assert main([*words, "schema", "--", *ODD_AGENT, "misfits"]) == 1
+    (rule,) = told(capsys)["rules"]
+    assert rule["why"] == "plan: $.update.entries: expected array, got number"
+    # Where the rule that says it closest is there too, it is blamed instead.
+    assert main([*words, "schema,205,142", "--", *ODD_AGENT, "misfits"]) == 1
+    assert verdicts(capsys) == {"schema": "pass", "205": "fail", "142": "pass"}
+
+
+def test_a_few_rules_that_were_not_shown_say_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "agent", "--only", "205", "--", *ODD_AGENT, "refuses"]) == 0
+    assert "?    205  not shown" in capsys.readouterr().out
+
+
+def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    assert main(["check", "rules", "--json"]) == 0
+    rows = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == 219
+    assert rows["15"]["scenes"] == [
+        "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
+        "notifications that need no answer"
+    ]
+    assert rows["15"]["source"] == "JSON-RPC 2.0"
+    assert "person" in rows["89"]["untried"]
+
+
+def test_the_page_tells_every_act() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+    table = page.partition("| act |")[2].partition("The other members")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
+    assert named == set(ACTS)
+
+
+def test_the_scripts_that_ship_are_sound() -> None:
+    assert shipped("accord", AgentScript).agents == ("accord",)
+    assert shipped("accord", AgentScript).strict == ("--strict",)
+    assert shipped("plain", AgentScript).agents == ()
