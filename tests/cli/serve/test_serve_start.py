@@ -174,7 +174,7 @@ def test_the_log_is_json_lines_if_asked_for(home: Path, tmp_path: Path) -> None:
         gateway.signal()
         assert gateway.end() == (0, "")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["message"] for line in lines] == ["the gateway has stopped"]
+    assert [line["message"] for line in lines] == [f"listening on {gateway.url}", "the gateway has stopped"]
     assert set(lines[0]) == {"time", "level", "logger", "message"}
 
 

@@ -110,6 +110,8 @@ class _Serving:
         listening = [
             url_of(self._plan.front.tls is not None, *address) for address in service.front.addresses
         ]
+        if self._given.log is not None or self._given.log_format == "json":
+            LOG.info("listening on %s", ", ".join(listening))
         names = [source.name for source in self._plan.sources]
         greet(listening, names, self._notes(settings, service.front.addresses[0][1]))
         tokens = service.door.tokens
