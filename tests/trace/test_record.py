@@ -361,3 +361,19 @@ def test_the_file_can_fail_and_the_conversation_goes_on():
     done = recorded(Path("/dev/full"), ECHO, b"hello\n")
     assert (done.returncode, done.stdout) == (0, b"hello\n")
     assert done.stderr.count(b"could not be written") == 1
+
+
+def test_a_recording_has_its_end_however_much_came_before(file: Path):
+    """What is looked through for secrets takes longer than what passes: the rest is waited for."""
+    words = b"the token of a word, a key: value = other\\n" * 100_000
+    frame = b'{"jsonrpc":"2.0","method":"x","params":{"text":"%b"}}\n' % words
+    run = recorded(
+        file, python("import sys, shutil; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"), frame
+    )
+    assert (run.returncode, run.stdout == frame, run.stderr) == (0, True, b"")
+    entries = entries_in(file)
+    assert [(entry.kind, entry.size) for entry in entries if entry.kind != "closed"] == [
+        ("frame", len(frame) - 1),
+        ("frame", len(frame) - 1),
+        ("exit", 0),
+    ]

@@ -445,6 +445,9 @@ def test_deep_nesting_hides_nothing(depth: int, inner: str, opening: str, whole:
         '{"env":[{"name":"FOO","value":"%s"}, oops',
         '{"ok":1} {"env":{"FOO":"%s"}} tail',
         '[1,2,{"env":{"FOO":"%s"}}',
+        '{"a":1,"apiKey":"%s" oops',
+        '{"env":{"FOO":"x","BAR":"%s" oops',
+        '{"env":{"FOO":"x","BAR":["%s" oops',
         '{"a":NaN,"env":{"FOO":"%s","BAR":{"x":["%s"]}},"b":"stays"}',
     ],
 )

@@ -227,3 +227,17 @@ async def test_sinks_come_and_go_while_the_connection_lives(tmp_path: Path):
     assert [entry.data for entry in early.entries()] == [b"2"]
     assert [entry.data for entry in late.entries()] == [b"2", b"3", b""]
     assert [entry.data for entry in entries_in(tmp_path / "t")] == [b"2", b"3", b""]
+
+
+def test_an_end_that_cannot_be_written_in_time_is_told_once(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    warnings: list[str] = []
+    sink = FileSink(pipe, warn=warnings.append)
+    sink.note("client", [b'"' + b"x" * 300_000 + b'"'])  # more than the pipe takes
+    sink.close(0)
+    sink.close(0)
+    assert warnings == [f"the end of the trace {pipe} is missing: it could not be written in 0 s"]
+    os.set_blocking(reader, True)
+    _read_all(reader)

@@ -21,6 +21,9 @@ _USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] -- COMMAND
 
 Without FILE, the newest recording that was made without one. accord trace show --help tells more, and so on."""
 
+_TO_THE_END: Final = 60.0
+"""Seconds for what waits to be written when the agent has left: the bound of what may wait takes far less."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the four."""
@@ -86,7 +89,7 @@ def _record(words: list[str]) -> int:
         sink.closed("agent", str(error))
         raise
     finally:
-        sink.close()
+        sink.close(_TO_THE_END)
     return leave_as(exit)
 
 

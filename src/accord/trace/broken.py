@@ -21,7 +21,7 @@ _MOST_OBJECTS: Final = 200
 _DEEPEST: Final = 100
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 _CLOSE: Final = {"{": "}", "[": "]"}
-_NOTHING: Final = object()
+_HOLDS_STRING: Final = re.compile(r"""[:\[,{]\s{0,80}["']""")
 
 
 class _Extent(NamedTuple):
@@ -46,12 +46,16 @@ def redact_broken(text: str) -> str:
         body = text[begin:end]
         if too_deep:
             body = _pruned(text, begin, end, too_deep)
-        value = _read(body, closers)
-        if value is _NOTHING:
+        read = _read(body, closers)
+        if read is None:
             break
+        value, meant, rest = read
         shown = redact_value(value)
-        same = shown is value and says_once(body.encode("utf-8", "replace"), value)
-        parts += (redact_text(text[place:begin]), body if same else msgspec.json.encode(shown).decode())
+        if shown is value and says_once(meant, value):
+            kept = body[: len(body) - len(rest)]
+        else:
+            kept = msgspec.json.encode(shown).decode()
+        parts += (redact_text(text[place:begin]), kept, _rest(rest))
         place = end
     return "".join([*parts, redact_text(_without_pairs(text[place:]))])
 
@@ -90,25 +94,32 @@ def _pruned(text: str, begin: int, end: int, too_deep: list[tuple[int, int]]) ->
     return "".join([*parts, text[begin:end]])
 
 
-def _read(body: str, closers: str) -> Any:
+def _read(body: str, closers: str) -> tuple[Any, bytes, str] | None:
+    """The value that was meant, the JSON it is read from, and the last part of the body where that is not in it."""
     raw = body.encode("utf-8", "replace").decode()  # half of a character is no reason to miss a secret
     bare = raw.rstrip().rstrip(",")
     ends = closers.removeprefix('"')
     comma = max(bare.rfind(","), 0)
-    for attempt in (
-        raw + closers,
-        raw.rstrip("\\") + closers,
-        bare + ends,
-        f"{bare}null{ends}",
-        f"{bare}:null{ends}",
-        f"{raw}{closers[:1]}:null{ends}",
-        bare[:comma] + ends,
+    for attempt, rest in (
+        (raw + closers, ""),
+        (raw.rstrip("\\") + closers, ""),
+        (bare + ends, ""),
+        (f"{bare}null{ends}", ""),
+        (f"{bare}:null{ends}", ""),
+        (f"{raw}{closers[:1]}:null{ends}", ""),
+        (bare[:comma] + ends, raw[comma:]),
     ):
+        meant = attempt.encode()
         try:
-            return parse_json(attempt.encode())
+            return parse_json(meant), meant, rest
         except NotJson:
             continue
-    return _NOTHING
+    return None
+
+
+def _rest(text: str) -> str:
+    """The last part, of which nobody knows under which name it stands: no string of it is kept."""
+    return f", {REDACTED}" if _HOLDS_STRING.search(text) else redact_text(text)
 
 
 _QUOTED: Final = re.compile(r"""("(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)(\s{0,80}:)?|[{}\[\]]""", re.DOTALL)

@@ -19,6 +19,7 @@ _PREFIXES: Final = words(
     "GOCSPX- npm_ pypi- hf_ gsk_ xai- pplx- nvapi- r8_ lin_api_ figd_ dckr_pat_ shpat_ shpss_ shpca_ SG. hvs. hvb. dop_v1_ "
     "ntn_ tvly- AGE-SECRET eyJ eyK"
 )
+_BARE_PREFIXES: Final = words("AKIA ASIA AIDA AROA AIza")  # those that are found in letters and digits alone
 _SHORT: Final = 64
 _PIECE: Final = 8 * 1024
 _LONGEST: Final = 8 * _PIECE  # a run of characters longer than this is data, no key
@@ -51,7 +52,8 @@ def redact_text(text: str) -> str:
 
 def redact_shapes(text: str) -> str:
     """Text without what has the shape of a known credential."""
-    return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, _PREFIXES)) else text
+    hints = _PREFIXES if any(map(text.__contains__, "-_.")) else _BARE_PREFIXES
+    return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, hints)) else text
 
 
 @lru_cache(2048)

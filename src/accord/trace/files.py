@@ -127,10 +127,15 @@ class FileSink:
             self.exited(end.exit_code, end.signal)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Write what waits, so long at most, and let the file go. May be called twice."""
+        """Write what waits, so long at most, and let the file go; if that is too short, say so. May be called twice."""
+        again = self._over.is_set()
         self._over.set()
         self._news.set()
         self._thread.join(seconds)
+        if self._thread.is_alive() and not again and not self._failed:
+            self._warn(
+                f"the end of the trace {self.path} is missing: it could not be written in {seconds:g} s"
+            )
         atexit.unregister(self.close)
 
     async def aclose(self) -> None:

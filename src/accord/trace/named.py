@@ -116,7 +116,7 @@ def _redact_line(line: str, lowered: str) -> str:
         line = _without_elements(line)
     if "name=" in lowered or "key=" in lowered:
         line = _ATTRIBUTES.sub(_second_of_pair, line)
-    return _without_said(line)
+    return _without_said(line) if " " in line else line
 
 
 def _without(names: "re.Pattern[str]", text: str, secret: "Callable[[re.Match[str], str], bool]") -> str:
