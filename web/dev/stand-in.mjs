@@ -14,7 +14,7 @@ import * as acp from "@agentclientprotocol/sdk";
 import { ServedLine } from "./line.mjs";
 import { OUTPUT, SCENES } from "./scenes.mjs";
 
-const PAGE = fileURLToPath(new URL("../../src/accord/gateway/page", import.meta.url));
+const PAGE = join(dirname(fileURLToPath(import.meta.url)), "../../src/accord/gateway/page");
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
   "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

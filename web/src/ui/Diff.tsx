@@ -20,7 +20,7 @@ export function Diff({ path, oldText, newText, cwd }: { path: string; oldText: s
         <span class="path">{name}</span>
         {oldText === null && <span class="tag">new file</span>}
         <span class="counts">
-          <span class="plus">+{diff.added}</span> <span class="minus">−{diff.removed}</span>
+          <span class="plus">+{diff.added}</span> {diff.removed > 0 && <span class="minus">−{diff.removed}</span>}
         </span>
         {wide && diff.removed > 0 && diff.added > 0 && (
           <button

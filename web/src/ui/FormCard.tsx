@@ -20,7 +20,12 @@ export function FormCard({ question }: { question: ElicitationQuestion }) {
     else {
       setErrors(checked.errors);
       const first = all.find((field) => field.name in checked.errors);
-      form.querySelector<HTMLElement>(`[name="${CSS.escape(first?.name ?? "")}"]`)?.focus();
+      for (const element of form.elements) {
+        if (element instanceof HTMLElement && element.getAttribute("name") === first?.name) {
+          element.focus();
+          break;
+        }
+      }
     }
   };
   return (
@@ -52,13 +57,13 @@ export function FormCard({ question }: { question: ElicitationQuestion }) {
           </p>
         )}
         <div class="choices">
-          <button type="submit" class="primary" disabled={!calm || sent}>
+          <button type="submit" class="primary" disabled={!calm}>
             Send
           </button>
-          <button type="button" disabled={!calm || sent} onClick={() => send({ action: "decline" })}>
+          <button type="button" disabled={!calm} onClick={() => send({ action: "decline" })}>
             Decline
           </button>
-          <button type="button" class="quiet" disabled={!calm || sent} onClick={() => send({ action: "cancel" })}>
+          <button type="button" class="quiet" disabled={!calm} onClick={() => send({ action: "cancel" })}>
             Cancel
           </button>
         </div>

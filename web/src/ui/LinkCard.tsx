@@ -12,7 +12,7 @@ export function LinkCard({ question, session }: { question: ElicitationQuestion;
   const url = webAddress(text);
   const doubtful = url !== null && (url.protocol === "http:" || url.hostname.split(".").some((part) => part.startsWith("xn--")));
   const open = () => {
-    if (!url) return;
+    if (!url || sent) return;
     window.open(url.href, "_blank", "noopener,noreferrer");
     const id = params["elicitationId"];
     if (typeof id === "string") {
@@ -44,13 +44,13 @@ export function LinkCard({ question, session }: { question: ElicitationQuestion;
         </p>
       )}
       <div class="choices">
-        <button type="button" class="allow" disabled={!calm || sent || !url} onClick={open}>
+        <button type="button" class="allow" disabled={!calm || !url} onClick={open}>
           Open in a new tab
         </button>
-        <button type="button" class="reject" disabled={!calm || sent} onClick={() => send({ action: "decline" })}>
+        <button type="button" class="reject" disabled={!calm} onClick={() => send({ action: "decline" })}>
           Decline
         </button>
-        <button type="button" class="quiet" disabled={!calm || sent} onClick={() => send({ action: "cancel" })}>
+        <button type="button" class="quiet" disabled={!calm} onClick={() => send({ action: "cancel" })}>
           Cancel
         </button>
       </div>

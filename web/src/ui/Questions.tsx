@@ -113,7 +113,8 @@ function PermissionCard({ question, session }: { question: PermissionQuestion; s
             key={option.optionId}
             class={option.kind.startsWith("allow") ? "allow" : "reject"}
             data-kind={option.kind}
-            disabled={!calm || sent}
+            disabled={!calm}
+            aria-disabled={sent}
             onClick={() => choose(index)}
           >
             {option.name}

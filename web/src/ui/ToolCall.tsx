@@ -20,7 +20,9 @@ export function ToolCall({ call, session }: { call: Call; session: Session }) {
   const running = call.status === "pending" || call.status === "in_progress";
   const telling = call.content.some((item) => item.type === "diff") || (running && call.content.some((item) => item.type === "terminal"));
   const full = call.content.length > 0 || call.rawInput !== undefined || call.rawOutput !== undefined;
-  const open = full && (choice ?? telling);
+  // While the card below asks about this call, it shows what the call would do.
+  const asked = session.questions.value.some((question) => question.kind === "permission" && question.params.toolCall.toolCallId === call.toolCallId);
+  const open = full && (choice ?? (telling && !asked));
   const places = call.locations.map((location) => within(location.path, session.address.cwd) + (location.line ? `:${location.line}` : ""));
   const title = call.title || call.tool;
   return (
