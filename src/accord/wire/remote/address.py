@@ -109,8 +109,8 @@ def read_address(
     try:
         parts = urlsplit(text.strip())
         port, host = parts.port, parts.hostname
-    except ValueError as error:
-        raise UsageError(f"this is no address that can be dialled: {_plain(text)!r} ({error})") from None
+    except ValueError:
+        raise UsageError(f"the host or the port of this address is none: {_plain(text)!r}") from None
     if parts.scheme not in SCHEMES or not host:
         raise UsageError(
             f"this is no address of an agent: {_plain(text)!r}; write ws://HOST:PORT/acp or http://HOST:PORT/acp"
@@ -120,7 +120,7 @@ def read_address(
             f"the address of {host} has a name or password in it: give a token, or headers, instead"
         )
     if any(character <= " " or character == "\x7f" for character in text.strip()):
-        raise UsageError(f"this is no address that can be dialled: {_plain(text)!r} has blanks in it")
+        raise UsageError(f"this is no address, it has blanks in it: {_plain(text)!r}")
     found = parse_qs(parts.fragment, keep_blank_values=True).get("token", [""])[0]
     path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
     place = (f"[{host}]" if ":" in host else host) + ("" if port is None else f":{port}")

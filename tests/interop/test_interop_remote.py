@@ -1,0 +1,109 @@
+"""Accord's client as an application uses it, with servers on the official SDKs: leaving, refusing, ending, connecting again."""
+
+import asyncio
+import signal
+from collections.abc import Generator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from tests.interop.conversation import SCRIPT
+from tests.interop.served import Served, served
+
+import accord
+
+WAYS = [
+    ("python", "ws"),
+    ("python", "http"),
+    ("python", "https"),
+    ("typescript", "ws"),
+    ("typescript", "http"),
+]
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
+    with served(*request.param, tmp_path) as found:
+        yield found
+
+
+async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
+    server: Served, tmp_path: Path
+) -> None:
+    async with accord.connect(server.url, tls=server.certificate) as agent:
+        session = await agent.new_session(tmp_path)
+        async with aclosing(session.prompt("cancel-me")) as events:
+            async for event in events:
+                if accord.text_of(event) == "waiting":
+                    break
+        assert (await session.ask("echo after that")).text == "after that"
+
+
+async def test_what_is_not_offered_is_refused_to_the_agent(server: Served, tmp_path: Path) -> None:
+    async with accord.connect(server.url, tls=server.certificate) as agent:
+        session = await agent.new_session(tmp_path)
+        for word in ("files", "form"):
+            with pytest.raises(accord.RpcError):
+                await session.ask(word)
+        assert (await session.ask("echo still here")).text == "still here"
+
+
+async def test_many_sessions_run_at_once_on_one_connection(server: Served, tmp_path: Path) -> None:
+    async with accord.connect(server.url, tls=server.certificate) as agent:
+        sessions = [await agent.new_session(tmp_path) for _ in range(12)]
+        answers = await asyncio.gather(*(one.ask(f"echo {one.id}") for one in sessions))
+        assert [answer.text for answer in answers] == [one.id for one in sessions]
+
+
+async def test_a_server_that_is_stopped_ends_the_connection_with_its_name(
+    server: Served, tmp_path: Path
+) -> None:
+    async with accord.connect(server.url, tls=server.certificate) as agent:
+        session = await agent.new_session(tmp_path)
+        assert (await session.ask("echo here")).text == "here"
+        events = agent.events()
+        server.process.send_signal(signal.SIGTERM)
+        async for event in events:
+            if isinstance(event, accord.AgentEnded):
+                assert server.url in str(event.error)
+                break
+        with pytest.raises(accord.ConnectionClosed):
+            await session.ask("echo gone")
+
+
+async def test_two_clients_of_one_server_do_not_meet(server: Served, tmp_path: Path) -> None:
+    async with (
+        accord.connect(server.url, tls=server.certificate) as one,
+        accord.connect(server.url, tls=server.certificate) as other,
+    ):
+        first, second = await one.new_session(tmp_path), await other.new_session(tmp_path)
+        answers = await asyncio.gather(first.ask("echo one"), second.ask("echo two"))
+        assert [answer.text for answer in answers] == ["one", "two"]
+
+
+@pytest.mark.parametrize("carrier", ["ws", "http"])
+async def test_a_restart_is_a_new_connection_on_which_sessions_are_taken_up(
+    carrier: str, tmp_path: Path
+) -> None:
+    # The scripted agent on the TypeScript SDK keeps its sessions beyond a connection.
+    with served("typescript", carrier, tmp_path) as server:
+        async with accord.connect(server.url) as agent:
+            session = await agent.new_session(tmp_path)
+            await session.ask("echo remember me")
+            await agent.restart()
+            assert session.lost is None
+            assert (await session.ask("echo and on")).text == "and on"
+            loaded = await agent.load_session(session.id, tmp_path)
+            assert [message.text for message in loaded.state.messages][-4:] == [
+                "echo remember me",
+                "remember me",
+                "echo and on",
+                "and on",
+            ]
+
+
+async def test_the_answer_of_a_big_prompt_comes_back_whole(server: Served, tmp_path: Path) -> None:
+    text = SCRIPT["bulk"] * (5_000_000 // len(SCRIPT["bulk"]))
+    async with accord.connect(server.url, tls=server.certificate) as agent:
+        session = await agent.new_session(tmp_path)
+        assert (await session.ask("echo " + text)).text == text

@@ -1,0 +1,96 @@
+"""Addresses of remote agents: what is dialled, what is shown, and that no secret is in what is shown."""
+
+import pytest
+
+import accord
+from accord.errors import UsageError
+from accord.wire.remote.address import is_address, read_address
+
+
+@pytest.mark.parametrize(
+    ("given", "dialled"),
+    [
+        ("ws://box:8123", "ws://box:8123/acp"),
+        ("http://box:8123/", "http://box:8123/acp"),
+        ("https://box/agents/acp", "https://box/agents/acp"),
+        ("wss://box/acp?room=1", "wss://box/acp?room=1"),
+        ("  ws://[::1]:80/x  ", "ws://[::1]:80/x"),
+        ("HTTP://Box/#token=abc", "http://box/acp"),
+    ],
+)
+def test_an_address_without_a_path_gets_the_usual_one(given: str, dialled: str):
+    assert read_address(given).url == dialled
+
+
+def test_a_token_in_the_fragment_becomes_a_header_and_is_in_no_text():
+    address = read_address("ws://box:1/acp?key=hush#token=s3cret%2Bx")
+    assert address.headers == (("Authorization", "Bearer s3cret+x"),)
+    for text in (address.url, address.shown, str(address), repr(address)):
+        assert "s3cret" not in text
+    assert "hush" not in str(address) + repr(address)
+
+
+def test_a_token_that_is_given_comes_first_and_takes_the_place_of_a_header():
+    address = read_address(
+        "ws://box/#token=one", token="two", headers={"authorization": "Basic x", "X-Room": "1"}
+    )
+    assert address.headers == (("X-Room", "1"), ("Authorization", "Bearer two"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ws://", "no address of an agent"),
+        ("ftp://box/", "no address of an agent"),
+        ("ws://box:99999/", "host or the port"),
+        ("ws://user:hush@box/", "name or password"),
+        ("ws://box/a b#token=hush", "blanks"),
+        ("ws://box:port/?key=hush#token=hush", "host or the port"),
+        ("nope://user:hush@box/?key=hush#token=hush", "no address of an agent"),
+    ],
+)
+def test_what_is_no_address_is_refused_without_showing_a_secret(text: str, why: str):
+    with pytest.raises(UsageError, match=why) as caught:
+        read_address(text)
+    assert "hush" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"token": "hush hush"},
+        {"token": "hush\r\nX: y"},
+        {"headers": {"X-Key": "hush\r\nY: z"}},
+        {"headers": {"Bad Name": "hush"}},
+        {"headers": {"Acp-Connection-Id": "hush"}},
+        {"headers": {"Host": "hush"}},
+    ],
+)
+def test_what_no_header_can_carry_is_refused_without_showing_it(given: dict[str, object]):
+    with pytest.raises(UsageError) as caught:
+        read_address("ws://box/", **given)  # type: ignore[arg-type]
+    assert "hush" not in str(caught.value)
+
+
+def test_programs_are_no_addresses():
+    assert not is_address("some-agent")
+    assert not is_address("/bin/ws://x")
+    assert not is_address("file:///x")
+    assert is_address("WSS://box/")
+
+
+def test_connect_does_not_mix_programs_and_addresses():
+    with pytest.raises(UsageError, match="takes no arguments"):
+        accord.connect("ws://box/", "--acp")
+    with pytest.raises(UsageError, match="takes no arguments"):
+        accord.connect("ws://box/", cwd="/")
+    with pytest.raises(UsageError, match="is a program"):
+        accord.connect("some-agent", token="x")
+
+
+def test_a_file_that_holds_no_certificates_is_named(tmp_path: object):
+    with pytest.raises(UsageError, match=r"nowhere\.pem"):
+        read_address("wss://box/", tls="nowhere.pem").tls_context()
+    with pytest.raises(UsageError, match="holds no certificates"):
+        read_address("wss://box/", tls=__file__).tls_context()
