@@ -436,3 +436,29 @@ def test_the_built_in_agent_is_told_more_in_any_case(desk: Desk) -> None:
     assert desk.written == {"servers": {"accord": {"permissions": "none"}}}
     desk.file.write_text('{"servers": {"ACCORD": {"permissions": "reads"}}}')
     assert row(desk.agents("list"), "accord")[:3] == ["*", "accord", "yours"]
+
+
+@pytest.mark.parametrize("where", [[], ["--project"]])
+def test_what_several_add_at_the_same_time_is_all_there(desk: Desk, where: list[str]) -> None:
+    names = [f"a{number}" for number in range(5)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "accord.cli", "agents", "add", name, *where, "--", "x"],
+            cwd=desk.project, env=desk.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for name in names
+    ]  # fmt: skip
+    for process in running:
+        _, said = process.communicate()
+        assert (process.returncode, said) == (0, b"")
+    file = desk.project / "acp.json" if where else desk.file
+    assert sorted(json.loads(file.read_text())["servers"]) == names
+    assert [path.name for path in file.parent.iterdir() if path.name != ".git"] == ["acp.json"]
+
+
+def test_what_somebody_else_changed_meanwhile_is_not_trusted_by_a_change_of_ones_own(desk: Desk) -> None:
+    file = desk.project / "acp.json"
+    desk.agents("add", "ours", "--project", "--", "y")
+    file.write_text(file.read_text().replace('"y"', '"z"'))
+    desk.agents("add", "more", "--project", "--", "y")
+    assert row(desk.agents("list"), "more")[1:4] == ["project", "not", "trusted"]

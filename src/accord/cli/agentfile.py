@@ -14,9 +14,10 @@ from accord.cli.folders import folder
 from accord.client.catalogue import BUILT_IN, known
 from accord.client.servers import project_file, user_file
 from accord.client.servers.environment import references
-from accord.client.servers.reading import FILE_NAME, ServersFile, read_file
+from accord.client.servers.reading import FILE_NAME
 from accord.client.servers.registry import RegistryAgent, read_registry
 from accord.client.servers.server import Origin
+from accord.client.servers.writing import Change
 from accord.client.servers.writing import add as put_in
 from accord.client.servers.writing import remove as take_out
 from accord.errors import UsageError
@@ -66,10 +67,9 @@ def add(arguments: Sequence[str]) -> int:
     if not entry:
         raise UsageError(f"{name} is built in; there is nothing to add without an option")
     path, origin = _file(given)
-    agreed = _agreed_before(path) if origin == "project" else False
-    file = put_in(path, origin, name, entry, default=given.default, replace=given.replace)
-    if agreed:
-        Trust().trust(path, file.content)
+    change = put_in(path, origin, name, entry, default=given.default, replace=given.replace)
+    if origin == "project":
+        _agree_to(change)
     print(f"{name} is in {path}: {_told(entry)}")
     return 0
 
@@ -83,10 +83,9 @@ def remove(arguments: Sequence[str]) -> int:
     )
     given = options.parse_args(arguments)
     path, origin = _file(given)
-    agreed = _agreed_before(path) if origin == "project" else False
-    file = take_out(path, origin, given.name)
-    if agreed:
-        Trust().trust(path, file.content)
+    change = take_out(path, origin, given.name)
+    if origin == "project":
+        _agree_to(change)
     print(f"{given.name} is no longer in {path}")
     return 0
 
@@ -172,10 +171,11 @@ def _file(given: Namespace) -> tuple[Path, Origin]:
     return project_file(cwd) or cwd / FILE_NAME, "project"
 
 
-def _agreed_before(path: Path) -> bool:
-    """Whether what the user now changes by this command counted before, so that it still does afterwards."""
-    before: ServersFile | None = read_file(path, "project")
-    return before is None or Trust().is_trusted(path, before.content)
+def _agree_to(change: Change) -> None:
+    """What counted before the user changed it by this command still does afterwards."""
+    before, after = change.before, change.after
+    if before is None or Trust().is_trusted(before.path, before.content):
+        Trust().trust(after.path, after.content)
 
 
 def _told(entry: dict[str, Any]) -> str:

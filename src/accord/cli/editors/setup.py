@@ -16,7 +16,7 @@ from accord.cli.editors.places import Machine, this_machine
 from accord.cli.parser import Parser
 from accord.client.servers.edit import drop, put
 from accord.client.servers.jsonc import BadJson, Node, parse
-from accord.client.servers.saving import read_whole, write_whole
+from accord.client.servers.saving import held, read_whole, write_whole
 from accord.errors import UsageError
 
 
@@ -149,6 +149,14 @@ def _snippet(editor: str, given: Namespace, command: Sequence[str]) -> str:
 
 
 def _write(settings: Settings, path: Path, name: str, command: Sequence[str], *, remove: bool) -> int:
+    if remove and read_whole(path) is None:
+        print(f"{path} is not there: nothing to change")
+        return 0
+    with held(path):
+        return _changed(settings, path, name, command, remove=remove)
+
+
+def _changed(settings: Settings, path: Path, name: str, command: Sequence[str], *, remove: bool) -> int:
     before = read_whole(path)
     try:
         text = "" if before is None else before.decode()

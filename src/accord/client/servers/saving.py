@@ -2,8 +2,11 @@
 
 import os
 import stat
+import sys
 import tempfile
-from contextlib import suppress
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +14,30 @@ from accord.errors import UsageError
 
 BACKUP: Final = ".accord-backup"
 LARGEST: Final = 16 * 1024 * 1024
+_PATIENCE: Final = 10.0
+_PAUSE: Final = 0.02
+
+
+@contextmanager
+def held(path: Path) -> Generator[None]:
+    """From reading to writing: whoever else changes the file in this way waits. Makes its folder. Raises UsageError.
+
+    The folder is what is locked, so that nothing is left lying beside the file.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":
+            yield  # folders cannot be locked there; a change in between is still noticed when it is written
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_whole(path: Path) -> bytes | None:
@@ -68,3 +95,20 @@ def _replace(target: Path, data: bytes, mode: int) -> None:
         with suppress(OSError):
             os.unlink(draft)
         raise
+
+
+if sys.platform != "win32":
+    import fcntl
+
+    def _lock(descriptor: int, path: Path) -> None:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise UsageError(f"{path}: somebody else keeps changing it; try again") from None
+                time.sleep(_PAUSE)
+            except OSError:
+                return  # a file system that has no locks

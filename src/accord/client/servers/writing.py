@@ -1,6 +1,7 @@
 """Agents put into a file of agents and taken out of it, in the form it has; everything else in it stays as it is."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,18 @@ from accord.client.catalogue import identity
 from accord.client.servers.edit import append, drop, put
 from accord.client.servers.forms import FormEntry
 from accord.client.servers.reading import ServersFile, read_content, read_file
-from accord.client.servers.saving import write_whole
+from accord.client.servers.saving import held, write_whole
 from accord.client.servers.server import Origin
 from accord.errors import UsageError
 from accord.paths import private_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was changed: exactly what was read became what was written."""
+
+    before: ServersFile | None
+    after: ServersFile
 
 
 def add(
@@ -22,8 +31,17 @@ def add(
     *,
     default: bool = False,
     replace: bool = False,
-) -> ServersFile:
+) -> Change:
     """Put an agent into the file, which is made if it is missing. Raises UsageError for a name that is taken, BadServers."""
+    if origin == "user":
+        private_folder(path.parent)
+    with held(path):
+        return _added(path, origin, name, entry, default, replace)
+
+
+def _added(
+    path: Path, origin: Origin, name: str, entry: dict[str, Any], default: bool, replace: bool
+) -> Change:
     file = read_file(path, origin)
     text = _text(file)
     before = None if file is None else _entry(file, name)
@@ -44,8 +62,15 @@ def add(
     return _write(path, origin, file, text)
 
 
-def remove(path: Path, origin: Origin, name: str) -> ServersFile:
+def remove(path: Path, origin: Origin, name: str) -> Change:
     """Take an agent out of the file. Raises UsageError if it is not there, BadServers."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: no agent is called {name!r} there")
+    with held(path):
+        return _removed(path, origin, name)
+
+
+def _removed(path: Path, origin: Origin, name: str) -> Change:
     file = read_file(path, origin)
     found = None if file is None else _entry(file, name)
     if file is None or found is None:
@@ -68,12 +93,10 @@ def _text(file: ServersFile | None) -> str:
     return json.dumps({"servers": {}}, indent=2) + "\n" if file is None else file.content.decode()
 
 
-def _write(path: Path, origin: Origin, file: ServersFile | None, text: str) -> ServersFile:
+def _write(path: Path, origin: Origin, file: ServersFile | None, text: str) -> Change:
     content = text.encode()
     changed = read_content(path, content, origin)  # what cannot be read again is never written
     if file is None or content != file.content:
         mode = 0o600 if origin == "user" else 0o644
-        if origin == "user":
-            private_folder(path.parent)
         write_whole(path, None if file is None else file.content, content, mode=mode)
-    return changed
+    return Change(file, changed)
