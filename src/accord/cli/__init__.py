@@ -22,6 +22,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "run": Command("one turn of any agent, for the shell, scripts and CI", "accord.cli.run"),
+    "chat": Command("the terminal client for any agent", "accord.cli.chat"),
     "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
     "serve": Command("the gateway: agents in the browser and on the network", "accord.cli.serve"),
     "check": Command("does an agent follow the protocol?", "accord.cli.check"),

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from accord.client.servers import NotTrusted, Server, ServersFile, ask, leave_out, load, once
+from accord.client.servers.trusting import Trusting
 from accord.errors import UsageError
 
 
@@ -19,12 +20,14 @@ def split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     return found[:place], tuple(found[place + 1 :])
 
 
-def chosen_server(name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool) -> Server:
-    """The agent that is meant, for work in a folder. Raises UsageError."""
+def chosen_server(
+    name: str | None, command: tuple[str, ...], cwd: str, *, trust: bool, asking: Trusting = ask
+) -> Server:
+    """The agent that is meant, for work in a folder; `asking` is asked about a project's file. Raises UsageError."""
     if command and name is not None:
         raise UsageError(f"-a {name} and -- {command[0]} both name an agent: choose one")
     if not command:
-        servers = load(cwd, trust=once if trust else ask)
+        servers = load(cwd, trust=once if trust else asking)
         if servers.left_out is not None:
             _insist_on_others(servers.left_out, name, servers.default.name)
         return servers.default if name is None else servers[name]

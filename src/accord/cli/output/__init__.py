@@ -23,8 +23,9 @@ def output_for(
     width: int | None = None,
     colour: bool | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    command: str = "run",
 ) -> Output:
-    """The output of that name. `terminal` says that stdout is one; a width that is not given is asked of it each time,
+    """The output of that name, for a command that tells notes under its own. `terminal` says that stdout is one; a width that is not given is asked of it each time,
     and whether to colour is asked of the environment.
     """
     out, err = Sink(stdout), Sink(stderr)
@@ -38,7 +39,7 @@ def output_for(
             live = terminal and os.environ.get("TERM") != "dumb"
             size = TerminalSize(stdout, width) if live and stdout is not None else None
             wanted = wants_colour(terminal) if colour is None else colour
-            return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock)
+            return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock, command)
         case "json":
             from accord.cli.output.jsonlines import JsonOutput
 

@@ -43,8 +43,15 @@ class TextOutput:
     """`--format text`. On a terminal rendered, wrapped and live; on a pipe plain, and only what stays."""
 
     def __init__(
-        self, stdout: Sink, stderr: Sink, style: Style, size: TerminalSize | None, clock: Clock
+        self,
+        stdout: Sink,
+        stderr: Sink,
+        style: Style,
+        size: TerminalSize | None,
+        clock: Clock,
+        command: str = "run",
     ) -> None:
+        self._command = command
         self._stderr = stderr
         self._style = style
         self._clock = clock
@@ -97,7 +104,7 @@ class TextOutput:
 
     def note(self, text: str) -> None:
         self._hush()
-        self._stderr.say(note_line(text))
+        self._stderr.say(note_line(text, self._command))
 
     @contextmanager
     def question(self) -> Generator[None]:
@@ -119,7 +126,7 @@ class TextOutput:
             pass  # the turn is over: what is left to say is the exit code
         self._screen.put_away()
         if error is not None:
-            self._stderr.say(error_text(error))
+            self._stderr.say(error_text(error, self._command))
 
     def _closing(self, ended: TurnEnded | None) -> list[str]:
         session = self._session

@@ -1,0 +1,55 @@
+"""`accord chat`: the terminal client for any agent. Without a terminal, prompts are read line by line and answers printed plainly."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from accord.cli.chatting.arguments import Arguments, read_arguments
+
+if TYPE_CHECKING:
+    from accord.client.servers import Server
+    from accord.client.servers.trusting import Trusting
+    from accord.tui.start import Start
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Chat until the user leaves; the result is the exit code."""
+    given = read_arguments(arguments)
+    if _on_a_terminal():
+        from accord.extras import require
+
+        require("tui", "accord chat")
+        from accord.tui.app import ChatApp
+
+        return ChatApp(start_of(given)).run() or 0
+    from accord.cli.chatting.plain import chat_plainly
+
+    return chat_plainly(start_of(given))
+
+
+def start_of(given: Arguments) -> "Start":
+    """What the screen begins with. The agent is looked for later, when the prompt is there."""
+    from accord.tui.start import Start
+
+    def find(trusting: "Trusting") -> "Server":
+        from accord.cli.chosen import chosen_server
+
+        return chosen_server(given.agent, given.command, given.cwd, trust=given.trust, asking=trusting)
+
+    return Start(
+        find=find,
+        cwd=given.cwd,
+        name=given.agent or (given.command[0].rpartition("/")[2] if given.command else "accord"),
+        add_dir=given.add_dir,
+        permissions=given.permissions,
+        model=given.model,
+        mode=given.mode,
+        settings=given.settings,
+        session=given.session,
+        newest=given.newest,
+    )
+
+
+def _on_a_terminal() -> bool:
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in cast("tuple[object, ...]", streams))  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""What `accord chat` is made of beside the screen: its arguments, and the conversation without a terminal."""

@@ -1,0 +1,97 @@
+"""The arguments of `accord chat`, checked as far as that is possible before the screen is there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from accord.cli.chosen import split_command
+from accord.cli.folders import told_folder
+from accord.cli.parser import Parser
+from accord.errors import UsageError
+from accord.policy.rules import WORDS, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What was asked for."""
+
+    agent: str | None
+    url: str | None
+    command: tuple[str, ...]
+    """Behind `--`; empty where an agent is named or the default one runs."""
+    cwd: str
+    add_dir: tuple[str, ...]
+    permissions: Word | None
+    model: str | None
+    mode: str | None
+    settings: tuple[tuple[str, str], ...]
+    session: str | None
+    newest: bool
+    trust: bool
+
+
+def read_arguments(words: Sequence[str]) -> Arguments:
+    """Raises UsageError for what cannot be meant."""
+    found, command = split_command(words)
+    given = parser().parse_args(found)
+    named = [word for word in (given.agent, given.url, command[0] if command else None) if word is not None]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} both name an agent: choose one")
+    if given.newest and given.session is not None:
+        raise UsageError("--continue and --session both name a session: choose one")
+    for name in ("agent", "url", "model", "mode", "session"):
+        value = getattr(given, name)
+        if value is not None and not value.strip():
+            raise UsageError(f"{name} was given an empty value: leave it out, or name one")
+    return Arguments(
+        agent=given.agent,
+        url=given.url,
+        command=command,
+        cwd=told_folder("--cwd", given.cwd),
+        add_dir=tuple(told_folder("--add-dir", path) for path in given.add_dir),
+        permissions=cast("Word | None", given.permissions),
+        model=given.model,
+        mode=given.mode,
+        settings=(),
+        session=given.session,
+        newest=given.newest,
+        trust=given.trust,
+    )
+
+
+def parser() -> Parser:
+    """The parser of everything before `--`."""
+    made = Parser("accord chat", "Chat with an agent on a full screen; without a terminal, line by line.")
+    made.usage = "accord chat [OPTIONS] [NAME | --url URL] [-- COMMAND ...]"
+    option = made.add_argument
+    option(
+        "agent",
+        nargs="?",
+        metavar="NAME",
+        help="an agent of `accord agents list`; by default the one of this package",
+    )
+    option("--url", metavar="URL", help="an agent on the network, such as one behind `accord serve`")
+    option(
+        "--continue",
+        dest="newest",
+        action="store_true",
+        help="go on with the newest session of this folder and agent",
+    )
+    option("--session", metavar="ID", help="go on with this session")
+    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
+    option(
+        "--add-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a further folder that the agent may use",
+    )
+    option("--model", metavar="M", help="a model that the agent lists")
+    option("--mode", metavar="M", help="a mode that the agent lists")
+    option(
+        "--permissions",
+        choices=WORDS,
+        help="what is allowed: ask (default), reads (default without a terminal), all, none",
+    )
+    option("--trust", action="store_true", help="let the project's acp.json count, this time only")
+    return made

@@ -1,0 +1,109 @@
+"""A question on the screen. Nothing counts as an answer before the question could be seen.
+
+It takes the keys only after it was painted and the user has paused: whoever is typing goes on typing where they were.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.containers import Vertical
+from textual.message import Message
+
+from accord.clock import SYSTEM_CLOCK, Clock, Timer
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.widget import Widget
+
+PAUSE: Final = 0.5
+"""Seconds without a key, from the moment it was painted, until it takes keys."""
+
+
+class Dialog(Vertical, can_focus=True):
+    """One question. `answer` is done once it was answered; None: the user went away."""
+
+    DEFAULT_CSS = """
+    Dialog {
+        height: auto; max-height: 100%; margin: 0; padding: 0 1; background: $surface;
+        border: round $warning; border-title-color: $warning; border-title-style: bold;
+        border-subtitle-color: $text-muted;
+    }
+    Dialog.unarmed { border: round $panel-lighten-2; border-title-color: $text-muted; }
+    """
+
+    class Answered(Message):
+        """It has been."""
+
+    def __init__(self, title: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(classes="unarmed")
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.clock = clock
+        self.armed = False
+        self.border_title = title
+        self._seen: float | None = None
+        self._typed = float("-inf")
+        self._armed_at = float("inf")
+        self._timer: Timer | None = None
+
+    # -- being seen ---------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.border_subtitle = "one moment: keys go to the prompt"
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        self._seen = self.clock.now()
+        self._wait()
+
+    def typed(self) -> None:
+        """The user is typing elsewhere: they have not turned to this yet."""
+        self._typed = self.clock.now()
+
+    def _wait(self) -> None:
+        """Take the keys once the user has paused."""
+        if self._seen is None or not self.is_attached:
+            return
+        left = max(self._seen, self._typed) + PAUSE - self.clock.now()
+        if left > 0:
+            self._timer = self.clock.call_later(left, self._paused)
+        else:
+            self._arm()
+
+    def _paused(self) -> None:
+        self.call_later(self._wait)  # behind the keys that have come in by now
+
+    def _arm(self) -> None:
+        self.armed = True
+        self._armed_at = Message().time  # by the clock that keys are stamped with
+        self.remove_class("unarmed")
+        self.border_subtitle = self.hint
+        (self.first or self).focus()
+
+    def on_unmount(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.settle(None)
+
+    def fit(self) -> None:
+        """The screen has another size."""
+
+    # -- answering ----------------------------------------------------------------------------------------------
+
+    @property
+    def hint(self) -> str:
+        """What the keys do."""
+        return ""
+
+    @property
+    def first(self) -> "Widget | None":
+        """What gets the keys."""
+        return None
+
+    def counts(self, event: "events.Key | events.Click") -> bool:
+        """Whether an event was made by somebody who could see the question."""
+        return self.armed and event.time > self._armed_at
+
+    def settle(self, answer: Any) -> None:
+        """That is the answer."""
+        if not self.answer.done():
+            self.answer.set_result(answer)

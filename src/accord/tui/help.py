@@ -1,0 +1,65 @@
+"""The keys, on one page."""
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from accord.tui.actions import ACTIONS
+from accord.tui.host import palette_of
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+WRITING: Final = (
+    ("Enter", "send; while a turn runs: queue"),
+    ("Ctrl+J, Alt+Enter, Shift+Enter", "a new line; so does a backslash before Enter"),
+    ("Up, Down", "what you said before in this folder"),
+    ("/", "commands of the agent"),
+    ("@", "files of this folder, found by a few letters"),
+    ("!", "run a command in your own shell"),
+    ("paste a path", "attach the file; Backspace at the beginning takes it off"),
+)
+OTHERS: Final = (
+    ("PgUp, PgDn", "scroll the conversation"),
+    ("Ctrl+C", "stop the turn; empty the prompt; twice: quit"),
+    ("Ctrl+D", "quit, where nothing is written"),
+    ("Ctrl+P", "all commands, by name"),
+    ("F1", "this page"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """What the keys do."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen > VerticalScroll {
+        width: 84; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; background: $surface; border: round $primary;
+        border-title-color: $primary;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,q,enter,question_mark", "dismiss", "Close", show=False)
+    ]
+
+    def compose(self) -> "ComposeResult":
+        with VerticalScroll() as page:
+            page.border_title = "Keys"
+            yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        palette = palette_of(self)
+        out = Text()
+        actions = [
+            (action.shown or action.key, action.help or action.title) for action in ACTIONS if action.key
+        ]
+        for title, rows in (("Writing", WRITING), ("Doing", actions), ("Anywhere", OTHERS)):
+            out.append(f"\n{title}\n" if out else f"{title}\n", palette.heading)
+            for key, words in rows:
+                out.append(f"  {key:<32}", palette.strong).append(f"{words}\n", palette.muted)
+        out.rstrip()
+        self.query_one("#keys", Static).update(out)

@@ -1,0 +1,248 @@
+"""A change of a file: with numbers and colours, one line after the other, or side by side where there is room.
+
+The comparison is made once; of large files in a thread, since it takes time.
+"""
+
+import difflib
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.strip import Strip
+
+from accord.cleaning import clean_line, clean_text
+from accord.tui.parts.code import highlighted, language_of
+from accord.tui.parts.part import Part, folded, strip_of
+
+if TYPE_CHECKING:
+    from rich.style import Style
+
+    from accord.tui.palette import Palette
+
+CONTEXT: Final = 3
+FOLDED_LINES: Final = 40
+WIDE: Final = 130
+"""From this width on the two sides stand beside each other."""
+TOO_LONG: Final = 20_000
+"""Files of more lines are not compared."""
+AT_ONCE: Final = 400
+"""Files of so many lines are compared on the spot."""
+
+
+class Row(NamedTuple):
+    """A line on either side; the number is None where that side has none."""
+
+    before: int | None
+    after: int | None
+
+
+Side: TypeAlias = tuple[int, bool | None]
+"""The number of a line, and True for one that comes, False for one that goes, None for one that stays."""
+
+
+class Comparison(NamedTuple):
+    """What differs. A gap between rows that lie apart is None."""
+
+    before: list[str]
+    after: list[str]
+    rows: list[Row | None]
+    added: int
+    removed: int
+
+
+def compare(before: str | None, after: str) -> Comparison:
+    """Compare two texts, which are cleaned first."""
+    old, new = _lines(before or ""), _lines(after)
+    if len(old) + len(new) > TOO_LONG:
+        return Comparison(old, new, [], len(new), len(old))
+    rows: list[Row | None] = []
+    added = removed = 0
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 500).get_grouped_opcodes(
+        CONTEXT
+    ):
+        if rows:
+            rows.append(None)
+        for kind, old_from, old_to, new_from, new_to in group:
+            if kind == "equal":
+                rows += [Row(old_from + at, new_from + at) for at in range(old_to - old_from)]
+                continue
+            removed += old_to - old_from
+            added += new_to - new_from
+            rows += [Row(at, None) for at in range(old_from, old_to)]
+            rows += [Row(None, at) for at in range(new_from, new_to)]
+    return Comparison(old, new, rows, added, removed)
+
+
+class DiffPart(Part):
+    """A change. `path` is what to show, `later` runs a function in a thread and then draws this anew."""
+
+    gap = 0
+
+    def __init__(
+        self,
+        path: str,
+        before: str | None,
+        after: str,
+        *,
+        later: "Callable[[DiffPart], None] | None" = None,
+        folded: bool = True,
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.before = before
+        self.after = after
+        self.folded = folded
+        self.compared: Comparison | None = None
+        size = after.count("\n") + (before or "").count("\n")
+        if later is None or size <= AT_ONCE:
+            self.compare()
+        else:
+            later(self)
+
+    def compare(self) -> None:
+        """Make the comparison."""
+        self.compared = compare(self.before, self.after)
+
+    def draw(self, width: int, palette: "Palette") -> list[Strip]:
+        compared = self.compared
+        head = Text("    ").append(clean_line(self.path), palette.strong)
+        if compared is None:
+            return [strip_of(head.append("  comparing…", palette.muted))]
+        if self.before is None:
+            head.append("  new", palette.muted)
+        head.append(f"  +{compared.added}", palette.good).append(f" −{compared.removed}", palette.bad)
+        if not compared.rows and compared.added + compared.removed:
+            head.append("  too long to compare here", palette.muted)
+        head.truncate(width, overflow="ellipsis")
+        drawing = _Drawing(self.path, compared, palette, width)
+        lines = drawing.beside() if width >= WIDE and self.before is not None else drawing.below()
+        if self.folded and len(lines) > FOLDED_LINES:
+            left = len(lines) - FOLDED_LINES
+            lines = [*lines[:FOLDED_LINES], strip_of(Text(f"      … {left} more lines", palette.faint))]
+        return [strip_of(head), *lines]
+
+    def estimate(self, width: int) -> int:
+        if self.compared is None:
+            return 1
+        return 1 + min(len(self.compared.rows), FOLDED_LINES if self.folded else TOO_LONG)
+
+
+class _Drawing:
+    """One comparison on one palette."""
+
+    def __init__(self, path: str, compared: Comparison, palette: "Palette", width: int) -> None:
+        self._compared = compared
+        self._palette = palette
+        self._width = width
+        self._digits = max(len(str(max(len(compared.before), len(compared.after)))), 2)
+        language = language_of(path)
+        self._before = self._coloured(compared.before, [row.before for row in compared.rows if row], language)
+        self._after = self._coloured(compared.after, [row.after for row in compared.rows if row], language)
+
+    def _coloured(self, lines: list[str], wanted: list[int | None], language: str) -> dict[int, Text]:
+        """The lines that are shown, each with its colours; lexed as far as the last of them."""
+        numbers = [number for number in wanted if number is not None]
+        if not numbers:
+            return {}
+        first, last = min(numbers), max(numbers)
+        painted = highlighted("\n".join(lines[first : last + 1]), language, self._palette)
+        return {number: painted[number - first] for number in numbers if number - first < len(painted)}
+
+    def below(self) -> list[Strip]:
+        """One side after the other."""
+        out: list[Strip] = []
+        for row in self._compared.rows:
+            if row is None:
+                out.append(strip_of(Text(f"    {'⋯':>{self._digits}}", self._palette.faint)))
+                continue
+            number = row.after if row.after is not None else row.before
+            text = (self._after if row.after is not None else self._before).get(number or 0, Text())
+            sign, style, ground = self._look(row)
+            lead = Text(f"    {(number or 0) + 1:>{self._digits}} ", self._palette.faint).append(
+                f"{sign} ", style
+            )
+            for at, piece in enumerate(folded(text, max(self._width - len(lead), 1))):
+                front = lead.copy() if at == 0 else Text(" " * len(lead))
+                out.append(
+                    strip_of(front.append_text(piece), ground=ground, width=self._width if ground else 0)
+                )
+        return out
+
+    def beside(self) -> list[Strip]:
+        """Both sides, line by line."""
+        half = (self._width - 5) // 2
+        out: list[Strip] = []
+        for left, right in self._pairs():
+            if left is None and right is None:
+                out.append(strip_of(Text("    ⋯", self._palette.faint)))
+                continue
+            one = self._cell(left, half, self._before)
+            other = self._cell(right, half, self._after)
+            blank = Text(" " * half)
+            for at in range(max(len(one), len(other))):
+                line = Text("    ")
+                line.append_text(one[at] if at < len(one) else blank.copy())
+                line.append("│", self._palette.faint)
+                line.append_text(other[at] if at < len(other) else blank.copy())
+                out.append(strip_of(line))
+        return out
+
+    def _pairs(self) -> "list[tuple[Side | None, Side | None]]":
+        """What stands beside what."""
+        pairs: list[tuple[Side | None, Side | None]] = []
+        gone: list[int] = []
+        came: list[int] = []
+
+        def settle() -> None:
+            befores = [(number, False) for number in gone]
+            afters = [(number, True) for number in came]
+            pairs.extend(zip_longest(befores, afters))
+            gone.clear()
+            came.clear()
+
+        for row in self._compared.rows:
+            if row is None:
+                settle()
+                pairs.append((None, None))
+            elif row.before is not None and row.after is not None:
+                settle()
+                pairs.append(((row.before, None), (row.after, None)))
+            elif row.before is not None:
+                if came:
+                    settle()
+                gone.append(row.before)
+            elif row.after is not None:
+                came.append(row.after)
+        settle()
+        return pairs
+
+    def _cell(self, side: "Side | None", width: int, texts: dict[int, Text]) -> list[Text]:
+        if side is None:
+            return []
+        number, came = side
+        text = texts.get(number, Text())
+        ground = None if came is None else self._palette.added if came else self._palette.removed
+        sign = " " if came is None else "+" if came else "−"
+        lead = f"{number + 1:>{self._digits}} {sign} "
+        out: list[Text] = []
+        for at, piece in enumerate(folded(text, max(width - len(lead), 1))):
+            line = Text(lead if at == 0 else " " * len(lead), self._palette.faint).append_text(piece)
+            line.append(" " * max(width - cell_len(line.plain), 0))
+            if ground is not None:
+                line.stylize_before(ground)
+            out.append(line)
+        return out
+
+    def _look(self, row: Row) -> "tuple[str, Style, Style | None]":
+        palette = self._palette
+        if row.before is None:
+            return "+", palette.good, palette.added
+        if row.after is None:
+            return "−", palette.bad, palette.removed
+        return " ", palette.faint, None
+
+
+def _lines(text: str) -> list[str]:
+    return clean_text(text).expandtabs(4).splitlines()

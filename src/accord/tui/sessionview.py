@@ -1,0 +1,387 @@
+"""One session on the screen: its title, the conversation, the plan, questions, the queue, the prompt and the status line."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from textual import on
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.tui.draft import Draft, DraftQueue
+from accord.tui.plan import PlanPanel
+from accord.tui.prompting.box import PromptBox
+from accord.tui.prompting.editor import Editor
+from accord.tui.prompting.waiting import Waiting
+from accord.tui.shell import Shell, ShellItem
+from accord.tui.start import Start
+from accord.tui.status import Status, StatusLine, TitleLine
+from accord.tui.transcript.item import NoteItem
+from accord.tui.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from accord.client import ClientEvent, ClientSession, RemoteAgent
+    from accord.errors import AccordError
+    from accord.schema import AvailableCommand
+    from accord.session import TurnEnded
+    from accord.tui.conversation import Conversation, Phase
+    from accord.tui.dialogs.dialog import Dialog
+    from accord.tui.parts.note import Tone
+    from accord.tui.transcript.follower import Follower
+
+BESIDE: Final = 120
+"""From this width on the plan stands beside the conversation."""
+_WORDS: Final = {
+    "connecting": "connecting",
+    "ready": "ready",
+    "running": "working",
+    "cancelling": "stopping",
+    "dead": "the agent has ended",
+    "failed": "not connected",
+    "closed": "closed",
+}
+_HINTS: Final = {
+    "running": "Esc stops",
+    "dead": "Ctrl+R starts it again",
+    "failed": "Ctrl+R tries again",
+    "ready": "Ctrl+P commands · F1 keys",
+}
+
+
+class SessionView(Vertical):
+    """A session, and everything around it. It is the stage of its conversation."""
+
+    DEFAULT_CSS = """
+    SessionView { height: 1fr; }
+    SessionView > #middle { height: 1fr; }
+    SessionView > #question { height: auto; }
+    """
+
+    class Changed(Message):
+        """Something that a list of sessions shows has changed: the title, what goes on, whether it waits for the user."""
+
+        def __init__(self, view: "SessionView") -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, start: Start, *, clock: Clock = SYSTEM_CLOCK, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.start = start
+        self.clock = clock
+        self.status = Status(agent=start.name, folder=_home(start.cwd))
+        self.queue = DraftQueue()
+        self.conversation: Conversation | None = None
+        self.dialog: Dialog | None = None
+        """The question on the screen."""
+        self.transcript = Transcript()
+        self.plan = PlanPanel()
+        self.waiting = Waiting(self.queue)
+        self.prompt = PromptBox(start.cwd, self._commands)
+        self._title = TitleLine(self.status)
+        self._line = StatusLine(self.status)
+        self._shell = Shell(start.cwd, self.transcript.changed)
+        self._ran: ShellItem | None = None
+        self._follower: Follower | None = None
+        self._began = 0.0
+
+    def compose(self) -> "ComposeResult":
+        yield self._title
+        with Horizontal(id="middle"):
+            yield self.transcript
+            yield self.plan
+        yield Vertical(id="question")
+        yield self.waiting
+        yield self.prompt
+        yield self._line
+
+    # -- beginning and end --------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.prompt.editor.focus()
+        self.set_interval(0.5, self._tick)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self.run_worker(self._connect(), group="life")
+
+    async def _connect(self) -> None:
+        """The client is imported when the prompt is on the screen and can be used."""
+        module: Any = await asyncio.to_thread(import_module, "accord.tui.conversation")
+        asking: Any = import_module("accord.tui.asking")
+        conversation = module.Conversation(self.start, self, asking.Questions(self), self.queue, self.clock)
+        self.conversation = conversation
+        conversation.begin()
+
+    async def aclose(self) -> None:
+        """End the agent, and what the user started."""
+        await self._shell.aclose()
+        if self.conversation is not None:
+            await self.conversation.aclose()
+
+    # -- the stage ----------------------------------------------------------------------------------------------
+
+    def phase_changed(self, phase: "Phase") -> None:
+        """Something else goes on now."""
+        status = self.status
+        if phase == "running":
+            self._began = self.clock.now()
+        status.doing, status.hint = _WORDS[phase], _HINTS.get(phase, "")
+        status.busy = phase in ("connecting", "running", "cancelling")
+        status.bad = phase in ("dead", "failed")
+        status.since = ""
+        self._show_status()
+
+    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
+        """The session is there."""
+        from accord.tui.transcript.follower import Follower
+
+        notes = [item for item in self.transcript.items if isinstance(item, NoteItem | ShellItem)]
+        self._follower = Follower(session, self.transcript, self.clock)
+        self.transcript.add(*notes)
+        self.status.agent = agent.name
+        self._look(session)
+
+    def happened(self, event: "ClientEvent") -> None:
+        """An event of the session."""
+        from accord.client import AgentEnded
+        from accord.session import TurnEnded
+
+        assert self._follower is not None
+        assert self.conversation is not None
+        self._follower.take(event)
+        if isinstance(event, TurnEnded):
+            self._follower.turn_ended()
+        elif isinstance(event, AgentEnded):
+            self.note(f"The agent has ended: {_first_line(str(event.error))}", "bad", event.stderr)
+        if self.conversation.session is not None:
+            self._look(self.conversation.session)
+
+    def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
+        """Tell the user something."""
+        self.transcript.add(NoteItem(text, tone, details))
+
+    def queue_changed(self) -> None:
+        """A prompt left the queue, or returned to it."""
+        self.waiting.update()
+
+    async def ask(self, dialog: "Dialog") -> Any:
+        """Show a question and wait for its answer."""
+        dialog.clock = self.clock
+        self.dialog = dialog
+        slot = self.query_one("#question", Vertical)
+        await slot.mount(dialog)
+        self._say_changed()
+        try:
+            return await dialog.answer
+        finally:
+            self.dialog = None
+            had_focus = dialog.has_focus_within or dialog.has_focus
+            dialog.remove()
+            if had_focus:
+                self.prompt.editor.focus()
+            self._say_changed()
+
+    # -- showing ------------------------------------------------------------------------------------------------
+
+    def _look(self, session: "ClientSession") -> None:
+        """Show what the state says beside the conversation."""
+        state = session.state
+        self.plan.show(state.plan)
+        title = state.title or ""
+        settings = " · ".join(filter(None, _current(state.settings.pickers)))
+        if (title, settings, state.usage) != (self.status.title, self.status.settings, self.status.usage):
+            self.status.title, self.status.settings, self.status.usage = title, settings, state.usage
+            self._show_status()
+
+    def failed(self, error: "AccordError", details: str) -> None:
+        """It could not be connected."""
+        self.note(str(error), "bad", details)
+
+    def turn_over(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
+        """A turn is over."""
+        from accord.client.words import ending, seconds
+        from accord.errors import ConnectionClosed
+
+        if error is not None and not isinstance(error, ConnectionClosed):
+            self.note(str(error), "bad")
+        if error is not None or ended is None:
+            return  # the end of the agent has been told already
+        words = [ending(ended), seconds(self.clock.now() - self._began)]
+        if ended.usage is not None:
+            words.append(f"{ended.usage.total_tokens:,} tokens")
+        tone: Tone = "quiet" if ended.stop_reason in ("end_turn", "cancelled") else "warn"
+        self.note(" · ".join(words), tone)
+
+    def _tick(self) -> None:
+        if self.conversation is None or self.conversation.phase not in ("running", "cancelling"):
+            return
+        from accord.client.words import seconds
+
+        self.status.since = seconds(self.clock.now() - self._began)
+        if self._follower is not None:
+            self._follower.tick()
+
+    def _show_status(self) -> None:
+        self._title.refresh()
+        self._line.refresh()
+        self._say_changed()
+
+    def _say_changed(self) -> None:
+        self.post_message(self.Changed(self))
+
+    def on_resize(self, event: "events.Resize") -> None:
+        if self.dialog is not None:
+            self.dialog.fit()
+        beside = event.size.width >= BESIDE
+        if beside != self.plan.has_class("beside"):
+            self.plan.set_class(beside, "beside")
+            self.call_later(self._move_plan, beside)
+
+    async def _move_plan(self, beside: bool) -> None:
+        """Beside the conversation, or above the prompt."""
+        steps, folded = self.plan.steps, self.plan.folded
+        await self.plan.remove()
+        self.plan = PlanPanel()
+        self.plan.folded = folded
+        self.plan.set_class(beside, "beside")
+        if beside:
+            await self.query_one("#middle").mount(self.plan)
+        else:
+            await self.mount(self.plan, before=self.query_one("#question"))
+        self.plan.show(steps)
+
+    def _commands(self) -> "Sequence[AvailableCommand]":
+        session = self.conversation.session if self.conversation is not None else None
+        return () if session is None else session.state.commands
+
+    # -- what the user does -------------------------------------------------------------------------------------
+
+    @on(PromptBox.Said)
+    def _said(self, event: PromptBox.Said) -> None:
+        event.stop()
+        if event.draft:
+            self.say(event.draft)
+        elif self.queue.held:
+            self.queue.held = False
+            self._advance()
+        self.transcript.action_bottom()
+
+    def say(self, draft: Draft) -> None:
+        """Send a prompt, or queue it behind the others."""
+        self.queue.add(draft)
+        self._advance()
+
+    def _advance(self) -> None:
+        self.queue.held = False
+        if self.conversation is not None:
+            self.conversation.advance()
+        self.waiting.update()
+
+    @on(PromptBox.Ran)
+    def _run(self, event: PromptBox.Ran) -> None:
+        event.stop()
+        self._ran = item = ShellItem(event.command)
+        self.transcript.add(item)
+        self.transcript.action_bottom()
+        self.prompt.say_hint("Ctrl+G hands the output to the agent")
+        self.run_worker(self._shell.run(item), group="shell")
+
+    @on(Editor.Typed)
+    def _typed(self) -> None:
+        if self.dialog is not None:
+            self.dialog.typed()
+
+    @on(Waiting.Edited)
+    def _edit(self, event: Waiting.Edited) -> None:
+        event.stop()
+        self.prompt.hold(event.draft)
+
+    @on(Waiting.Dropped)
+    def _dropped(self, event: Waiting.Dropped) -> None:
+        event.stop()
+        if not len(self.queue):
+            self.prompt.editor.focus()
+
+    @on(Transcript.Copied)
+    def _copied(self, event: Transcript.Copied) -> None:
+        event.stop()
+        self.app.copy_to_clipboard(event.text)  # pyright: ignore[reportUnknownMemberType]
+        self.notify("Copied")
+
+    def stop(self) -> None:
+        """Esc: stop the turn, or a command of the user's own, or return to the prompt."""
+        if self.conversation is not None and self.conversation.cancel():
+            return
+        if self.dialog is not None:
+            self.dialog.settle(None)
+            return
+        if self._ran is not None and self._ran.running:
+            self.run_worker(self._shell.stop(), group="shell")
+        self.prompt.editor.focus()
+
+    def restart(self) -> None:
+        """Start the agent again."""
+        if self.conversation is not None:
+            self.conversation.restart()
+
+    def hand_over(self) -> None:
+        """Let the output of the last command go with the next prompt."""
+        if self._ran is None:
+            self.notify("Nothing to hand over: run a command with ! first")
+            return
+        self.prompt.attach(self._ran.attachment())
+        self.prompt.say_hint("")
+        self.prompt.editor.focus()
+
+    def unfold(self) -> None:
+        """Show more or less of the marked item, else of the latest that has something to show."""
+        marked = self.transcript.marked
+        if marked is not None:
+            self.transcript.toggle(marked)
+            return
+        from accord.tui.transcript.calls import CallItem
+        from accord.tui.transcript.messages import ThoughtItem
+
+        for item in reversed(self.transcript.items):
+            if isinstance(item, CallItem | ThoughtItem | ShellItem):
+                self.transcript.toggle(item)
+                return
+
+    def read(self) -> None:
+        """Go to the conversation, or back to the prompt."""
+        (self.prompt.editor if self.transcript.has_focus else self.transcript).focus()
+
+    def look_at_queue(self) -> None:
+        """Go to the prompts that wait."""
+        if len(self.queue):
+            self.waiting.focus()
+        else:
+            self.notify("No prompt waits")
+
+
+def _current(pickers: "Sequence[Any]") -> list[str]:
+    """The model and the mode that are set, by name."""
+    found: list[str] = []
+    for category in ("model", "mode"):
+        picker = next((one for one in pickers if one.category == category), None)
+        if picker is not None and not isinstance(picker.current, bool):
+            names = {choice.value: choice.name for choice in picker.choices}
+            found.append(names.get(picker.current, picker.current))
+    return found
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _home(path: str) -> str:
+    import os
+
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path
