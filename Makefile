@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/node
 
-.PHONY: run test check bench bench-coder docs node clean
+.PHONY: run serve web test check bench bench-coder docs node clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -28,7 +28,21 @@ run: $(VENV)/core.stamp
 	@ACCORD_HOME="$(CURDIR)/$(VENV)/home" $(BIN)/accord run -a accord --model rehearsal \
 	  "plan: look around; read; sum up then list src/accord then search for rehearsal in README.md then read Makefile"
 
-test: $(VENV)/dev.stamp node
+# The page of the gateway, built into the package; its source is in web/.
+web:
+	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then \
+	  cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; } && npm run --silent build; \
+	else echo "The page is not built: it needs npm and Node 20.19 or newer. The gateway works without it."; fi
+
+$(VENV)/serve.stamp: pyproject.toml $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gateway,agent]'
+	@touch $@
+
+# The gateway with its page, from nothing; SERVE="--port 9000" and the like are passed on.
+serve: $(VENV)/serve.stamp web
+	@$(BIN)/accord serve $(SERVE)
+
+test: $(VENV)/dev.stamp node web
 	$(BIN)/python -m pytest
 
 check: $(VENV)/dev.stamp
@@ -50,4 +64,4 @@ docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md
 
 clean:
-	rm -rf $(VENV) $(NODE_DIR)/node_modules
+	rm -rf $(VENV) $(NODE_DIR)/node_modules web/node_modules src/accord/gateway/page
