@@ -19,23 +19,25 @@ _HEAD: Final = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
 <style>
 :root { color-scheme: light dark; --line: #8884; --client: #0a7ea4; --agent: #2b8a3e; --bad: #c92a2a; --warn: #b35c00 }
+@media (prefers-color-scheme: dark) { :root { --client: #4cc3e8; --agent: #69d07f; --bad: #ff8787; --warn: #ffb057 } }
 body { font: 14px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0 auto; max-width: 90rem; padding: 1rem }
 h1 { font-size: 1.1rem } h2 { font-size: 1rem; margin: 1.5rem 0 .3rem }
 form { position: sticky; top: 0; background: Canvas; padding: .5rem 0; display: flex; gap: .6rem; flex-wrap: wrap; z-index: 1 }
 input, select { font: inherit; padding: .15rem .4rem }
-details { border-top: 1px solid var(--line) } summary { display: grid; grid-template-columns: 6rem 1.5rem 20rem 5rem 5rem 1fr; gap: .6rem; cursor: pointer; list-style: none; padding: .1rem 0 }
+details { border-top: 1px solid var(--line) } summary { display: grid; grid-template-columns: 6rem 1.5rem 20rem 5rem 5rem 1fr; gap: 0 .6rem; cursor: pointer; list-style: none; padding: .1rem 0 }
 summary span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap } .n { text-align: right }
 .client .who, .client .name { color: var(--client) } .agent .who, .agent .name { color: var(--agent) } .stderr { opacity: .75 }
 .error .said, .exit .said, .lost .said { color: var(--bad) } .fault { color: var(--warn); margin: 0 0 .2rem 8.5rem }
 pre { margin: .3rem 0 .8rem 8.5rem; white-space: pre-wrap; overflow-wrap: anywhere } [hidden] { display: none }
-@media (max-width: 60rem) { summary { grid-template-columns: 5rem 1rem 1fr } .n { display: none } .said { grid-column: 3 } }
+.session { opacity: .65 }
+@media (max-width: 60rem) { summary { grid-template-columns: 4.5rem 1rem 1fr } .took, .size { display: none } .said { grid-column: 3; white-space: normal } .fault, pre { margin-left: 0 } }
 </style></head><body>
 <h1>%s</h1>
 <form onsubmit="return false">
 <label>method <input id="method" list="methods" placeholder="session/*"></label>
 <label>session <input id="session"></label>
 <label>text <input id="text"></label>
-<label>from <select id="from"><option value="">both</option><option>client</option><option>agent</option><option>stderr</option></select></label>
+<label>from <select id="from"><option value="">all</option><option>client</option><option>agent</option><option>stderr</option></select></label>
 <label><input type="checkbox" id="faults"> only what breaks a rule</label> <output id="count"></output>
 </form>
 """
@@ -97,14 +99,15 @@ def _row(step: Step) -> str:
         body = json.dumps(step.message, indent=2, ensure_ascii=False)
     else:
         body = entry.text if crossed else ""
+    session = f'<span class="session">[{_text(step.session[-6:])}]</span> ' if step.session else ""
     cells = (
         f'<span class="n">{entry.at:.3f}</span>',
         f'<span class="who">{_ARROWS.get(entry.sender or "", "×") if crossed else "×"}</span>',
         f'<span class="name">{_text(name + (" =" if step.kind in ("answer", "error") else ""))}'
         f"{_text(f' #{step.id}') if step.id is not None else ''}</span>",
-        f'<span class="n">{"" if step.took is None else duration(step.took)}</span>',
-        f'<span class="n">{size(entry.size) if crossed else ""}</span>',
-        f'<span class="said">{_text(cut(summary(step), 300))}</span>',
+        f'<span class="n took">{"" if step.took is None else duration(step.took)}</span>',
+        f'<span class="n size">{size(entry.size) if crossed else ""}</span>',
+        f'<span class="said">{session}{_text(cut(summary(step), 300))}</span>',
     )
     faults = "".join(f'<div class="fault">! {_text(str(fault))}</div>' for fault in step.faults)
     data = (
