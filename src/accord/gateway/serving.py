@@ -16,6 +16,7 @@ from accord.gateway.access.audit import Audit
 from accord.gateway.access.door import Door
 from accord.gateway.access.limits import Limits, Meter
 from accord.gateway.access.origins import Origins
+from accord.gateway.access.proxies import Proxies
 from accord.gateway.front import Front, FrontConfig, serve_front
 from accord.gateway.gateway import IDLE, Gateway
 from accord.gateway.hosted import AgentSource
@@ -40,7 +41,7 @@ class Plan:
     ports: Iterable[int] = (0,)
     """Tried in turn, as long as one is taken."""
     limits: Limits = field(default_factory=Limits)
-    proxies: frozenset[str] = frozenset()
+    proxies: Proxies = field(default_factory=Proxies)
     folders: tuple[str, ...] | None = None
     """Real paths; no token reaches beyond them."""
     idle: float = IDLE

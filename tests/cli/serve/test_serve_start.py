@@ -108,6 +108,7 @@ def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
         (["--allow-origin", "example.org"], "is no origin"),
         (["--allow-origin", "*"], "is no origin"),
         (["--folder", "/no/such/folder"], "is no folder"),
+        (["--proxy", "proxy.example"], "write it as 127.0.0.1 or 172.17.0.0/16"),
         (["--limit", "connection=1"], "there are: connections, totalConnections"),
         (["--limit", "connections=0"], "--limit"),
         (["--limit", "connections=many"], "'many' is no number"),
@@ -120,6 +121,7 @@ def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
         (["token", "revoke", "abcdefgh"], "token list"),
         (["token", "new", "--expires", "soon"], "write it as 12h, 30d or 8w"),
         (["token", "new", "--folder", "/no/such/folder"], "is no folder"),
+        (["token", "new", "--url", "ftp://example.org"], "write it as https://example.org"),
         (["token", "new", "--url", "example.org"], "write it as https://example.org"),
     ],
 )

@@ -33,20 +33,26 @@ def test_a_token_has_the_scope_it_was_made_with(home: Path, tmp_path: Path) -> N
         "--name",
         "ci",
         "--agent",
-        "a",
+        "Claude",
         "--agent",
-        "b",
+        "accord",
         "--folder",
         str(tmp_path / "link"),
         "--read-only",
     )
     (token,) = tokens_of(home)
-    assert token["agents"] == ["a", "b"]
+    assert token["agents"] == ["claude", "accord"]
     assert token["folders"] == [str(tmp_path / "real")]
     assert token["readOnly"] is True
     assert token["lastUsed"] is token["expires"] is None
     _, out, _ = accord(home, "serve", "token", "list")
-    assert f"looks at agents a, b in {tmp_path / 'real'}" in out
+    assert f"looks at agents claude, accord in {tmp_path / 'real'}" in out
+
+
+def test_an_agent_that_is_not_here_is_told_of(home: Path) -> None:
+    code, _, err = accord(home, "serve", "token", "new", "--plain", "--agent", "mine")
+    assert (code, err) == (0, "accord serve: note: no agent is called 'mine' in this folder\n")
+    assert tokens_of(home)[0]["agents"] == ["mine"]
 
 
 def test_a_token_is_revoked_by_id_by_name_or_as_itself(home: Path) -> None:

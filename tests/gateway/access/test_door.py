@@ -9,6 +9,7 @@ from accord.gateway.access.audit import Audit
 from accord.gateway.access.browsers import Browsers
 from accord.gateway.access.door import Door, Request
 from accord.gateway.access.origins import Origins
+from accord.gateway.access.proxies import Proxies
 from accord.gateway.access.refusals import Refused
 from accord.gateway.access.tokens import Tokens
 from accord.testing import FakeClock
@@ -147,6 +148,19 @@ def test_a_token_in_the_address_is_refused_even_beside_a_right_header(house: Hou
         assert house.status(house.bearer(query=query)) == 400
 
 
+def test_a_token_in_the_path_is_refused_and_not_logged(house: House) -> None:
+    assert house.status(house.bearer(path=f"/acp/{house.text}")) == 400
+    assert house.text not in house.audit.path.read_text()
+
+
+def test_an_app_with_a_scheme_of_its_own_can_be_allowed(tmp_path: Path) -> None:
+    house = House(tmp_path, allowed=["capacitor://localhost", "vscode-webview://0abc"])
+    assert house.status(house.bearer(origin="capacitor://localhost")) == 200
+    assert house.status(house.bearer(origin="vscode-webview://0abc")) == 200
+    assert house.status(house.bearer(origin="ionic://localhost")) == 403
+    assert house.status(house.bearer(origin="file://")) == 403
+
+
 def test_a_wrong_token_is_not_made_up_for_by_a_cookie(house: House) -> None:
     _, cookie = house.door.log_in(house.bearer(path="/api/login", origin=OWN))
     shown = cookie.partition(";")[0]
@@ -264,10 +278,13 @@ def test_a_proxy_counts_only_if_we_were_told_of_it(tmp_path: Path) -> None:
     plain = House(tmp_path / "plain")
     assert plain.door.admit(plain.bearer(**told)).peer == "127.0.0.1"
     assert not plain.door.is_secure(plain.bearer(**told))
-    house = House(tmp_path / "behind", proxies=frozenset({"127.0.0.1"}))
+    house = House(tmp_path / "behind", proxies=Proxies(["127.0.0.1", "172.17.0.0/16"]))
     assert house.door.admit(house.bearer(**told)).peer == "198.51.100.4"
     assert house.door.is_secure(house.bearer(**told))
     assert house.door.admit(house.bearer(peer="192.0.2.1", **told)).peer == "192.0.2.1"
+    assert house.door.admit(house.bearer(peer="172.17.3.4", **told)).peer == "198.51.100.4"
+    assert house.door.admit(house.bearer(x_forwarded_for="<script>")).peer == "127.0.0.1"
+    assert house.door.admit(house.bearer(x_forwarded_for="9.9.9.9, [2001:db8::7]")).peer == "2001:db8::7"
 
 
 @pytest.mark.parametrize(

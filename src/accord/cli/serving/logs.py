@@ -12,7 +12,7 @@ import msgspec
 
 from accord.cleaning import clean_line
 from accord.errors import UsageError
-from accord.gateway.access.tokens import TOKEN
+from accord.gateway.access.tokens import without_token
 
 _TICKET: Final = re.compile(r"(ticket=)[A-Za-z0-9_-]+")
 _COOKIE: Final = re.compile(r"(accord=)[A-Za-z0-9_-]{16,}")
@@ -20,9 +20,8 @@ _LONGEST: Final = 2000
 
 
 def without_secrets(text: str) -> str:
-    """The text with tokens, tickets and cookies taken out. A token's id stays: it says whose it was."""
-    text = TOKEN.sub(r"acc_\1_...", text)
-    return _COOKIE.sub(r"\1...", _TICKET.sub(r"\1...", text))
+    """The text with tokens, tickets and cookies taken out."""
+    return _COOKIE.sub(r"\1...", _TICKET.sub(r"\1...", without_token(text)))
 
 
 class Readable(logging.Formatter):

@@ -16,6 +16,7 @@ from accord.cli.serving.logs import logging_to
 from accord.cli.serving.settings import PORT, PORTS_TRIED, Settings
 from accord.cli.signals import heard
 from accord.gateway.access.origins import Origins, is_loopback
+from accord.gateway.access.proxies import Proxies
 from accord.gateway.front import FrontConfig, tls_context
 from accord.gateway.front.page import FOLDER
 from accord.gateway.running import announced
@@ -46,7 +47,7 @@ def plan_of(given: Arguments) -> Plan:
         front=FrontConfig(hosts=addresses, tls=_tls(settings)),
         ports=range(PORT, PORT + PORTS_TRIED) if usual else (settings.port or 0,),
         limits=settings.limits,
-        proxies=frozenset(settings.proxies),
+        proxies=Proxies(settings.proxies),
         folders=settings.folders or None,
         idle=settings.idle * 60,
     )

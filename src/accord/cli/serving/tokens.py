@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -11,6 +12,7 @@ from accord.cleaning import visible
 from accord.cli.parser import Parser
 from accord.cli.serving.greeting import show_link
 from accord.cli.serving.settings import PORT, seconds_of
+from accord.client.servers import leave_out, load
 from accord.errors import UsageError
 from accord.gateway.access.browsers import Browsers
 from accord.gateway.access.origins import split_origin
@@ -52,7 +54,7 @@ def _new(arguments: Sequence[str]) -> int:
     url = _url(given.url)
     token, text = Tokens().new(
         name,
-        agents=None if given.agent is None else [_agent(agent) for agent in given.agent],
+        agents=None if given.agent is None else _agents(given.agent),
         folders=None if given.folder is None else [_folder(folder) for folder in given.folder],
         read_only=given.read_only,
         expires=None if given.expires is None else time.time() + seconds_of("--expires", given.expires),
@@ -133,15 +135,24 @@ def _url(text: str | None) -> str:
     if text is None:
         found = all_running()
         return found[0].url if found else f"http://127.0.0.1:{PORT}"
-    if split_origin(text.rstrip("/")) is None:
+    if not text.startswith(("http://", "https://")) or split_origin(text.rstrip("/")) is None:
         raise UsageError(f"--url {text!r} is no address of a gateway: write it as https://example.org")
     return text.rstrip("/")
 
 
-def _agent(text: str) -> str:
-    if not text.strip():
-        raise UsageError("--agent was given an empty value: leave it out, or name one")
-    return text.strip()
+def _agents(names: list[str]) -> list[str]:
+    """As they are called in addresses. One that is unknown here may be of another folder or of a command: that is said."""
+    servers = load(".", trust=leave_out)
+    found: list[str] = []
+    for name in names:
+        if not name.strip():
+            raise UsageError("--agent was given an empty value: leave it out, or name one")
+        if name in servers:
+            found.append(servers[name].name)
+        else:
+            print(f"accord serve: note: no agent is called {visible(name)!r} in this folder", file=sys.stderr)
+            found.append(name)
+    return found
 
 
 def _folder(text: str) -> str:

@@ -17,10 +17,11 @@ from accord.gateway.access.browsers import COOKIE, LIFETIME, Browsers
 from accord.gateway.access.limits import Lease
 from accord.gateway.access.origins import Origins
 from accord.gateway.access.passes import Pass
+from accord.gateway.access.proxies import Proxies
 from accord.gateway.access.refusals import Refused
 from accord.gateway.access.throttle import Throttle
 from accord.gateway.access.tickets import Tickets
-from accord.gateway.access.tokens import TOKEN, Token, Tokens
+from accord.gateway.access.tokens import TOKEN, Token, Tokens, without_token
 from accord.gateway.access.watch import Watch
 
 _TOKEN_NAMES: Final = frozenset(
@@ -64,7 +65,7 @@ class Door:
         audit: Audit | None = None,
         clock: Clock = SYSTEM_CLOCK,
         now: Callable[[], float] = time.time,
-        proxies: frozenset[str] = frozenset(),
+        proxies: Proxies | None = None,
         folders: tuple[str, ...] | None = None,
     ) -> None:
         self.origins = origins
@@ -74,7 +75,7 @@ class Door:
         self.tickets = Tickets(clock)
         self.throttle = Throttle(clock)
         self.watch = Watch(self.tokens, clock, self.browsers.forget)
-        self._proxies = proxies
+        self._proxies = proxies or Proxies()
         self._folders = folders
         self.refused = 0
         """How many were not let in."""
@@ -138,10 +139,7 @@ class Door:
 
     def peer(self, request: Request) -> str:
         """Whose address it is: what our own proxy says, if it is one that we were told of."""
-        if request.peer in self._proxies:
-            told = ",".join(request.headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
-            return told[:64] or request.peer
-        return request.peer
+        return self._proxies.peer(request.peer, request.headers)
 
     def is_secure(self, request: Request) -> bool:
         """Whether the browser speaks TLS, to us or to a proxy before us."""
@@ -149,10 +147,8 @@ class Door:
         return self._scheme(request) == "https" or origin.lower().startswith("https://")
 
     def _scheme(self, request: Request) -> str:
-        if request.tls:
-            return "https"
-        told = request.headers.get("x-forwarded-proto", ()) if request.peer in self._proxies else ()
-        return "https" if len(told) == 1 and told[0].strip().lower() == "https" else "http"
+        tls = request.tls or self._proxies.tells_of_tls(request.peer, request.headers)
+        return "https" if tls else "http"
 
     def _visa(self, token: Token, request: Request) -> Pass:
         """What the token allows, and no folder beyond those of the whole gateway."""
@@ -182,13 +178,12 @@ class Door:
                 )
         elif site in ("cross-site", "same-site") and not (page and _is_visit(request)):
             raise Refused(403, "A page from elsewhere may not use this gateway.")
-        for name, value in parse_qsl(request.query, keep_blank_values=True, errors="replace"):
-            if name.casefold() in _TOKEN_NAMES or TOKEN.search(value) or TOKEN.search(name):
-                raise Refused(
-                    400,
-                    "A token never belongs into an address, where it would be logged: send it as the header "
-                    "Authorization: Bearer TOKEN, and make a new one in place of this.",
-                )
+        if _holds_token(request):
+            raise Refused(
+                400,
+                "A token never belongs into an address, where it would be logged: send it as the header "
+                "Authorization: Bearer TOKEN, and make a new one in place of this.",
+            )
         return own or (origin is None and site == "same-origin")
 
     def _shown(self, request: Request, browser: bool, ways: tuple[str, ...]) -> Token:
@@ -254,7 +249,12 @@ class Door:
             )
         if self.audit is not None:
             self.audit.record(
-                None, "refused", peer=peer, status=refusal.status, reason=refusal.reason, path=request.path
+                None,
+                "refused",
+                peer=peer,
+                status=refusal.status,
+                reason=refusal.reason,
+                path=without_token(request.path),
             )
         return refusal
 
@@ -267,6 +267,16 @@ def _is_visit(request: Request) -> bool:
     """Somebody follows a link to the page, which is no page's doing."""
     modes, dests = request.headers.get("sec-fetch-mode", ()), request.headers.get("sec-fetch-dest", ())
     return request.method in ("GET", "HEAD") and list(modes) == ["navigate"] and list(dests) == ["document"]
+
+
+def _holds_token(request: Request) -> bool:
+    """Whether a token stands in the address, or something that is called one."""
+    if TOKEN.search(request.path):
+        return True
+    pairs = parse_qsl(request.query, keep_blank_values=True, errors="replace") if request.query else ()
+    return any(
+        name.casefold() in _TOKEN_NAMES or TOKEN.search(value) or TOKEN.search(name) for name, value in pairs
+    )
 
 
 def _tickets(query: str) -> list[str]:

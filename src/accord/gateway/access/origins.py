@@ -16,6 +16,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _AUTHORITY: Final = re.compile(
     r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9](?:[a-z0-9._-]{0,252})))(?::([0-9]{1,5}))?"
 )
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -31,10 +32,10 @@ def split_authority(text: str) -> tuple[str, int | None] | None:
 
 
 def split_origin(text: str) -> tuple[str, str, int] | None:
-    """Scheme, name and port of an origin; None for what is none, `null` among it."""
+    """Scheme, name and port of an origin; None for what is none, `null` among it. Apps have schemes of their own, and no port."""
     scheme, mark, rest = text.lower().partition("://")
-    parts = split_authority(rest) if mark and scheme in _DEFAULT_PORTS else None
-    return None if parts is None else (scheme, parts[0], parts[1] or _DEFAULT_PORTS[scheme])
+    parts = split_authority(rest) if mark and _SCHEME.fullmatch(scheme) else None
+    return None if parts is None else (scheme, parts[0], parts[1] or _DEFAULT_PORTS.get(scheme, 0))
 
 
 def is_loopback(name: str) -> bool:
