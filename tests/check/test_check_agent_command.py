@@ -94,10 +94,8 @@ def test_a_few_rules_that_were_not_shown_say_why(capsys: pytest.CaptureFixture[s
 
 
 def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    import json
-
     assert main(["check", "rules", "--json"]) == 0
-    rows = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    rows = {row["id"]: row for row in told(capsys)}
     assert len(rows) == 219
     assert rows["15"]["scenes"] == [
         "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "

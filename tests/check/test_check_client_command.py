@@ -32,6 +32,14 @@ def test_a_client_that_crashes_is_started_again(capsys: pytest.CaptureFixture[st
     assert verdicts(capsys) == {"16": "pass", "49": "warn", "60": "pass"}
 
 
+def test_a_flood_ends_in_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (*SIMPLE_CLIENT, "floods", *PLACES)
+    assert main(["check", "client", "--only", "10,16", "--json", "--", *words]) == 1
+    rules = {rule["id"]: rule for rule in told(capsys)["rules"]}
+    assert "was not answered in a flood: 20000 lines" in rules["10"]["why"]
+    assert rules["16"]["verdict"] == "not shown"
+
+
 def test_the_command_needs_a_place_for_the_agent(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "client", "--", "client"]) == 2
     assert "needs {agent}" in capsys.readouterr().err

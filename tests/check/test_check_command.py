@@ -90,7 +90,7 @@ def test_the_reports_for_machines_and_browsers(
     assert (report["counts"]["pass"], report["counts"]["fail"]) == (1, 1)
     broken = report["rules"][0]
     assert (broken["id"], broken["verdict"], broken["level"]) == (kind.rule, "fail", "MUST")
-    assert (broken["source"], broken["how"]) == ("JSON-RPC 2.0", "`nope/nope` and `_test/x`") or broken["how"]
+    assert (broken["source"], bool(broken["how"])) == ("JSON-RPC 2.0", True)
     assert {frame["from"] for frame in broken["frames"]} == {"agent", "client"}
     suites = list(ElementTree.parse(junit).getroot())
     assert sum(int(suite.get("tests", "0")) for suite in suites) == 2

@@ -1,4 +1,4 @@
-"""A client of a few lines on nothing but the standard library: `good`, `wrong`, `crashes` or `hangs`.
+"""A client of a few lines on nothing but the standard library: `good`, `wrong`, `crashes`, `floods` or `hangs`.
 
 Usage: simple_client.py MANNER PROMPT [OPTION ...] -- AGENT [ARGUMENT ...]. Who hangs notes its processes in the file PROMPT.
 """
@@ -29,6 +29,8 @@ def main(manner: str, prompt: str, command: list[str]) -> None:
             message = json.loads(line)
             if message.get("id") == number and "method" not in message:
                 return message["result"]
+            while "id" in message and manner == "floods":
+                send(method="session/cancel", params={"sessionId": "check-1"})
             if "id" in message:
                 code = -32000 if manner == "wrong" else -32601
                 send(id=message["id"], error={"code": code, "message": "no such method"})
