@@ -149,7 +149,6 @@ async def test_killed_from_outside_while_idle(tmp_path):
         session = await agent.new_session(tmp_path)
         events = agent.events()
         waiting = asyncio.create_task(anext(events))
-        await asyncio.sleep(0)
         os.kill(int(session.id.removeprefix("s")), signal.SIGTERM)
         ended = await waiting
         assert isinstance(ended, AgentEnded)
@@ -161,7 +160,6 @@ async def test_leaving_the_block_is_no_death(tmp_path):
     async with agent_that() as agent:
         session = await agent.new_session(tmp_path)
         watching = Watching(session.events())
-        await asyncio.sleep(0)
     assert await watching.end() == []
 
 

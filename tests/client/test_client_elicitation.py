@@ -58,7 +58,9 @@ async def test_submitted_declined_and_dismissed():
     assert await answer_to_form(lambda form: None) == {"action": "cancel"}
 
     async def later(form):
-        await asyncio.sleep(0)
+        decided = asyncio.Event()
+        asyncio.get_running_loop().call_soon(decided.set)
+        await decided.wait()
         return form.defaults
 
     assert await answer_to_form(later) == {

@@ -43,7 +43,9 @@ async def test_a_handler_chooses_an_offered_option_by_id_or_itself():
     assert await decide(lambda request: request.options[1], odd) == selected("ü")
 
     async def later(request):
-        await asyncio.sleep(0)
+        decided = asyncio.Event()
+        asyncio.get_running_loop().call_soon(decided.set)
+        await decided.wait()
         return request.options[0].option_id
 
     assert await decide(later, odd) == selected("x 1")

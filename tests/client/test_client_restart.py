@@ -156,7 +156,6 @@ async def test_a_program_that_cannot_be_started_any_more(tmp_path):
                         return
 
         listening = asyncio.create_task(listen())
-        await asyncio.sleep(0)
         script.write_text("import sys; sys.exit('licence expired')")
         await die(session)
         await listening

@@ -191,7 +191,7 @@ async def test_the_life_of_a_terminal(tmp_path):
 @pytest.mark.rule(248, 250, 253, 254, 35)
 async def test_other_calls_work_while_one_waits_and_a_killed_command_stays_readable(tmp_path):
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
-        named = await create(peer, "import time; print('up', flush=True); time.sleep(1000)")
+        named = await create(peer, "import signal; print('up', flush=True); signal.pause()")
         waiting = peer.ask("terminal/wait_for_exit", named)
         while not (shown := await peer.answered("terminal/output", named))["output"]:
             pass
@@ -240,7 +240,7 @@ async def test_release_ends_what_still_runs(tmp_path):
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (_, peer):
-        code = f"import time; f = open({str(pipe)!r}, 'w'); f.write('x'); f.flush(); time.sleep(1000)"
+        code = f"import signal; f = open({str(pipe)!r}, 'w'); f.write('x'); f.flush(); signal.pause()"
         named = await create(peer, code)
         reader = await asyncio.to_thread(pipe.open)
         assert await asyncio.to_thread(reader.read, 1) == "x"
@@ -313,7 +313,7 @@ async def test_the_end_of_the_session_ends_its_terminals(tmp_path):
     os.mkfifo(pipe)
     async with in_session(cwd=tmp_path, handlers=LOCAL) as (session, peer):
         await create(
-            peer, f"import time; f = open({str(pipe)!r}, 'w'); f.write('x'); f.flush(); time.sleep(1000)"
+            peer, f"import signal; f = open({str(pipe)!r}, 'w'); f.write('x'); f.flush(); signal.pause()"
         )
         reader = await asyncio.to_thread(pipe.open)
         assert await asyncio.to_thread(reader.read, 1) == "x"

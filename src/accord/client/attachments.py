@@ -24,6 +24,12 @@ from accord.schema import (
 LARGEST_TEXT: Final = 512 * 1024
 LARGEST_MEDIA: Final = 20 * 1024 * 1024
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_MARKS: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 
 
 class Attaching:
@@ -45,7 +51,7 @@ class Attaching:
         """A file that the user wants to go along, in the best form that the agent takes."""
         if not os.path.isfile(path):
             return _link(path)
-        kind = _type(path) or ""
+        kind = _picture(path) or _type(path) or ""
         if kind in _PICTURES or kind.startswith("audio/"):
             block = self._media(path, kind)
             return block if block is not None else self._linked(path, kind)
@@ -94,6 +100,14 @@ def _type(path: str) -> str | None:
     return mimetypes.guess_type(path)[0]
 
 
+def _picture(path: str) -> str | None:
+    """Which sort of picture it is by its first bytes, whatever it is called: a model refuses one that is named wrongly."""
+    start = _data(path, 12)
+    if start[:4] == b"RIFF" and start[8:] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _MARKS.items() if start.startswith(mark)), None)
+
+
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
@@ -101,10 +115,10 @@ def _size(path: str) -> int:
         raise _unreadable(path, error) from None
 
 
-def _data(path: str) -> bytes:
+def _data(path: str, most: int = LARGEST_MEDIA) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(LARGEST_MEDIA)
+            return file.read(most)
     except OSError as error:
         raise _unreadable(path, error) from None
 

@@ -143,6 +143,12 @@ def turn(message: Any) -> None:
             say("working")
             while True:
                 read()
+        case "stuck":
+            say("working\n")
+            import signal
+
+            while True:
+                signal.pause()
         case "busy":
             say("working")
             while read().get("method") != "session/cancel":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -245,6 +246,24 @@ def test_a_run_that_is_asked_to_go_takes_its_agent_with_it(
         process.communicate(timeout=50)
     assert process.returncode == 130
     assert not alive(int(pid.read_text()))
+
+
+def test_a_run_that_is_killed_leaves_no_agent(place: Place, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with subprocess.Popen(
+        [sys.executable, "-m", "accord.cli", "run", "hello", *odd("stuck")],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=place.cwd,
+        env=place.env(PID_FILE=str(pid)), start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(7) == b"working"
+        agent = os.pidfd_open(int(pid.read_text()))
+        try:
+            process.kill()
+            process.wait()
+            select.select([agent], [], [])  # readable when it has ended
+        finally:
+            os.close(agent)
 
 
 def test_a_run_under_nohup_does_not_mind_a_hang_up(place: Place) -> None:

@@ -98,6 +98,18 @@ def test_an_attached_image_goes_as_one_where_the_agent_takes_images(place: Place
     }
 
 
+def test_a_picture_is_known_by_what_it_is_not_by_what_it_is_called(place: Place) -> None:
+    (place.cwd / "shot").write_bytes(PNG)
+    (place.cwd / "shot.png").write_bytes(b"\xff\xd8\xff\xe0 and so on")
+    (place.cwd / "shot.txt").write_bytes(b"RIFF\1\2\3\4WEBP and so on")
+    names = ("shot", "shot.png", "shot.txt")
+    _, *blocks = sent(
+        place, "Look", *(word for name in names for word in ("--attach", name)), takes={"image": True}
+    )
+    assert [block["mimeType"] for block in blocks] == ["image/png", "image/jpeg", "image/webp"]
+    assert {block["type"] for block in blocks} == {"image"}
+
+
 @pytest.mark.rule(141)
 def test_an_attached_image_goes_as_a_link_where_not_and_that_is_told(place: Place) -> None:
     (place.cwd / "shot.png").write_bytes(PNG)

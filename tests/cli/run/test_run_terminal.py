@@ -195,7 +195,7 @@ def test_ctrl_c_in_any_other_question_leaves_it_unanswered(place: Place, tmp_pat
 def test_ctrl_c_while_the_agent_starts_ends_it(place: Place, tmp_path: Path) -> None:
     started = tmp_path / "started"
     os.mkfifo(started)
-    with run(place, "--", "sh", "-c", f"echo $$ > {started}; exec sleep 100") as terminal:
+    with run(place, "--", "sh", "-c", f"echo $$ > {started}; exec tail -f /dev/null") as terminal:
         pid = int(started.read_text())
         terminal.type(CTRL_C)
         assert terminal.end() == 130
