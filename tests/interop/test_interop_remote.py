@@ -23,7 +23,8 @@ WAYS = [
 
 @pytest.fixture(params=WAYS, ids="-".join)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
-    with served(*request.param, tmp_path) as found:
+    peer, carrier = request.param
+    with served(peer, carrier, tmp_path) as found:
         yield found
 
 

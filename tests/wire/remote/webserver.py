@@ -20,6 +20,7 @@ class Exchange:
         self.path = path
         self.headers = headers
         self.body = b""
+        self.answered = asyncio.Event()
         self._reader = reader
         self._writer = writer
 
@@ -34,6 +35,7 @@ class Exchange:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         await self._writer.drain()
+        self.answered.set()
 
     async def begin_stream(self, kind: str = "text/event-stream") -> None:
         """The head of an answer without an end."""
@@ -46,10 +48,13 @@ class Exchange:
         """A piece of it; an empty one is its end."""
         self._writer.write(b"%x\r\n%s\r\n" % (len(data), data))
         await self._writer.drain()
+        if not data:
+            self.answered.set()
 
     def cut(self) -> None:
         """Break off."""
         self._writer.transport.abort()
+        self.answered.set()
 
     async def left(self) -> None:
         """Wait until the other side is gone."""

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx2
 from msgspec import Struct
@@ -155,12 +155,18 @@ class _network:  # noqa: N801 - reads as a statement
 
 
 def _reason(error: Exception) -> str:
-    """What really happened: the library wraps it several times."""
-    found: BaseException = error
-    while (inner := found.__cause__ or found.__context__) is not None and not isinstance(found, OSError):
-        found = inner
-    if isinstance(found, OSError):
-        return error_sentence(found)
+    """What really happened: the libraries wrap it several times."""
+    found: BaseException | None = error
+    innermost: OSError | None = None
+    while found is not None:
+        if isinstance(found, OSError):
+            innermost = found
+        if isinstance(found, ExceptionGroup):
+            found = cast("ExceptionGroup[Exception]", found).exceptions[0]
+        else:
+            found = found.__cause__ or found.__context__
+    if innermost is not None:
+        return error_sentence(innermost)
     if isinstance(error, httpx2.TimeoutException):
         return "it does not answer"
     return error_sentence(error)
