@@ -81,14 +81,6 @@ def test_unread_bytes_of_a_token_and_of_all() -> None:
     assert counted.buffered == 500
 
 
-def test_a_message_has_a_largest_size() -> None:
-    counted = meter(message_bytes=1024)
-    counted.message(1024)
-    with pytest.raises(LimitReached) as reached:
-        counted.message(1025)
-    assert reached.value.status == 413
-
-
 async def test_a_token_that_sends_too_fast_is_told_when_to_go_on() -> None:
     clock = FakeClock()
     counted = Meter(Limits(messages_per_second=10, message_burst=20), clock)

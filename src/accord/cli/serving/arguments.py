@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from accord.cli.chosen import split_command
+from accord.cli.folders import folder, told_folder
 from accord.cli.parser import Parser
 from accord.cli.serving.settings import PORT, Settings, read_settings, with_limits
 from accord.errors import UsageError
@@ -41,9 +42,12 @@ def read_arguments(words: Sequence[str]) -> Arguments:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: a certificate and its key, as PEM files")
     return Arguments(
-        settings=msgspec.structs.replace(settings, folders=tuple(map(_folder, settings.folders))),
+        settings=msgspec.structs.replace(
+            settings,
+            folders=tuple(os.path.realpath(told_folder("--folder", text)) for text in settings.folders),
+        ),
         command=command,
-        cwd=_existing("--cwd", given.cwd),
+        cwd=folder("--cwd", given.cwd),
         trust=given.trust,
         log=given.log,
         log_format=given.log_format,
@@ -118,14 +122,3 @@ def parser() -> Parser:
     option("--log-level", choices=LOG_LEVELS, default="info", help="from which level on (info)")
     option("--no-qr", action="store_true", help="the link alone")
     return made
-
-
-def _folder(text: str) -> str:
-    return os.path.realpath(_existing("--folder", text))
-
-
-def _existing(option: str, text: str) -> str:
-    path = os.path.abspath(os.path.expanduser(text)) if text else ""
-    if not os.path.isdir(path):
-        raise UsageError(f"{option} {text!r} is no folder")
-    return path

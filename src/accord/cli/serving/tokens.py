@@ -1,7 +1,6 @@
 """`accord serve token`: make, list and revoke tokens. A gateway that runs sees it at once."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from accord.cleaning import visible
+from accord.cli.folders import told_folder
 from accord.cli.parser import Parser
 from accord.cli.serving.greeting import show_link
 from accord.cli.serving.settings import PORT, seconds_of
@@ -55,7 +55,7 @@ def _new(arguments: Sequence[str]) -> int:
     token, text = Tokens().new(
         name,
         agents=None if given.agent is None else _agents(given.agent),
-        folders=None if given.folder is None else [_folder(folder) for folder in given.folder],
+        folders=None if given.folder is None else [told_folder("--folder", text) for text in given.folder],
         read_only=given.read_only,
         expires=None if given.expires is None else time.time() + seconds_of("--expires", given.expires),
     )
@@ -153,13 +153,6 @@ def _agents(names: list[str]) -> list[str]:
             print(f"accord serve: note: no agent is called {visible(name)!r} in this folder", file=sys.stderr)
             found.append(name)
     return found
-
-
-def _folder(text: str) -> str:
-    path = os.path.realpath(os.path.expanduser(text)) if text else ""
-    if not os.path.isdir(path):
-        raise UsageError(f"--folder {text!r} is no folder")
-    return path
 
 
 def _called(token: Token) -> str:

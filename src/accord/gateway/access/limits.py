@@ -23,9 +23,11 @@ Rate = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class LimitReached(RpcError):
-    """A limit of the gateway. Over HTTP it is status 429 (413 for a message that is too large), on a WebSocket close code 1008."""
+    """A limit of the gateway. On a WebSocket it can be close code 1008."""
 
     default_code = LIMIT_REACHED
+    status: Final = 429
+    """Over HTTP."""
 
     def __init__(self, what: str, limit: float, setting: str, retry_after: float | None = None) -> None:
         super().__init__(
@@ -37,11 +39,6 @@ class LimitReached(RpcError):
         self.setting = setting
         self.retry_after = retry_after
         """In how many seconds it is worth another try, where that is known."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return 413 if self.setting == "messageBytes" else 429
 
 
 class Limits(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -180,11 +177,6 @@ class Meter:
         """What waits for one client of this token."""
         return Buffered(self._buffered, visa.token)
 
-    def message(self, size: int) -> None:
-        """A message of this size. Raises LimitReached if it is too large."""
-        if size > self.limits.message_bytes:
-            raise LimitReached("bytes of one message", self.limits.message_bytes, "messageBytes")
-
     def rate(self, visa: Pass) -> None:
         """One more message of this token. Raises LimitReached, with the time to wait."""
         bucket = self._rates.get(visa.token)
@@ -205,10 +197,6 @@ class Meter:
                 "totalMessagesPerSecond",
                 wait,
             )
-
-    def forget(self, token: str) -> None:
-        """A token that is no more needs no bucket."""
-        self._rates.pop(token, None)
 
     @property
     def connections(self) -> int:
