@@ -51,6 +51,11 @@ check: $(VENV)/dev.stamp
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
+# What the package says of itself: its agent and its client follow the protocol. Long waits, for a machine that is busy.
+conform: $(VENV)/core.stamp
+	$(BIN)/accord check agent --quiet --slow 3 -- $(BIN)/accord agent
+	$(BIN)/accord check client --quiet --slow 3 --jobs 3 -- $(BIN)/accord run {prompt} -- {agent}
+
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks
 
@@ -59,6 +64,10 @@ bench-coder: $(VENV)/dev.stamp
 	@test -x .venv-contenders/agentao/bin/python || $(PYTHON) -m venv .venv-contenders/agentao
 	@.venv-contenders/agentao/bin/python -m pip install --quiet --disable-pip-version-check agentao==0.5.17
 	$(BIN)/python -m benchmarks.coder
+
+# The gateway: forwarding beside copying lines and beside the official TypeScript server, fan-out, a thousand clients.
+bench-gateway: $(VENV)/dev.stamp node
+	$(BIN)/python -m benchmarks.gateway
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md

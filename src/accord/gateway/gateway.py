@@ -138,6 +138,10 @@ class Gateway:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
 
+    def later(self, visitors: Iterable[Visitor], frame: Outgoing, stream: str | None) -> None:
+        """The same within a batch, whose end flushes."""
+        self._queue.append((visitors, frame, stream))
+
     def flush(self) -> None:
         """Write the log, then send what waits for it."""
         self._flushing = False

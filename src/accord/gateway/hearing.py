@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.gateway")
 
 _ORPHANS_MOST: Final = 256
+_CHOSEN: Final = GATED | {ConfigOptionUpdate}
+"""Updates that not every client gets, or not all of them."""
 
 
 class Hearing:
@@ -45,32 +47,38 @@ class Hearing:
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
         self._orphans: dict[tuple[str, str], list[tuple[SessionNotification, bytes]]] = {}
+        self._latest: LiveSession | None = (
+            None  # updates come in bursts: most are of the same session as the one before
+        )
 
     def batch_over(self) -> None:
         """All of one read has been heard: log it, then send it."""
+        self._latest = None
         self._gateway.flush()
 
     def update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """An update: into the log, and to everybody attached."""
-        session = self._gateway.sessions.find(agent.name, notification.session_id)
-        if session is None:
-            self._orphan(agent, notification, frame)
-            return
+        """An update: into the log, and to everybody attached. The end of the batch sends it."""
+        session = self._latest
+        if session is None or session.id != notification.session_id or session.agent is not agent:
+            session = self._gateway.sessions.find(agent.name, notification.session_id)
+            if session is None:
+                self._orphan(agent, notification, frame)
+                return
+            self._latest = session
         if session.silent:
             return
         out = Outgoing(frame)
-        echo = session.heard(notification, out)
-        visitors: Sequence[Visitor] = session.visitors
-        if session.loader is not None:
-            visitors = (session.loader,)
-        elif echo:
-            visitors = ()
-        if type(notification.update) in GATED:
+        if session.heard(notification, out) and session.loader is None:
+            return
+        visitors: Sequence[Visitor] = session.visitors if session.loader is None else (session.loader,)
+        kind = type(notification.update)
+        if kind in _CHOSEN:
+            if kind is ConfigOptionUpdate:
+                self._options(session, cast(ConfigOptionUpdate, notification.update), out, visitors)
+                return
             visitors = tuple(visitor for visitor in visitors if visitor.shows(notification.update))
-        if isinstance(notification.update, ConfigOptionUpdate):
-            self._options(session, notification.update, out, visitors)
-        elif visitors:
-            self._gateway.post(visitors, out, session.id)
+        if visitors:
+            self._gateway.later(visitors, out, session.id)
 
     def _options(
         self, session: LiveSession, update: ConfigOptionUpdate, out: Outgoing, visitors: Sequence[Visitor]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from logging import getLogger
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -85,6 +86,7 @@ class HostedAgent:
         self.starts = 0
         self.used = clock.now()
         """When it was last of use."""
+        self.update = partial(listener.update, self)
         self._listener = listener
         self._clock = clock
         self._reader = Reader(report=self._dialect, active_session=self._active_session)
@@ -189,9 +191,6 @@ class HostedAgent:
         return upstream
 
     # -- what the program says ----------------------------------------------------------------------------------
-
-    def update(self, notification: SessionNotification, frame: bytes) -> None:
-        self._listener.update(self, notification, frame)
 
     def requested(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
         self._listener.requested(self, id, method, params, alias)

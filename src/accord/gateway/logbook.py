@@ -28,6 +28,7 @@ class Logbook:
         self.store = store
         self.records = Records(store)
         self._failing = False
+        self._unwritten: list[SessionLog] = []
 
     @staticmethod
     def open() -> "Logbook":
@@ -71,7 +72,11 @@ class Logbook:
         return known is not None and self.records.delete(known)
 
     def commit(self) -> None:
-        """Write what was appended to any log."""
+        """Write what was noted in any log."""
+        if self._unwritten:
+            unwritten, self._unwritten = self._unwritten, []
+            for log in unwritten:
+                log.write()
         try:
             self.store.commit()
         except StoreError as error:
@@ -81,15 +86,20 @@ class Logbook:
         else:
             self._failing = False
 
+    def unwritten(self, log: "SessionLog") -> None:
+        """This log has something to write."""
+        self._unwritten.append(log)
+
     def close(self) -> None:
         """Commit, and let the store go."""
+        self.commit()
         self.store.close()
 
 
 class SessionLog:
     """The log of one session. Nothing here raises."""
 
-    __slots__ = ("_agent", "_book", "_failed", "_journal", "_session_id")
+    __slots__ = ("_agent", "_book", "_failed", "_journal", "_noted", "_session_id")
 
     def __init__(self, book: Logbook, agent: str, session_id: str, journal: Journal | None) -> None:
         self._book = book
@@ -97,13 +107,27 @@ class SessionLog:
         self._session_id = session_id
         self._journal = journal
         self._failed = False
+        self._noted: list[Event | SessionUpdate] = []
 
     def append(self, *items: Event | SessionUpdate) -> None:
         """Note what happens; it is in the file after the next commit."""
-        if self._journal is None or not items:
+        if not self._noted:
+            self._book.unwritten(self)
+        self._noted += items
+
+    def note(self, item: Event | SessionUpdate) -> None:
+        """The same for one, as fast as it can be."""
+        if not self._noted:
+            self._book.unwritten(self)
+        self._noted.append(item)
+
+    def write(self) -> None:
+        """Hand what was noted to the store, all at once; it is committed next."""
+        noted, self._noted = self._noted, []
+        if self._journal is None:
             return
         try:
-            self._journal.append(*items)
+            self._journal.append(*noted)
         except StoreError as error:
             if not self._failed:
                 LOG.error("session %s is not logged: %s", self._session_id, error)
@@ -137,6 +161,7 @@ class SessionLog:
 
     def close(self) -> None:
         """Let others write to it."""
+        self._book.commit()
         journal, self._journal = self._journal, None
         if journal is not None:
             try:

@@ -1,7 +1,7 @@
 """The sessions of the gateway: each with its log, its settings, what it waits for, and who is attached to it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from accord.gateway.access.limits import Lease
 from accord.gateway.hosted import HostedAgent
@@ -13,6 +13,7 @@ from accord.schema import (
     CurrentModeUpdate,
     SessionInfoUpdate,
     SessionNotification,
+    SessionUpdate,
     UsageUpdate,
     UserMessageChunk,
 )
@@ -98,14 +99,14 @@ class LiveSession:
         """Take in and log an update; whether it is the agent's echo of the running prompt, which the others know."""
         update = notification.update
         kind = type(update)
-        if isinstance(update, UserMessageChunk) and self._is_echo(update):
+        if kind is UserMessageChunk and self._is_echo(cast(UserMessageChunk, update)):
             return True
         if kind in _STANDING:
             self._stand(update, out)
         if self.loading is None:
-            self.log.append(update)  # pyright: ignore[reportArgumentType] - unknown updates are kept as they are
+            self.log.note(cast(SessionUpdate, update))
         else:
-            self.loading.append(update)  # pyright: ignore[reportArgumentType]
+            self.loading.append(cast(Event, update))
         return False
 
     def _stand(self, update: object, out: Outgoing) -> None:

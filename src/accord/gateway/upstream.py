@@ -49,8 +49,9 @@ Done = Callable[[Answer], None]
 class Ears(Protocol):
     """Who hears an agent. All calls come from one read, in the order of the wire; `batch_over` ends each."""
 
-    def update(self, notification: SessionNotification, frame: bytes) -> None:
-        """A `session/update` in official shape."""
+    @property
+    def update(self) -> Callable[[SessionNotification, bytes], None]:
+        """Hears a `session/update` in official shape, and its frame."""
         ...
 
     def requested(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
