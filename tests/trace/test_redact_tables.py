@@ -250,6 +250,11 @@ TEXTS = [
     f"/usr/bin/env -i FOO={S} agent",
     f'os.environ["OPENAI_API_KEY"] = "{S}"',
     f"AccountKey={S}==",
+    f"$env:OPENAI_API_KEY = '{S}'",
+    f"API_KEY=${{X:-{S}}}",
+    f"token: {S} is what you need",
+    f"password: {S} and more",
+    f"--tls-key {S}",
     "\n".join(PEM),
     f"postgres://user:p@{S}@host/db",
     f"postgres://user:pa/{S}@host/db",
@@ -317,6 +322,12 @@ STAYING_TEXTS = [
     "if token == other_token: pass",
     "def f(self) -> None:\n    '''A doc.'''\n    pass\nclass Token:\n    '''One word.'''\n",
     "inputTokens: 5, outputTokens: 7, tokens/s: 30",
+    "The page comes without a token: it holds nothing. There is no OAuth: give a header.",
+    "A form never asks for secrets: a field that looks like one is refused.",
+    "def f(token: bytes, api_key: str | None = None, secret: Optional[str]) -> None: ...",
+    "SECRET: Final = 5\nexcept CredentialsError:  # broken",
+    "ANTHROPIC_API_KEY: ${{ secrets.ANTHROPIC_API_KEY }}",
+    'export API_KEY=${TEAM_KEY} OTHER_KEY="${X}" MY_KEY=...',
 ]
 
 

@@ -34,6 +34,12 @@ _SCHEME: Final = r"(?:(?:bearer|basic|digest|token|negotiate|apikey)[ \t]+)?"
 _GIVEN: Final = re.compile(_SCHEME + _VALUE, re.IGNORECASE)
 _CLOSERS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
+_REFERENCE: Final = re.compile(r"""["']?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{\{.*|\.\.\.)["'`]?""")
+_GOES_ON: Final = re.compile(r"[ \t][a-z]{1,20}(?:[ \t,.;]|$)")
+_TYPES: Final = frozenset(
+    words("bytes int bool float any final optional object dict list tuple set number boolean self secretstr")
+)
+
 _NAMED: Final = re.compile(
     rf"""(?<![A-Za-z0-9])({_NAME})([\\"'\]]{{0,5}}[ \t]{{0,4}}(?:=>|:=|==?|:)[ \t]{{0,4}})"""
 )
@@ -133,7 +139,9 @@ def _without(names: "re.Pattern[str]", text: str, secret: "Callable[[re.Match[st
             continue
         end = found.end() + len(_unclosed(value[0]))
         said = text[found.end() : end].strip("\\\"'").lower()
-        if said not in TRIVIAL and not _is_plain(found[1], found[2], value[0]):
+        if said not in TRIVIAL and not _is_plain(
+            found[1], found[2], text[found.end() : end], text[end : end + 40]
+        ):
             parts += (text[place : found.end()], REDACTED)
             place = end
     return "".join([*parts, text[place:]]) if parts else text
@@ -161,11 +169,21 @@ def _names_secret(found: "re.Match[str]", text: str) -> bool:
     return (name == "KEY" and sign == "=") or _is_kind_of_key(found, text)
 
 
-def _is_plain(name: str, sign: str, value: str) -> bool:
-    """Folders are no passwords, neither are numbers of those that passed, nor what a program compares with."""
+def _is_plain(name: str, sign: str, value: str, after: str) -> bool:
+    """Whether what stands behind the name is none of its secrets: a type, a reference, a folder, a sentence."""
     if "==" in sign:
-        return value[0] not in "\\\"'"
-    return name.lower() in ("pass", "pwd") and (value.isdigit() or value[0] in "/~.$%")
+        return value[0] not in "\\\"'"  # what a program compares with
+    lowered = name.lower()
+    if lowered in ("pass", "pwd"):
+        return value.isdigit() or value[0] in "/~.$%"
+    if _REFERENCE.fullmatch(value):
+        return True
+    if ":" not in sign or "pass" in lowered:
+        return False
+    if value == "#" or value.partition("[")[0].lower() in _TYPES:
+        return True
+    # `the token: it is made by ...`
+    return value.isalpha() and value.islower() and _GOES_ON.match(after) is not None
 
 
 def _without_headers(line: str) -> str:

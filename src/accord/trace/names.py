@@ -52,7 +52,7 @@ _OPTIONS: Final = frozenset(words("key keys"))
 _PLAIN_KEYS: Final = frozenset(
     words(
         "public cache idempotency primary foreign sort partition hot shortcut group object row map dedupe lookup "
-        "translation i18n route event index unique composite short registry arrow function modifier host press stop accelerator"
+        "translation i18n route event index unique composite short registry arrow function modifier host press stop accelerator self this entry item node"
     )
 )
 _PLAIN_TOKENS: Final = frozenset(
@@ -128,7 +128,7 @@ def counts_tokens(name: str) -> bool:
 def _parts(name: str) -> list[str]:
     """The words of a name in small letters, words written together taken apart, without what adds nothing."""
     parts: list[str] = []
-    for word in _WORDS.findall(name):
+    for word in _WORDS.findall(name.replace("OAuth", "Oauth")):
         word = word.lower()
         for end in ("token", "tokens", "key", "keys"):
             before = word.removesuffix(end)
