@@ -93,6 +93,15 @@ def test_a_few_rules_that_were_not_shown_say_why(capsys: pytest.CaptureFixture[s
     assert "?    205  not shown" in capsys.readouterr().out
 
 
+def test_what_is_needed_has_to_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", "agent", "--only", "15,205", "--need", "205"]
+    assert main([*words, "--", *ODD_AGENT, "refuses"]) == 1
+    shown = capsys.readouterr().out
+    assert "x    205  fail" in shown
+    assert "needed, and not shown: " in shown
+    assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "refuses"]) == 2
+
+
 def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "--json"]) == 0
     rows = {row["id"]: row for row in told(capsys)}

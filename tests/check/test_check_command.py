@@ -79,6 +79,14 @@ def test_a_broken_rule_is_shown_with_its_frames_and_ends_in_1(
     assert all(frame in shown for frame in kind.frames)
 
 
+def test_a_quiet_run_tells_the_sum(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.good, tmp_path)) == 0
+    who = kind.head.partition(",")[0]
+    assert capsys.readouterr().out == f"{who}: 1 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n"
+    assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.wrong, tmp_path)) == 1
+    assert capsys.readouterr().out.startswith(f"  x     {kind.rule}  fail  ")
+
+
 def test_the_reports_for_machines_and_browsers(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

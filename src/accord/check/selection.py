@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from accord.check.ledger import Rule
+from accord.check.report import Report
 from accord.check.verdict import CHAPTERS, SCHEMA, subject_of
 from accord.errors import UsageError
 
@@ -15,6 +18,18 @@ def select(rules: Sequence[Rule], only: Sequence[str], skip: Sequence[str]) -> l
     if not chosen:
         raise UsageError("no rule is left to check")
     return chosen
+
+
+def need(report: Report, rules: Sequence[Rule], words: Sequence[str]) -> Report:
+    """The report with a failure for each of the rules that these words name and that were not shown."""
+    needed = {str(rule) for rule in _named(rules, words)}
+    findings = [
+        structs.replace(one, verdict="fail", why=f"needed, and not shown: {one.why}")
+        if one.verdict == "not shown" and one.subject.id in needed
+        else one
+        for one in report.findings
+    ]
+    return structs.replace(report, findings=findings)
 
 
 def _named(rules: Sequence[Rule], words: Sequence[str]) -> set[Rule]:

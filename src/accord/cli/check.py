@@ -6,8 +6,8 @@ from typing import Any, Final
 from accord.cli.parser import Parser
 from accord.errors import UsageError
 
-_USAGE: Final = """usage: accord check agent [--only RULES] [--skip RULES] [--script FILE] [--json] [--junit FILE] [--html FILE]
-                          [--slow X] [--jobs N] [--verbose] -- COMMAND ...
+_USAGE: Final = """usage: accord check agent [--only RULES] [--skip RULES] [--need RULES] [--script FILE] [--json] [--junit FILE]
+                          [--html FILE] [--slow X] [--jobs N] [--verbose | --quiet] -- COMMAND ...
        accord check client [the same] -- COMMAND ... {agent} ...
        accord check rules [agent | client] [--json]
 

@@ -5,7 +5,7 @@ import asyncio
 import math
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -14,6 +14,7 @@ from accord.cli.parser import Parser
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
+    from accord.check.ledger import Rule
     from accord.check.report import Report
     from accord.check.run import Progress
     from accord.check.script import ScriptT
@@ -45,8 +46,7 @@ _COMMAND: Final = {"agent": "COMMAND ...", "client": "COMMAND ... {agent} ..."}
 def main(kind: str, words: list[str]) -> int:
     """Check one agent or client; the result is the exit code."""
     options, command = _parse(kind, words)
-    start = _check_agent if kind == "agent" else _check_client
-    check = start(command, options)
+    rules, check = (_check_agent if kind == "agent" else _check_client)(command, options)
     progress, finish = _progress()
     try:
         report = asyncio.run(_until_signalled(check(progress)))
@@ -54,6 +54,10 @@ def main(kind: str, words: list[str]) -> int:
         finish()
     if isinstance(report, signal.Signals):
         return _ENDED + report
+    if options.need:
+        from accord.check.selection import need
+
+        report = need(report, rules, options.need)
     _give(report, command, options)
     return 1 if report.failed else 0
 
@@ -95,17 +99,28 @@ def _parser(kind: str) -> Parser:
         help="only these: 15, 15-20, schema, must, should, stable, or a chapter such as tool-calls; commas join",
     )
     add("--skip", metavar="RULES", action="append", default=[], help="all but these")
+    add(
+        "--need",
+        metavar="RULES",
+        action="append",
+        default=[],
+        help="these have to be shown: where one is not, it counts as broken",
+    )
     add("--script", metavar="FILE", help=_SCRIPT[kind])
     add("--json", action="store_true", help="print the report as JSON")
     add("--junit", metavar="FILE", help="write JUnit XML too")
     add("--html", metavar="FILE", help="write one self-contained page too")
     add("--slow", metavar="X", type=float, default=1.0, help="wait X times as long for everything")
     add("--jobs", metavar="N", type=int, default=2, help="scenes that are played at the same time (2)")
-    add("--verbose", "-v", action="store_true", help="a line for every rule, not only for broken ones")
+    much = parser.add_mutually_exclusive_group()
+    much.add_argument(
+        "--verbose", "-v", action="store_true", help="a line for every rule, not only for broken ones"
+    )
+    much.add_argument("--quiet", "-q", action="store_true", help="the broken ones and the sum, nothing else")
     return parser
 
 
-def _check_agent(command: list[str], options: argparse.Namespace) -> "Check":
+def _check_agent(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
     from accord.check.agent.launch import ProcessLauncher
     from accord.check.agent.run import agent_rules, check_agent
     from accord.check.agent.script import AgentScript
@@ -114,15 +129,17 @@ def _check_agent(command: list[str], options: argparse.Namespace) -> "Check":
     from accord.check.selection import select
 
     bounds = Bounds().times(options.slow)
-    wanted = select(agent_rules(), options.only, options.skip)
+    rules = agent_rules()
+    wanted = select(rules, options.only, options.skip)
+    select(rules, options.need, ())
     script = _script(options.script, ("accord", "plain"), AgentScript)
     launcher = ProcessLauncher(command, leave=bounds.leave)
-    return lambda progress: check_agent(
+    return rules, lambda progress: check_agent(
         launcher, wanted, Options(script=script, bounds=bounds, jobs=options.jobs, progress=progress)
     )
 
 
-def _check_client(command: list[str], options: argparse.Namespace) -> "Check":
+def _check_client(command: list[str], options: argparse.Namespace) -> "tuple[Sequence[Rule], Check]":
     from accord.check.bounds import Bounds
     from accord.check.client.command import check_template
     from accord.check.client.launch import ProcessLauncher
@@ -133,10 +150,12 @@ def _check_client(command: list[str], options: argparse.Namespace) -> "Check":
 
     check_template(command)
     bounds = Bounds().times(options.slow)
-    wanted = select(client_rules(), options.only, options.skip)
+    rules = client_rules()
+    wanted = select(rules, options.only, options.skip)
+    select(rules, options.need, ())
     script = _script(options.script, ("run", "none"), ClientScript)
     launcher = ProcessLauncher(command)
-    return lambda progress: check_client(
+    return rules, lambda progress: check_client(
         launcher, wanted, Options(script=script, bounds=bounds, jobs=options.jobs, progress=progress)
     )
 
@@ -208,7 +227,7 @@ def _give(report: "Report", command: list[str], options: argparse.Namespace) -> 
         told = data(report, command=redact_command(command), date=date)
         print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        for line in text(report, verbose=options.verbose):
+        for line in text(report, verbose=options.verbose, quiet=options.quiet):
             print(line)
 
 

@@ -12,10 +12,17 @@ _WIDTH = 240
 _FEW = 3  # rules that were not shown have a line each, as long as there are no more
 
 
-def text(report: Report, *, verbose: bool = False) -> Iterator[str]:
-    """The lines of the report; with `verbose` every rule has one."""
-    yield f"{clean(f'{report.name} {report.version}'.strip())}, with the script: {report.script}"
-    few = len(report.of("not shown")) <= _FEW
+def text(report: Report, *, verbose: bool = False, quiet: bool = False) -> Iterator[str]:
+    """The lines of the report; with `verbose` every rule has one, with `quiet` only the broken ones have."""
+    name = clean(f"{report.name} {report.version}".strip())
+    if quiet:
+        for finding in report.of("fail", "warn"):
+            yield from _finding(finding)
+        yield f"{name}: {summary(report)}"
+        return
+    yield f"{name}, with the script: {report.script}"
+    unseen = report.of("not shown")
+    told = {*VERDICTS} if verbose else {"fail", "warn", *(["not shown"] if len(unseen) <= _FEW else [])}
     for chapter, title in CHAPTERS.items():
         found = [finding for finding in report.findings if finding.subject.chapter == chapter]
         if not found:
@@ -24,10 +31,9 @@ def text(report: Report, *, verbose: bool = False) -> Iterator[str]:
         counts = [f"{sum(one.verdict == v for one in found)} {v}" for v in VERDICTS]
         yield f"{title}: {', '.join(count for count in counts if not count.startswith('0 '))}"
         for finding in found:
-            if verbose or finding.verdict in ("fail", "warn") or (few and finding.verdict == "not shown"):
+            if finding.verdict in told:
                 yield from _finding(finding)
-    unseen = report.of("not shown")
-    if len(unseen) > _FEW and not verbose:
+    if "not shown" not in told:
         yield ""
         yield f"Not shown: {', '.join(finding.subject.id for finding in unseen)} (--verbose says why)"
     yield ""
