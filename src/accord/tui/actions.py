@@ -36,7 +36,7 @@ ACTIONS: Final[list[Action]] = [
     Action("hand_over", "Hand over the output of the last ! command", lambda app: app.view.hand_over(), "ctrl+g", "Ctrl+G",
            "It goes with the next prompt"),
     Action("expand", "Show more or less of the last tool call or thought", lambda app: app.view.unfold(), "ctrl+o", "Ctrl+O"),
-    Action("plan", "Fold the plan", lambda app: app.view.plan.toggle(), "ctrl+t", "Ctrl+T"),
+    Action("plan", "Fold the plan", lambda app: app.view.fold_plan(), "ctrl+t", "Ctrl+T"),
     Action("transcript", "Read: arrows scroll, j k mark, Enter unfolds, c copies", lambda app: app.view.read(), "f6", "F6"),
     Action("queue", "Look at the prompts that wait", lambda app: app.view.look_at_queue(), "f7", "F7"),
     Action("quit", "Quit", lambda app: app.exit(), "ctrl+q", "Ctrl+Q"),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Phase: TypeAlias = Literal["connecting", "ready", "running", "cancelling", "dead", "failed", "closed"]
 
-_BREATH: Final = 200
+_BREATH: Final = 100
 """Events after which keys get their turn."""
 
 
@@ -114,6 +114,7 @@ class Conversation:
             return
         draft = self._queue.next()
         if draft is not None:
+            self._change("running")
             self._stage.queue_changed()
             self._own(self._turn(self.session, draft))
 
@@ -247,7 +248,6 @@ class Conversation:
         folders = (self._start.cwd, *self._start.add_dir)
         ended: TurnEnded | None = None
         error: AccordError | None = None
-        self._change("running")
         try:
             blocks = await asyncio.to_thread(
                 blocks_of, draft, folders, self.agent.capabilities, self._soon_note

@@ -25,11 +25,13 @@ class PlanPanel(Widget):
     DEFAULT_CSS = """
     PlanPanel { display: none; height: auto; margin: 0 1; padding: 0 1; }
     PlanPanel.some { display: block; }
-    PlanPanel.beside { dock: right; width: 38; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
+    PlanPanel.beside { width: 40; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
+    PlanPanel.away { display: none; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, beside: bool = False) -> None:
+        super().__init__(classes="beside" if beside else None)
+        self._beside = beside
         self.steps: Sequence[PlanEntry] = ()
         self.folded = False
 
@@ -53,10 +55,10 @@ class PlanPanel(Widget):
     def _shown(self) -> "list[PlanEntry]":
         """The steps that matter where there is little room: the ones around the one in progress."""
         steps = list(self.steps)
-        if self.has_class("beside"):
-            return steps
-        if self.folded or self._all_done:
+        if self.folded or (self._all_done and not self._beside):
             return []
+        if self._beside:
+            return steps
         at = next((number for number, step in enumerate(steps) if step.status != "completed"), 0)
         first = min(max(at - 2, 0), max(len(steps) - MOST, 0))
         return steps[first : first + MOST]
@@ -66,9 +68,7 @@ class PlanPanel(Widget):
         styles = {"pending": palette.muted, "in_progress": palette.strong, "completed": palette.faint}
         signs = {"pending": palette.faint, "in_progress": palette.accent, "completed": palette.good}
         done = sum(step.status == "completed" for step in self.steps)
-        out = Text(
-            overflow="fold" if self.has_class("beside") else "ellipsis", no_wrap=not self.has_class("beside")
-        )
+        out = Text(overflow="fold" if self._beside else "ellipsis", no_wrap=not self._beside)
         out.append("Plan ", palette.heading).append(f"{done}/{len(self.steps)}", palette.muted)
         shown = self._shown()
         if not shown and not self._all_done:

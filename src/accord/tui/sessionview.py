@@ -10,6 +10,7 @@ from textual.message import Message
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.draft import Draft, DraftQueue
+from accord.tui.parts.warming import warm_up
 from accord.tui.plan import PlanPanel
 from accord.tui.prompting.box import PromptBox
 from accord.tui.prompting.editor import Editor
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 BESIDE: Final = 120
 """From this width on the plan stands beside the conversation."""
+_GLANCE: Final = 0.1
 _WORDS: Final = {
     "connecting": "connecting",
     "ready": "ready",
@@ -81,6 +83,7 @@ class SessionView(Vertical):
         """The question on the screen."""
         self.transcript = Transcript()
         self.plan = PlanPanel()
+        self.side_plan = PlanPanel(beside=True)
         self.waiting = Waiting(self.queue)
         self.prompt = PromptBox(start.cwd, self._commands)
         self._title = TitleLine(self.status)
@@ -89,12 +92,14 @@ class SessionView(Vertical):
         self._ran: ShellItem | None = None
         self._follower: Follower | None = None
         self._began = 0.0
+        self._looking = False
 
     def compose(self) -> "ComposeResult":
         yield self._title
         with Horizontal(id="middle"):
             yield self.transcript
-            yield self.plan
+            yield self.side_plan
+        yield self.plan
         yield Vertical(id="question")
         yield self.waiting
         yield self.prompt
@@ -117,6 +122,7 @@ class SessionView(Vertical):
         conversation = module.Conversation(self.start, self, asking.Questions(self), self.queue, self.clock)
         self.conversation = conversation
         conversation.begin()
+        await asyncio.to_thread(warm_up)  # while the agent starts
 
     async def aclose(self) -> None:
         """End the agent, and what the user started."""
@@ -153,13 +159,19 @@ class SessionView(Vertical):
         from accord.session import TurnEnded
 
         assert self._follower is not None
-        assert self.conversation is not None
         self._follower.take(event)
         if isinstance(event, TurnEnded):
             self._follower.turn_ended()
         elif isinstance(event, AgentEnded):
             self.note(f"The agent has ended: {_first_line(str(event.error))}", "bad", event.stderr)
-        if self.conversation.session is not None:
+        if not self._looking:
+            self._looking = True
+            self.set_timer(_GLANCE, self._glance)
+
+    def _glance(self) -> None:
+        """However much has happened, the edges of the screen are looked at a few times a second only."""
+        self._looking = False
+        if self.conversation is not None and self.conversation.session is not None:
             self._look(self.conversation.session)
 
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
@@ -193,6 +205,7 @@ class SessionView(Vertical):
         """Show what the state says beside the conversation."""
         state = session.state
         self.plan.show(state.plan)
+        self.side_plan.show(state.plan)
         title = state.title or ""
         settings = " · ".join(filter(None, _current(state.settings.pickers)))
         if (title, settings, state.usage) != (self.status.title, self.status.settings, self.status.usage):
@@ -239,22 +252,8 @@ class SessionView(Vertical):
         if self.dialog is not None:
             self.dialog.fit()
         beside = event.size.width >= BESIDE
-        if beside != self.plan.has_class("beside"):
-            self.plan.set_class(beside, "beside")
-            self.call_later(self._move_plan, beside)
-
-    async def _move_plan(self, beside: bool) -> None:
-        """Beside the conversation, or above the prompt."""
-        steps, folded = self.plan.steps, self.plan.folded
-        await self.plan.remove()
-        self.plan = PlanPanel()
-        self.plan.folded = folded
-        self.plan.set_class(beside, "beside")
-        if beside:
-            await self.query_one("#middle").mount(self.plan)
-        else:
-            await self.mount(self.plan, before=self.query_one("#question"))
-        self.plan.show(steps)
+        self.plan.set_class(beside, "away")
+        self.side_plan.set_class(not beside, "away")
 
     def _commands(self) -> "Sequence[AvailableCommand]":
         session = self.conversation.session if self.conversation is not None else None
@@ -338,6 +337,11 @@ class SessionView(Vertical):
         self.prompt.attach(self._ran.attachment())
         self.prompt.say_hint("")
         self.prompt.editor.focus()
+
+    def fold_plan(self) -> None:
+        """Fold the plan, or show it whole."""
+        self.plan.toggle()
+        self.side_plan.toggle()
 
     def unfold(self) -> None:
         """Show more or less of the marked item, else of the latest that has something to show."""

@@ -8,7 +8,6 @@ from accord.client import PermissionRequest
 from accord.client.judging import judged
 from accord.policy.request import Decision, Request
 from accord.schema import Content, Diff, PermissionOption, TextContent
-from accord.schema.dialects import display_kind
 from accord.tui.dialogs.choosing import ChoosingDialog
 from accord.tui.parts.diff import DiffPart
 from accord.tui.parts.judged import JudgedPart
@@ -31,7 +30,7 @@ class OptionDialog(ChoosingDialog):
 
     def __init__(self, title: str, parts: Sequence[Part], options: Sequence[PermissionOption]) -> None:
         names = [option.name or option.option_id for option in options]
-        super().__init__(title, [AboutItem(parts)], names, [display_kind(option) for option in options])
+        super().__init__(title, [AboutItem(parts)], names, [option.kind for option in options])
         self.offered = list(options)
 
     def choose(self, index: int) -> None:

@@ -43,6 +43,11 @@ class Transcript(ScrollView, can_focus=True):
         height: 1fr;
         padding: 0;
         scrollbar-size-vertical: 1;
+        scrollbar-color: $panel-lighten-1;
+        scrollbar-color-hover: $panel-lighten-3;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
         scrollbar-gutter: stable;
         background: $background;
         overflow-x: hidden;
