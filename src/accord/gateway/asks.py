@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError
 from accord.gateway.line import Outgoing
@@ -165,7 +166,7 @@ class Asks:
                 error = InternalError(str(unread))
             else:
                 ask.shown.remove(visitor)
-                self.settle(ask, body, option, by=visitor.visa.name or visitor.visa.token)
+                self.settle(ask, body, option, by=visitor)
                 return
         ask.shown.remove(visitor)
         ask.failure = error or InternalError("The client gave neither a result nor an error")
@@ -177,9 +178,18 @@ class Asks:
             else:
                 ask.upstream.refuse(ask.agent_id, ask.failure)
 
-    def settle(self, ask: Ask, body: bytes, option: PermissionOption | None, *, by: str) -> None:
+    def settle(self, ask: Ask, body: bytes, option: PermissionOption | None, *, by: "Visitor") -> None:
         """It is decided: tell the agent, and everybody else who was asked."""
-        self._close(ask, f"answered by {by}")
+        self._close(ask, f"answered by {by.visa.name or by.visa.token}")
+        session = ask.session
+        by.gateway.audit.record(
+            by.visa,
+            "answer",
+            method=ask.method,
+            agent=None if session is None else session.agent.name,
+            session=None if session is None else session.id,
+            decision=_decision(ask, body, option),
+        )
         ask.upstream.answer(ask.agent_id, body)
         self._log_answer(ask, option)
 
@@ -243,6 +253,23 @@ class Asks:
     def _log_answer(self, ask: Ask, option: PermissionOption | None) -> None:
         if ask.session is not None and ask.method == PERMISSION:
             ask.session.log.append(PermissionAnswered(str(ask.number), option))
+
+
+class _Action(Struct):
+    """What was done with a form or an address."""
+
+    action: Any = None
+
+
+def _decision(ask: Ask, body: bytes, option: PermissionOption | None) -> str:
+    """In one word, for the audit log."""
+    if ask.method == PERMISSION:
+        return "cancelled" if option is None else option.kind
+    try:
+        action = msgspec.json.decode(body, type=_Action).action
+    except msgspec.MsgspecError:
+        action = None
+    return action if isinstance(action, str) else "answered"
 
 
 CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))

@@ -23,7 +23,8 @@ from accord.errors import (
     RpcError,
     to_rpc_error,
 )
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.limits import LIMIT_REACHED
+from accord.gateway.access.passes import NOT_ALLOWED, Pass
 from accord.gateway.ending import rpc_error
 from accord.gateway.hosted import HostedAgent
 from accord.gateway.line import Line, Outgoing
@@ -259,11 +260,6 @@ class Visitor:
             self._cancelled(params)
             return
         call = Incoming(self, envelope.id, envelope.method, params, _session_of(params))
-        try:
-            self.gateway.meter.rate(self.visa)
-        except RpcError as error:
-            call.fail(error)
-            return
         lane = self._waiting.get(call.session_id)
         if lane is None:
             self._serve(call)
@@ -289,6 +285,8 @@ class Visitor:
             serve = self.gateway.methods.find(call)
             if serve is None:
                 raise MethodNotFound(data={"method": call.method})
+            if self.gateway.methods.is_audited(call.method):
+                self._record(call, "request")
             return serve(self, call)
         except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
             self._failed(call, error)
@@ -321,7 +319,14 @@ class Visitor:
             error = to_rpc_error(error)
         if isinstance(error, InternalError):
             LOG.warning("%s: %s", call.method, error)
+        if isinstance(error, RpcError) and error.code in (NOT_ALLOWED, LIMIT_REACHED):
+            self._record(call, "refused", error.code)
         call.fail(error)
+
+    def _record(self, call: Incoming, event: str, code: int | None = None) -> None:
+        self.gateway.audit.record(
+            self.visa, event, method=call.method, agent=self.agent.name, session=call.session_id, code=code
+        )
 
     def _answered(self, envelope: Envelope) -> None:
         number = envelope.id

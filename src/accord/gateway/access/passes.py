@@ -1,9 +1,13 @@
 """A pass: what the holder of a token may do. Everybody behind the door asks it, nobody sees the token."""
 
 from os.path import commonpath, isabs, realpath
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+NOT_ALLOWED: Final = -32003
+"""The JSON-RPC code for what a pass does not cover."""
 
 
 class Pass(Struct, frozen=True):

@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING, Final
 
 from accord.errors import RpcError
+from accord.gateway.access.passes import NOT_ALLOWED
 from accord.gateway.methods import listing, opening, talking, vendor
 
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Serve
-
-NOT_ALLOWED: Final = -32003
 
 _SERVED: "dict[str, Serve]" = {
     "initialize": opening.initialize,
@@ -29,9 +28,15 @@ _READING: Final = frozenset(
     ("initialize", "session/load", "session/resume", "session/list", "session/close", *vendor.READING)
 )
 
+_UNSAID: Final = frozenset(("initialize", "session/list", *vendor.SERVED)) - {"_accord/inbox/answer"}
+
 
 class Methods:
     """The table, as one object: the gateway's clients ask it."""
+
+    def is_audited(self, method: str) -> bool:
+        """Whether the audit log tells of it: not of lists and of what a page asks for while somebody types."""
+        return method not in _UNSAID
 
     def find(self, call: "Incoming") -> "Serve | None":
         """What serves this call. Raises RpcError where the token does not allow it."""

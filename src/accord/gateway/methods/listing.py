@@ -106,7 +106,6 @@ async def delete(visitor: "Visitor", call: "Incoming") -> None:
     except SessionInUse as error:
         raise RpcError(str(error)) from None
     gateway.overview.removed(agent.name, asked.session_id, known)
-    gateway.audit.record(visitor.visa, "delete", agent=agent.name, session=asked.session_id)
     call.answer(b"{}")
 
 

@@ -74,7 +74,6 @@ def _prompt(
     for block in asked.prompt:
         gateway.tell(session, UserMessageChunk(content=block), others)
     _turn(visitor, session, {"state": "started"})
-    gateway.audit.record(visitor.visa, "prompt", agent=session.agent.name, session=session.id)
 
     def done(answer: Answer) -> None:
         entry = call.entry
@@ -123,7 +122,6 @@ def cancel(visitor: "Visitor", call: "Incoming") -> None:
             session.log.append(TurnCancelling())
         upstream.notify("session/cancel", body)
     visitor.gateway.asks.dismiss(session, "the turn was cancelled")
-    visitor.gateway.audit.record(visitor.visa, "cancel", agent=session.agent.name, session=session.id)
 
 
 async def set_mode(visitor: "Visitor", call: "Incoming") -> None:

@@ -63,10 +63,7 @@ def answer(visitor: "Visitor", call: "Incoming") -> None:
     if "result" not in params:
         raise InvalidParams("Invalid params: `result` is missing")
     body, option = gateway.asks.judge(ask, visitor.reader, Raw(encode(params["result"])))
-    gateway.asks.settle(ask, body, option, by=visitor.visa.name or visitor.visa.token)
-    gateway.audit.record(
-        visitor.visa, "answer", method=ask.method, decision=option.kind if option else "none"
-    )
+    gateway.asks.settle(ask, body, option, by=visitor)
     call.answer(b"{}")
 
 
