@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.gateway")
 
 _ORPHANS_MOST: Final = 256
+_ENDING: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 _CHOSEN: Final = GATED | {ConfigOptionUpdate}
 """Updates that not every client gets, or not all of them."""
 
@@ -140,8 +141,17 @@ class Hearing:
                 upstream.refuse(id, to_rpc_error(error))
             else:
                 upstream.answer(id, result)
+                if method in _ENDING:
+                    self._terminal_ended(session, value.terminal_id)
 
         place.run(work())
+
+    def _terminal_ended(self, session: LiveSession, terminal_id: str) -> None:
+        """Clients that cannot look at the gateway's terminals are told what was printed."""
+        plain = [visitor for visitor in session.visitors if not visitor.announced.get("terminal")]
+        told = session.terminal_ended(terminal_id)
+        if plain and told is not None:
+            self._gateway.tell(session, told, plain)
 
     def _ask(
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any

@@ -14,10 +14,14 @@ from accord.schema import (
     SessionInfoUpdate,
     SessionNotification,
     SessionUpdate,
+    Terminal,
+    ToolCall,
+    ToolCallChange,
     UsageUpdate,
     UserMessageChunk,
 )
 from accord.session import Event, ModeChanged, SessionOpened, Settings, TurnEnded, TurnStarted, text_of
+from accord.session.terminals import shows_terminals, without_terminals
 
 if TYPE_CHECKING:
     from accord.gateway.asks import Ask
@@ -65,6 +69,7 @@ class LiveSession:
         self.workplace: Workplace | None = None
         self.lease: Lease | None = None
         """What it counts for among the limits."""
+        self._shown: dict[str, ToolCall] = {}
         self._latest: dict[type, Outgoing] = {}
         self._echo = ""
 
@@ -103,6 +108,10 @@ class LiveSession:
             return True
         if kind in _STANDING:
             self._stand(update, out)
+        elif kind in _CALLS and shows_terminals(cast(ToolCall, update)):
+            for item in cast(ToolCall, update).content or ():
+                if isinstance(item, Terminal):
+                    self._shown[item.terminal_id] = cast(ToolCall, update)
         if self.loading is None:
             self.log.note(cast(SessionUpdate, update))
         else:
@@ -118,6 +127,22 @@ class LiveSession:
             if isinstance(update, SessionInfoUpdate):
                 self.title = update.title or (None if update.title is None else self.title)
             self._latest[type(update)] = out
+
+    def printed(self, terminal_id: str) -> str | None:
+        """What a terminal of this session printed, as far as it is known."""
+        view = self.workplace.terminals.get(terminal_id) if self.workplace is not None else None
+        return view.text if view is not None else None
+
+    def terminal_ended(self, terminal_id: str) -> ToolCallChange | None:
+        """A terminal is over: what tells clients that cannot look at it what it printed. Once for each."""
+        view = self.workplace.terminals.get(terminal_id) if self.workplace is not None else None
+        if view is None or not (view.released or view.exit_status is not None):
+            return None
+        call = self._shown.pop(terminal_id, None)
+        if call is None:
+            return None
+        told = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
+        return without_terminals(told, self.printed)
 
     def begin_turn(self, started: TurnStarted) -> None:
         """A prompt goes out."""
@@ -151,6 +176,7 @@ class LiveSession:
         return False
 
 
+_CALLS = frozenset({ToolCall, ToolCallChange})
 _STANDING = frozenset(
     {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}
 )

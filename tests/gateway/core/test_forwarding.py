@@ -213,3 +213,28 @@ async def test_a_token_that_only_reads_changes_nothing(audit: Audit, tmp_path: P
             ("authenticate", {"methodId": "x"}),
         ):
             assert (await reader.error(method, params))["code"] == -32003, method
+
+
+async def test_a_client_that_knows_nothing_of_terminals_is_told_what_they_printed(
+    audit: Audit, tmp_path: Path
+) -> None:
+    async with house(audit=audit) as home:
+        guest = await home.client()
+        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await home.agent.opened("s1")
+        await guest.answer_to(asked)
+        create = home.agent.ask("terminal/create", {"sessionId": "s1", "command": "echo", "args": ["hello"]})
+        terminal = (await home.agent.answer_to(create))["result"]["terminalId"]
+        content = [{"type": "terminal", "terminalId": terminal}]
+        home.agent.tell(
+            "s1", {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run", "content": content}
+        )
+        assert (await guest.update())["content"] == content
+        wait = home.agent.ask("terminal/wait_for_exit", {"sessionId": "s1", "terminalId": terminal})
+        await home.agent.answer_to(wait)
+        told = await guest.update()
+        assert told["toolCallId"] == "c"
+        assert [item["content"]["text"] for item in told["content"]] == ["```\nhello\n```"]
+        other = await home.client()
+        updates, _ = await other.load("s1", str(tmp_path))
+        assert [item["content"]["text"] for item in updates[0]["content"]] == ["```\nhello\n```"]

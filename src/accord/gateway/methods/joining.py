@@ -10,9 +10,17 @@ from accord.errors import InvalidParams, RpcError, StoreError
 from accord.gateway.access.passes import Pass
 from accord.gateway.line import Outgoing
 from accord.gateway.sessions import LiveSession
-from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionNotification, SessionUpdate
+from accord.schema import (
+    LoadSessionResponse,
+    SessionInfoUpdate,
+    SessionNotification,
+    SessionUpdate,
+    ToolCall,
+    ToolCallChange,
+)
 from accord.schema.codec import encode
 from accord.session import SessionOpened
+from accord.session.terminals import without_terminals
 
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Visitor
@@ -56,6 +64,8 @@ async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[Sess
 
 def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> None:
     if visitor.shows(update):
+        if isinstance(update, ToolCall | ToolCallChange) and not visitor.announced.get("terminal"):
+            update = without_terminals(update, session.printed)
         notification = SessionNotification(session.id, update)
         body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
         visitor.post(Outgoing(body), session.id)
