@@ -51,13 +51,17 @@ class Wire:
     def notify(self, method: str, params: Any) -> None:
         self.send({"method": method, "params": params})
 
-    async def ask(self, method: str, params: Any) -> Any:
-        """A request to the client: its result; raises `Refusal`."""
+    def post(self, method: str, params: Any) -> "asyncio.Future[Message]":
+        """Send a request to the client at once; its answer may be waited for."""
         self._next += 1
         id = f"model-{self._next}"
         future = self._asked[id] = asyncio.get_running_loop().create_future()
         self.send({"id": id, "method": method, "params": params})
-        answer = await future
+        return future
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """A request to the client: its result; raises `Refusal`."""
+        answer = await self.post(method, params)
         if "error" in answer:
             raise Refusal(answer["error"]["code"], "the client refused")
         return answer["result"]

@@ -233,8 +233,7 @@ async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
         await agent.ask("terminal/wait_for_exit", about)
     finally:
         if not turns.breaks(257):
-            agent.spawn(agent.ask("terminal/release", about))
-            await asyncio.sleep(0)
+            agent.post("terminal/release", about)
     call.end(content=shown)
 
 
