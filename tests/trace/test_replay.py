@@ -16,6 +16,7 @@ from tests.trace.scenes import Scene
 from accord.errors import Crashed, RequestTimeout
 from accord.testing import FakeClock
 from accord.testing.wire import RawPeer
+from accord.trace.compare import orders_differ
 from accord.trace.drive import Driver, Outcome
 from accord.trace.replay import ReplayedAgent, Report
 from accord.trace.script import read_script
@@ -373,7 +374,7 @@ async def test_where_an_agent_differs_is_shown():
             [
                 'result.stopReason: was "end_turn", is "refusal"',
                 'updates[0].text: was "thinkingdone", is "something else"',
-                'requests[0]: is missing, was "session/request_permission"',
+                "requests: session/request_permission is missing",
             ],
         ),
         ("", ["a line that is no message: Debug: hello", "an answer to 77, which nobody waits for"]),
@@ -476,6 +477,14 @@ async def test_what_an_agent_said_besides_is_told_even_when_it_falls_silent():
         await driving.task
     assert driving.told[-1].differences[0] == "an answer to 1.0, which nobody waits for"
     assert len(driving.told[-1].differences) == 100
+
+
+def test_one_request_more_or_less_does_not_shift_the_rest():
+    assert list(orders_differ(["a", "b", "c", "d"], ["a", "c", "x", "d"])) == [
+        "requests: b is missing",
+        "requests: x is new",
+    ]
+    assert list(orders_differ(["a", "a"], ["a", "a"])) == []
 
 
 # With real programs.

@@ -154,6 +154,17 @@ def turns_differ(
             yield Difference(f"updates[{place}]", now=after[place], missing="recorded")
 
 
+def orders_differ(recorded: list[str], now: list[str]) -> Iterator[str]:
+    """Where two rows of methods differ; one more or one less does not shift the rest."""
+    matched = SequenceMatcher(None, recorded, now, autojunk=False)
+    for what, old, old_end, new, new_end in matched.get_opcodes():
+        if what != "equal":
+            for method in recorded[old:old_end]:
+                yield f"requests: {method} is missing"
+            for method in now[new:new_end]:
+                yield f"requests: {method} is new"
+
+
 def _kind(update: Any) -> str:
     return str(at(update, "sessionUpdate"))
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import INTERNAL_ERROR, Crashed, RequestTimeout
 from accord.schema.jsontext import NotJson, parse_json
-from accord.trace.compare import OF_THE_SESSION, Names, differences, turns_differ
+from accord.trace.compare import OF_THE_SESSION, Names, differences, orders_differ, turns_differ
 from accord.trace.exchange import Step, at, id_key, listed
 from accord.trace.script import Script
 from accord.wire.transport import End, Frame, Transport
@@ -247,8 +247,7 @@ class Driver:
         updates = [at(one.params, "update") for one in mine if one.method == "session/update"]
         requests = [one.method for one in mine if one.side == "agent" and one.kind == "request"]
         found = turns_differ(updates, heard.updates, self._names, ignore=self._ignore)
-        asked_now = differences(requests, heard.asked, self._names, path="requests")
-        return [*map(str, found), *map(str, asked_now)]
+        return [*map(str, found), *orders_differ(requests, heard.asked)]
 
     async def _until(self, done: Callable[[], bool], waiting_for: str) -> None:
         while not done():
