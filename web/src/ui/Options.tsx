@@ -22,7 +22,7 @@ export function Options({ session }: { session: Session }) {
       {modes && (
         <label class="pick">
           <span>Mode</span>
-          <select value={modes.currentModeId} onChange={(event) => attempt(session.chooseMode(event.currentTarget.value))}>
+          <select aria-label="Mode" value={modes.currentModeId} onChange={(event) => attempt(session.chooseMode(event.currentTarget.value))}>
             {modes.availableModes.map((mode) => (
               <option key={mode.id} value={mode.id} title={mode.description ?? undefined}>
                 {mode.name}
@@ -54,7 +54,7 @@ function OptionView({ option, choose }: { option: acp.SessionConfigOption; choos
   return (
     <label class="pick" title={option.description ?? undefined}>
       <span>{option.name}</span>
-      <select value={option.currentValue} onChange={(event) => choose(event.currentTarget.value)}>
+      <select aria-label={option.name} value={option.currentValue} onChange={(event) => choose(event.currentTarget.value)}>
         {option.options.map((item) =>
           "group" in item ? (
             <optgroup key={item.group} label={item.name}>

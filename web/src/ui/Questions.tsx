@@ -1,5 +1,5 @@
 /** Cards for what agents ask. Nothing in them is focused by itself, and for a moment nothing can be pressed. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { PermissionQuestion, Question } from "../state/questions.ts";
 import { summary } from "../state/questions.ts";
@@ -37,7 +37,7 @@ interface CardProperties {
 export function Card({ label, icon, children, onDigit }: CardProperties) {
   const card = useRef<HTMLElement>(null);
   // When the card goes while it has the focus, the focus would be lost; the prompt is the place to go on.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = card.current;
     return () => {
       if (element?.contains(document.activeElement)) document.getElementById("prompt")?.focus();

@@ -1,0 +1,204 @@
+/** What a person does in the page, from the first link to the last answer; each against the real gateway and agent. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+/** A command that has begun and waits until somebody writes into the pipe. */
+function gate(folder) {
+  const path = join(folder, "gate");
+  execFileSync("mkfifo", [path]);
+  return { command: `run echo first; cat gate; echo last`, open: () => writeFile(path, "through\n") };
+}
+
+/** Commands run without a question, as the user of this page says. */
+async function trust(tab) {
+  const mode = tab.page.getByLabel("Mode", { exact: true });
+  await mode.selectOption("full-access");
+  await tab.page.locator("select:has(option[value=full-access]:checked)").waitFor();
+}
+
+export const SCENES = {
+  async "a whole turn"(stage) {
+    const tab = await stage.tab();
+    await tab.page.getByRole("link", { name: "New session" }).waitFor();
+    assert.equal(new URL(tab.page.url()).hash, "", "the token is out of the address");
+    await tab.begin();
+    await tab.say("think: how to begin then plan: look; sum up then read README.md then list");
+    await tab.shows("Done.");
+    await tab.idle.waitFor();
+    const thought = tab.page.getByRole("region", { name: "Thoughts" });
+    await thought.getByRole("button").click();
+    assert.equal(await thought.getByRole("button").getAttribute("aria-expanded"), "true");
+    await tab.page.getByRole("region", { name: /Read README.md, done/ }).getByRole("button").first().click();
+    await tab.shows("Read me");
+    await tab.page.locator(".plan summary").click();
+    await tab.page.locator(".plan li").first().waitFor();
+    assert.deepEqual(await tab.page.locator(".plan li").count(), 2);
+    await tab.page.getByRole("meter", { name: "Context in use" }).waitFor();
+    const link = tab.page.locator(".session-link[aria-current=page]");
+    assert.match(await link.innerText(), /accord/);
+    // Commands complete, and files do.
+    await tab.prompt.fill("/he");
+    await tab.page.getByRole("option", { name: /^\/help/ }).waitFor();
+    await tab.prompt.fill("read @READ");
+    await tab.page.getByRole("option", { name: "README.md" }).waitFor();
+    await tab.prompt.press("Enter");
+    assert.equal(await tab.prompt.inputValue(), "read @README.md ");
+    stage.clean();
+  },
+
+  async approval(stage) {
+    const tab = await stage.tab();
+    await tab.begin();
+    await tab.say("write notes.txt: hello");
+    await tab.card.waitFor();
+    const names = await tab.card.locator(".choices button").allInnerTexts();
+    assert.ok(names.length >= 4, `all options are there: ${names.join(", ")}`);
+    // The focus stayed where it was, and a stray Enter there allows nothing.
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
+    await tab.page.keyboard.press("Enter");
+    assert.equal(await tab.card.count(), 1);
+    assert.match(await tab.page.title(), /^\(1\)/);
+    await tab.shows("hello", tab.card);
+    // By keyboard alone: to the card, and its first answer.
+    await tab.card.locator(".choices button:enabled").first().waitFor();
+    await tab.page.keyboard.press("Alt+q");
+    await tab.page.keyboard.press("1");
+    await tab.shows("Done.");
+    await tab.idle.waitFor();
+    assert.equal((await readFile(join(stage.folder, "notes.txt"), "utf8")).trim(), "hello");
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
+    // A refusal is one, too.
+    await tab.say("write other.txt: secret");
+    await tab.card.waitFor();
+    await tab.choose("Reject");
+    await tab.idle.waitFor();
+    await assert.rejects(readFile(join(stage.folder, "other.txt")));
+    // A form, filled in from the inbox, in another place of the page.
+    await tab.say("ask: which colour?");
+    await tab.page.getByRole("group", { name: "accord asks" }).waitFor();
+    await tab.page.keyboard.press("Alt+i");
+    const asked = tab.page.locator(".inbox-item");
+    await asked.getByText("which colour?").first().waitFor();
+    await asked.getByRole("textbox").first().fill("blue");
+    await asked.getByRole("button", { name: "Send" }).click();
+    await tab.page.getByText("No agent waits for you.").waitFor();
+    await tab.page.goBack();
+    await tab.shows(/blue/);
+    await tab.idle.waitFor();
+    stage.clean();
+  },
+
+  async "reload in mid-turn"(stage) {
+    const { command, open } = gate(stage.folder);
+    const tab = await stage.tab();
+    await tab.begin();
+    await trust(tab);
+    await tab.say(command);
+    await tab.page.locator(".printed").getByText("first").waitFor();
+    await tab.say("list");
+    await tab.page.getByRole("region", { name: "Prompts that wait" }).waitFor();
+    await tab.page.reload();
+    await tab.busy.waitFor();
+    await tab.page.locator(".printed").getByText("first").waitFor();
+    assert.deepEqual(await tab.page.locator(".message.user").allInnerTexts(), [command]);
+    await open();
+    await tab.shows("Done.");
+    // The prompt that waited is still there, and goes when the user says so.
+    await tab.page.getByRole("button", { name: "Send now" }).click();
+    await tab.shows("list");
+    await tab.idle.waitFor();
+    assert.deepEqual(await tab.page.locator(".message.user").allInnerTexts(), [command, "list"]);
+    stage.clean();
+  },
+
+  async "two tabs on one session"(stage) {
+    const one = await stage.tab();
+    await one.begin();
+    const other = await stage.tab(stage.link.replace(/#.*/, new URL(one.page.url()).hash));
+    await other.prompt.waitFor();
+    await one.say("write shared.txt: both then read shared.txt");
+    await one.card.waitFor();
+    await other.card.waitFor();
+    await other.choose("Allow");
+    await one.card.waitFor({ state: "detached" });
+    for (const tab of [one, other]) {
+      await tab.shows("Done.");
+      await tab.idle.waitFor();
+    }
+    assert.deepEqual(await other.texts(), await one.texts());
+    // The other one speaks, and cancels what the first one sees.
+    const { command } = gate(stage.folder);
+    await trust(other);
+    await other.say(command);
+    await one.page.locator(".message.user").getByText(command).waitFor();
+    await one.busy.waitFor();
+    await one.page.locator(".printed").getByText("first").waitFor();
+    await one.page.getByRole("button", { name: "Cancel this turn" }).click();
+    for (const tab of [one, other]) {
+      await tab.shows("You cancelled this turn");
+      await tab.idle.waitFor();
+    }
+    stage.clean();
+  },
+
+  async "connection cut"(stage) {
+    const { command, open } = gate(stage.folder);
+    const tab = await stage.tab(await stage.wire());
+    await tab.begin();
+    await trust(tab);
+    await tab.say(command);
+    await tab.page.locator(".printed").getByText("first").waitFor();
+    stage.proxy.cut();
+    await tab.page.getByText("Reconnecting; nothing is lost meanwhile").waitFor();
+    // The turn ends while nobody listens; what is typed meanwhile waits here.
+    await open();
+    await tab.say("list");
+    stage.proxy.mend();
+    await tab.page.getByText("Reconnecting; nothing is lost meanwhile").waitFor({ state: "detached" });
+    await tab.page.locator(".message.user").getByText("list", { exact: true }).waitFor();
+    await tab.page.locator(".message.agent").getByText(/^list: /).waitFor();
+    await tab.idle.waitFor();
+    const whole = await tab.texts();
+    // A page that loads it all anew shows the same, nothing twice and nothing missing.
+    const fresh = await stage.tab(stage.link.replace(/#.*/, new URL(tab.page.url()).hash));
+    await fresh.page.getByLabel("Token or pairing link").waitFor({ state: "detached" });
+    await fresh.page.locator(".message.agent").getByText(/^list: /).waitFor();
+    assert.deepEqual(await fresh.texts(), whole);
+    // A browser tells of lost sockets and fetches itself; nothing else went wrong.
+    stage.faults = stage.faults.filter((fault) => !/WebSocket|Failed to load resource|ERR_/.test(fault));
+    stage.strangers = stage.strangers.filter((url) => !url.startsWith(new URL(stage.link).origin));
+    stage.clean();
+  },
+
+  async "hostile content"(stage) {
+    const hostile = [
+      "# Title <script>window.hacked = 1</script>",
+      '<img src=x onerror="window.hacked = 2"> <svg onload="window.hacked = 3"></svg>',
+      "[link](javascript:window.hacked=4) ![pixel](https://evil.example/pixel.png) [good](https://example.com/)",
+      '<form action="https://evil.example"><input name="password"></form> <style>body { display: none }</style>',
+      "```html\n</code></pre><script>window.hacked = 5</script>\n```",
+      "\u001b[31mred\u001b[0m \u001b]8;;javascript:window.hacked=6\u0007link\u001b]8;;\u0007",
+    ].join("\n\n");
+    await writeFile(join(stage.folder, "evil.md"), hostile);
+    await writeFile(join(stage.folder, "<img src=x onerror=hacked=7>.txt"), "x");
+    const tab = await stage.tab();
+    await tab.begin();
+    await trust(tab);
+    await tab.say('read evil.md then list then run cat evil.md then think: <img src=x onerror="window.hacked = 8"> then write out.html: <script>window.hacked = 9</script>');
+    await tab.shows("Done.");
+    await tab.idle.waitFor();
+    const folded = tab.page.locator(".tool-head[aria-expanded=false]:enabled, .thought-head[aria-expanded=false]");
+    while ((await folded.count()) > 0) await folded.first().click();
+    await tab.page.locator(".printed").first().waitFor();
+    assert.equal(await tab.page.evaluate(() => globalThis.hacked), undefined);
+    assert.equal(await tab.log.locator("script, iframe, form, svg[onload], img:not([src^='data:']), [onerror], [style*=fixed]").count(), 0);
+    for (const link of await tab.log.getByRole("link").all()) {
+      assert.match(await link.getAttribute("href"), /^https:\/\/example\.com/);
+      assert.equal(await link.getAttribute("rel"), "noopener noreferrer");
+    }
+    assert.ok(await tab.prompt.isVisible());
+    stage.clean();
+  },
+};
