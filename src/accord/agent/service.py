@@ -96,10 +96,10 @@ class Service:
         if isinstance(given, NewSessionResponse | ForkSessionResponse):
             session.id = given.session_id
         response = answer(session, given)
-        before = self.sessions.pop(session.id, None)
+        before = self.sessions.get(session.id)
+        self.sessions[session.id] = session  # at once: what is sent behind the request finds it
         if before is not None:
             await self.end(before)
-        self.sessions[session.id] = session
         call.after_answer(session.opened)
         return response
 
