@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.requirements import need_chromium
 from tests.trace.scenes import Scene
 
 from accord.trace.lines import Damaged, Entry, read_line
@@ -296,6 +297,35 @@ def test_the_page_needs_nothing_else_and_obeys_nobody(tmp_path: Path):
     refused = trace("show", file, "--html", file)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "is no page" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ("", 14),
+        ("#method=session/*", 7),
+        ("#method=session/update&text=done.", 1),
+        ("#session=sion-1&from=client", 2),
+        ("#faults=1", 0),
+    ],
+)
+def test_the_page_filters_in_a_browser(asked: str, count: int, file: Path, tmp_path: Path):
+    chromium = need_chromium()
+    target = tmp_path / "page.html"
+    assert trace("show", file, "--html", target).returncode == 0
+    words = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+    ]
+    shown = subprocess.run(
+        [chromium, *words, f"{target.as_uri()}{asked}"], capture_output=True, text=True, check=False
+    ).stdout
+    assert f">{count} of 14</output>" in shown
+    rows = re.findall(r'<div class="step [^>]*>', shown)
+    assert (len(rows), sum(" hidden=" not in row for row in rows)) == (14, count)
 
 
 def test_follow_shows_what_is_written_later(file: Path):

@@ -51,13 +51,18 @@ function filter() {
   for (const row of rows) {
     const data = row.dataset;
     const fits = (!wanted || wanted.test(data.method)) && (!session || data.session.includes(session)) && (!from || data.from === from)
-      && (!faults || data.faults) && (!text || row.textContent.toLowerCase().includes(text));
+      && (!faults || "faults" in data) && (!text || row.textContent.toLowerCase().includes(text));
     row.hidden = !fits;
     shown += fits;
   }
   $("count").textContent = shown + " of " + rows.length;
 }
-for (const id of ["method", "session", "text", "from", "faults"]) $(id).addEventListener("input", filter);
+// What is looked for can be in the address, so that a link leads to it: #method=session/*&faults=1
+const asked = new URLSearchParams(location.hash.slice(1));
+for (const id of ["method", "session", "text", "from", "faults"]) {
+  if (asked.has(id)) id === "faults" ? $(id).checked = true : $(id).value = asked.get(id);
+  $(id).addEventListener("input", filter);
+}
 filter();
 </script></body></html>
 """
