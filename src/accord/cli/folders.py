@@ -13,9 +13,11 @@ def folder(option: str, text: str) -> str:
     return path
 
 
-def told_folder(option: str, text: str) -> str:
-    """A folder that an agent is told, which can be done in UTF-8 only. Raises UsageError."""
-    path = folder(option, text)
+def told_folder(option: str, text: str, *, afar: bool = False) -> str:
+    """A folder that an agent is told, which can be done in UTF-8 only. An agent on another machine (`afar`) may be told an
+    absolute one that is not here. Raises UsageError.
+    """
+    path = os.path.normpath(text) if afar and os.path.isabs(text) else folder(option, text)
     try:
         path.encode()
     except UnicodeEncodeError:

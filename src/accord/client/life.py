@@ -71,6 +71,11 @@ class Life:
         return self._program
 
     @property
+    def remote(self) -> bool:
+        """Whether the agent is at an address, not a program that was started here."""
+        return isinstance(self.source, Dial)
+
+    @property
     def _program(self) -> str:
         return str(self.source) if isinstance(self.source, Launch | Dial) else "the agent"
 
@@ -132,7 +137,7 @@ class Life:
             if opened:
                 return opened[0].startup_expired()
             return RequestTimeout(
-                f"{self._program} could not be {'reached' if isinstance(self.source, Dial) else 'started'} within {self.options.limits.startup:g} s"
+                f"{self._program} could not be {'reached' if self.remote else 'started'} within {self.options.limits.startup:g} s"
             )
 
         try:

@@ -4,12 +4,15 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from accord.cli.folders import told_folder
 from accord.cli.parser import Parser
 from accord.errors import UsageError
 from accord.policy.rules import WORDS, Word
+
+if TYPE_CHECKING:
+    from accord.wire.remote.dial import Dial
 
 FORMATS: Final = ("text", "json", "quiet")
 
@@ -26,6 +29,8 @@ class Arguments:
     agent: str | None
     command: tuple[str, ...]
     """Behind `--`; empty where an agent is named or the default one runs."""
+    remote: "Dial | None"
+    """`--url`."""
     cwd: str
     add_dir: tuple[str, ...]
     permissions: Word | None
@@ -53,6 +58,12 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         raise UsageError(f"-a {given.agent} and -- {command[0]} both name an agent: choose one")
     if given.newest and given.session is not None:
         raise UsageError("--continue and --session both name a session: choose one")
+    if given.url is None and given.token_file is not None:
+        raise UsageError("--token-file goes with --url: a local agent takes no token")
+    if given.url is not None and (command or given.agent is not None):
+        raise UsageError(
+            f"--url and {f'-- {command[0]}' if command else f'-a {given.agent}'} both name an agent: choose one"
+        )
     for name in ("agent", "file", "model", "mode", "session"):
         value = getattr(given, name)
         if value is not None and not value.strip():
@@ -63,8 +74,9 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         attach=tuple(_file("--attach", path) for path in given.attach),
         agent=given.agent,
         command=tuple(command or ()),
-        cwd=told_folder("--cwd", given.cwd),
-        add_dir=tuple(told_folder("--add-dir", path) for path in given.add_dir),
+        remote=_remote(given.url, given.token_file),
+        cwd=told_folder("--cwd", given.cwd, afar=given.url is not None),
+        add_dir=tuple(told_folder("--add-dir", path, afar=given.url is not None) for path in given.add_dir),
         permissions=cast("Word | None", given.permissions),
         format=given.format,
         model=given.model,
@@ -119,6 +131,8 @@ def parser() -> Parser:
         metavar="NAME",
         help="an agent of `accord agents list`; by default the one of this package",
     )
+    option("--url", metavar="URL", help="an agent at an address: ws://, wss://, http:// or https://")
+    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
     option("--cwd", metavar="DIR", default=".", help="the folder to work in")
     option(
         "--add-dir",
@@ -158,6 +172,14 @@ def parser() -> Parser:
     option("--trust", action="store_true", help="let the project's acp.json count, in this run only")
     option("--strict", action="store_true", help="judge messages as they are sent; repair no dialects")
     return made
+
+
+def _remote(url: str | None, token_file: str | None) -> "Dial | None":
+    if url is None:
+        return None
+    from accord.cli.remote import read_dial
+
+    return read_dial(url, token_file)
 
 
 def _file(option: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """The whole of `accord run`: start the agent, open a session, run the turn, and say how it went."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -78,8 +79,8 @@ class Job:
         return self._code
 
     async def _connected(self) -> None:
-        launch = self._server.launch(self._given.cwd)
-        async with Connecting(launch, self._handlers(), self._options()) as agent:
+        source = self._given.remote or self._server.launch(self._given.cwd)
+        async with Connecting(source, self._handlers(), self._options()) as agent:
             servers = reachable(self._server.mcp_servers(), agent, self._output.note)
             opening = Opening(agent, self._server.name, self._given.cwd, self._given.add_dir, servers)
             self._records = self._open_records()
@@ -202,11 +203,18 @@ class Job:
         if self._code is not None:
             return
         if isinstance(result.error, AuthRequired):
-            name = None if self._given.command else self._server.name
-            for line in how_to_sign_in(result.error, name, self._server.launch(self._given.cwd)):
+            for line in self._ways_to_sign_in(result.error):
                 self._output.note(line)
         self._code = self._exit_code(result)
         self._output.finished(result.ended, result.error, self._code)
+
+    def _ways_to_sign_in(self, error: AuthRequired) -> Iterable[str]:
+        if self._given.remote is not None:
+            return (
+                f"sign in by {method.name!r} on the machine where the agent runs" for method in error.methods
+            )
+        name = None if self._given.command else self._server.name
+        return how_to_sign_in(error, name, self._server.launch(self._given.cwd))
 
     def _exit_code(self, result: Result) -> int:
         if self._interrupts.count:

@@ -7,4 +7,8 @@ from accord.client.servers import Server
 
 def find_server(given: Arguments) -> Server:
     """The agent. May ask whether a project's file counts. Raises UsageError."""
+    if given.remote is not None:
+        from accord.cli.remote import server_at
+
+        return server_at(given.remote)
     return chosen_server(given.agent, given.command, given.cwd, trust=given.trust)

@@ -36,6 +36,9 @@ _NOTHING_DONE: Final = (
 )  # fmt: skip
 """Events that tell of no work on the prompt."""
 
+_HERE: Final = ("the agent has died; starting it again", "started", "it runs again")
+_AFAR: Final = ("the connection to the agent is lost; connecting again", "reached", "it is connected again")
+
 
 @dataclass(slots=True)
 class Result:
@@ -152,20 +155,21 @@ class TurnRun:
         life = self.session.life
         if life.options.restart is None:
             return False
-        self.output.note("the agent has died; starting it again")
+        died, started, back = _AFAR if life.remote else _HERE
+        self.output.note(died)
         try:
             await life.ready()
         except AccordError as error:
-            self.output.note(f"it could not be started again: {error}")
+            self.output.note(f"it could not be {started} again: {error}")
             return False
         if life.link.connection.end is not None:
             return False  # it has been started again often enough
         if self.session.lost is None:
-            self.output.note(f"it runs again; its session {self.session.id} goes on")
+            self.output.note(f"{back}; its session {self.session.id} goes on")
             if again and self.settle is not None:
                 await self.settle(self.session)
             return True
-        self.output.note(f"it runs again, but its session is lost: {self.session.lost}")
+        self.output.note(f"{back}, but its session is lost: {self.session.lost}")
         if not again or self.reopen is None:
             return False
         self.session = await self.reopen()

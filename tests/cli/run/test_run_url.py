@@ -1,0 +1,166 @@
+"""`accord run --url`: the same command with an agent at an address, and everything that can be wrong with one."""
+
+import socket
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.cli.run.running import Place
+from tests.interop.conversation import NOTES, SCRIPT
+from tests.interop.served import Served, served
+
+
+@pytest.fixture(
+    params=[("python", "ws"), ("python", "http"), ("typescript", "ws"), ("typescript", "http")], ids="-".join
+)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
+    peer, carrier = request.param
+    with served(peer, carrier, tmp_path) as found:
+        yield found
+
+
+def test_a_turn(place: Place, server: Served) -> None:
+    ran = place.run("text", "--url", server.url, "--format", "json")
+    assert (ran.code, ran.result["text"]) == (0, "".join(SCRIPT["pieces"])), ran.err
+    ran = place.run("text", "--url", server.url)
+    assert (ran.code, "".join(SCRIPT["pieces"]).splitlines()[0] in ran.out) == (0, True)
+
+
+def test_permissions_files_and_settings_are_as_with_an_agent_here(place: Place, server: Served) -> None:
+    (place.cwd / "notes.txt").write_text(NOTES)
+    ran = place.run("permission", "--format", "quiet", "--url", server.url)
+    assert (ran.code, ran.out) == (5, "rejected\n")
+    ran = place.run("permission", "--format", "quiet", "--permissions", "all", "--url", server.url)
+    assert (ran.code, ran.out) == (0, "allowed\n")
+    ran = place.run("files", "--format", "quiet", "--permissions", "all", "--url", server.url)
+    assert ran.code == 0, ran.err
+    assert (place.cwd / "new.txt").read_text() == SCRIPT["files"]["text"]
+    ran = place.run("text", "--mode", "nope", "--url", server.url)
+    assert ran.code == 2
+
+
+def test_a_server_that_dies_in_mid_turn(place: Place, server: Served) -> None:
+    ran = place.run("crash", "--url", server.url)
+    assert ran.code == 3
+    assert "the connection to the agent is lost; connecting again" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Generator[Served]:
+    with served("python", "ws", tmp_path) as found:
+        yield found
+
+
+def test_a_folder_of_the_other_machine_need_not_be_here(place: Place, plain: Served) -> None:
+    ran = place.run(
+        "echo @there.txt fine", "--format", "json", "--cwd", "/not/on this/machine", "--url", plain.url
+    )
+    assert (ran.code, ran.result["text"]) == (0, "@there.txt fine"), ran.err
+    ran = place.run("files", "--permissions", "all", "--cwd", "/not/on this/machine", "--url", plain.url)
+    assert ran.code == 1, "what is not here cannot be read"
+    ran = place.run("text", "--cwd", "not-here", "--url", plain.url)
+    assert (ran.code, "is no folder" in ran.err) == (2, True)
+
+
+def test_a_session_goes_on(place: Place) -> None:
+    with served("typescript", "ws", place.home.parent) as server:
+        ran = place.run("echo one", "--url", server.url + "#token=hush", "--format", "quiet")
+        assert (ran.code, ran.out) == (0, "one\n")
+        ran = place.run("echo two", "--url", server.url, "--continue", "--format", "json")
+        assert (ran.code, ran.result["text"]) == (0, "two"), ran.err
+        assert "hush" not in everything_in(place.home)
+
+
+def everything_in(folder: Path) -> str:
+    return "".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
+
+
+def test_nobody_there(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for scheme in ("ws", "http"):
+        ran = place.run("hello", "--url", f"{scheme}://127.0.0.1:{port}/#token=hush")
+        assert ran.code == 3
+        assert f"{scheme}://127.0.0.1:{port}/acp: cannot connect: nothing listens there" in ran.err
+        assert "hush" not in ran.err + ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--url", "box:80"], "no address of an agent"),
+        (["--url", "ws://user:hush@box/"], "name or password"),
+        (["--url", "ws://box/", "-a", "claude"], "--url and -a claude both name an agent"),
+        (["--url", "ws://box/", "--", "agent"], "--url and -- agent both name an agent"),
+        (["--token-file", "x"], "--token-file goes with --url"),
+        (["--url", "ws://box/", "--token-file", "nowhere"], "nowhere' cannot be read: No such file"),
+        (["--url", "ws://box/", "--token-file", "two"], "does not hold one token"),
+        (["--url", "ws://box/", "--token-file", "empty"], "does not hold one token"),
+    ],
+)
+def test_wrong_usage(place: Place, words: list[str], why: str) -> None:
+    (place.cwd / "two").write_text("hush hush")
+    (place.cwd / "empty").write_text("\n")
+    ran = place.run("hello", *words)
+    assert ran.code == 2
+    assert why in ran.err
+    assert "hush" not in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_the_token_of_the_file_comes_before_the_addresss_and_that_before_the_environments(
+    place: Place,
+) -> None:
+    (place.cwd / "token").write_text("from-file\n")
+    assert asked_with(place, "#token=from-address", "--token-file", "token") == "Bearer from-file"
+    assert asked_with(place, "#token=from-address") == "Bearer from-address"
+    assert asked_with(place, "") == "Bearer from-environment"
+
+
+def asked_with(place: Place, fragment: str, *words: str) -> str:
+    """The credentials that a server gets, which then says that they are wrong."""
+    with RefusingServer() as server:
+        ran = place.run("hello", "--url", server.url + fragment, *words, ACCORD_TOKEN="from-environment")
+        assert ran.code == 3
+        assert "the token is missing or wrong (HTTP 401)" in ran.err
+        assert "from-" not in ran.err + ran.out
+        return server.credentials
+
+
+class RefusingServer:
+    """Answers one request with 401."""
+
+    def __init__(self) -> None:
+        self.credentials = ""
+
+    def __enter__(self) -> "RefusingServer":
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+        return self
+
+    def _serve(self) -> None:
+        peer, _ = self._listener.accept()
+        with peer, peer.makefile("rwb") as stream:
+            while line := stream.readline().strip():
+                name, _, value = line.decode().partition(":")
+                if name.lower() == "authorization":
+                    self.credentials = value.strip()
+            stream.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        self._listener.close()
+
+
+def test_the_extra_that_is_missing_is_named(place: Place) -> None:
+    hidden = place.home.parent / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['websockets'] = None\n")
+    ran = place.run("hello", "--url", "ws://127.0.0.1:1/", PYTHONPATH=str(hidden))
+    assert ran.code == 2
+    assert "pip install 'accord[remote]'" in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
