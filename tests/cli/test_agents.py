@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from tests.cli.terminal import in_terminal
 
 from accord.client.catalogue import catalogue
 
@@ -462,3 +463,19 @@ def test_what_somebody_else_changed_meanwhile_is_not_trusted_by_a_change_of_ones
     file.write_text(file.read_text().replace('"y"', '"z"'))
     desk.agents("add", "more", "--project", "--", "y")
     assert row(desk.agents("list"), "more")[1:4] == ["project", "not", "trusted"]
+
+
+def test_a_home_that_cannot_be_written_is_one_line(desk: Desk) -> None:
+    (desk.home / "file").write_text("")
+    desk.env["ACCORD_HOME"] = str(desk.home / "file" / "below")
+    place = f"{desk.env['ACCORD_HOME']}/config/acp.json"
+    assert desk.agents("add", "x", "--", "y", code=2) == f"{place}: it cannot be written (Not a directory)"
+    assert desk.agents("remove", "x", code=2) == f"{place}: no agent is called 'x' there"
+    file = desk.project / "acp.json"
+    told = desk.agents("add", "x", "--project", "--", "y", code=2)
+    assert told == f"{file}: that you agree to it cannot be kept (Not a directory)"
+    with in_terminal("agents", "trust", "--cwd", str(desk.project), env=desk.env) as terminal:
+        terminal.expect("[y/N] ")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert f"It counts this once: {file}: that you agree to it cannot be kept" in terminal.shown

@@ -17,6 +17,7 @@ from accord.client.servers.environment import references
 from accord.client.servers.reading import FILE_NAME
 from accord.client.servers.registry import RegistryAgent, read_registry
 from accord.client.servers.server import Origin
+from accord.client.servers.trusting import agree_to
 from accord.client.servers.writing import Change
 from accord.client.servers.writing import add as put_in
 from accord.client.servers.writing import remove as take_out
@@ -175,7 +176,7 @@ def _agree_to(change: Change) -> None:
     """What counted before the user changed it by this command still does afterwards."""
     before, after = change.before, change.after
     if before is None or Trust().is_trusted(before.path, before.content):
-        Trust().trust(after.path, after.content)
+        agree_to(after)
 
 
 def _told(entry: dict[str, Any]) -> str:

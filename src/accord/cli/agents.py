@@ -110,8 +110,7 @@ def _schema(arguments: Sequence[str]) -> int:
 
 
 def _trust(arguments: Sequence[str]) -> int:
-    from accord.client.servers.trusting import ask
-    from accord.policy.trust import Trust
+    from accord.client.servers.trusting import ask, forget
 
     options = parser("trust")
     options.add_argument("--forget", action="store_true", help="agree to it no longer")
@@ -121,7 +120,7 @@ def _trust(arguments: Sequence[str]) -> int:
     if file is None:
         raise UsageError("there is no acp.json in this project")
     if given.forget:
-        Trust().forget(file.path)
+        forget(file)
         print(f"{file.path} does not count any more")
         return 0
     if servers.project is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from accord.errors import UsageError
+from accord.paths import private_folder
 
 BACKUP: Final = ".accord-backup"
 LARGEST: Final = 16 * 1024 * 1024
@@ -19,14 +20,14 @@ _PAUSE: Final = 0.02
 
 
 @contextmanager
-def held(path: Path) -> Generator[None]:
-    """From reading to writing: whoever else changes the file in this way waits. Makes its folder. Raises UsageError.
+def held(path: Path, *, private: bool = False) -> Generator[None]:
+    """From reading to writing: whoever else changes the file in this way waits. Makes its folder, for the user alone if it is private.
 
-    The folder is what is locked, so that nothing is left lying beside the file.
+    Raises UsageError. The folder is what is locked, so that nothing is left lying beside the file.
     """
     folder = Path(os.path.realpath(path)).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":
             yield  # folders cannot be locked there; a change in between is still noticed when it is written
             return

@@ -50,8 +50,29 @@ def ask(file: ServersFile) -> bool:
     forget_typed(sys.stdin.fileno())
     agreed = _asked(file, sys.stdin, sys.stderr)
     if agreed:
-        Trust().trust(file.path, file.content)
+        try:
+            agree_to(file)
+        except UsageError as error:
+            sys.stderr.write(f"It counts this once: {visible(str(error))}\n")
     return agreed
+
+
+def agree_to(file: ServersFile) -> None:
+    """Keep the user's yes to this content. Raises UsageError."""
+    try:
+        Trust().trust(file.path, file.content)
+    except OSError as error:
+        raise UsageError(f"{file.path}: that you agree to it cannot be kept ({error.strerror})") from None
+
+
+def forget(file: ServersFile) -> None:
+    """Take the yes back. Raises UsageError."""
+    try:
+        Trust().forget(file.path)
+    except OSError as error:
+        raise UsageError(
+            f"{file.path}: that you agreed to it cannot be taken back ({error.strerror})"
+        ) from None
 
 
 def _asked(file: ServersFile, heard: TextIO, said: TextIO) -> bool:

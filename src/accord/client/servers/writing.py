@@ -12,7 +12,6 @@ from accord.client.servers.reading import ServersFile, read_content, read_file
 from accord.client.servers.saving import held, write_whole
 from accord.client.servers.server import Origin
 from accord.errors import UsageError
-from accord.paths import private_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,7 @@ def add(
     replace: bool = False,
 ) -> Change:
     """Put an agent into the file, which is made if it is missing. Raises UsageError for a name that is taken, BadServers."""
-    if origin == "user":
-        private_folder(path.parent)
-    with held(path):
+    with held(path, private=origin == "user"):
         return _added(path, origin, name, entry, default, replace)
 
 
