@@ -6,6 +6,7 @@ from typing import Final
 _FAMILIES: Final = (
     ("connections", "gauge", "Lines that are open, those waiting for their client to come back included."),
     ("sockets", "gauge", "Sockets that are open."),
+    ("streams", "gauge", "Event streams that are being read."),
     ("frames_in", "counter", "Messages received from clients."),
     ("frames_out", "counter", "Messages written to clients."),
     ("bytes_in", "counter", "Bytes of the messages received from clients."),
@@ -29,6 +30,7 @@ class Metrics:
     def __init__(self) -> None:
         self.connections = 0
         self.sockets = 0
+        self.streams = 0
         self.frames_in = 0
         self.frames_out = 0
         self.bytes_in = 0

@@ -19,6 +19,7 @@ from accord.gateway.access.tokens import Tokens
 from accord.gateway.front import Front, FrontConfig, serve_front
 from accord.gateway.line import Line, Outgoing
 from accord.gateway.metrics import Metrics
+from accord.testing import FakeClock
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -30,7 +31,7 @@ INITIALIZE: dict[str, Any] = {
 
 def message(**members: Any) -> str:
     """One JSON-RPC message as text."""
-    return json.dumps({"jsonrpc": "2.0", **members})
+    return json.dumps({"jsonrpc": "2.0", **members}, ensure_ascii=False)
 
 
 class EchoClient:
@@ -105,6 +106,7 @@ class Stage:
         self.door = door
         self.meter = meter
         self.clock = clock
+        self.sockets: list[asyncio.StreamWriter] = []
         self.token, self.secret = door.tokens.new("test")
         _, self.other = door.tokens.new("other")
         self.host, self.port = front.addresses[0]
@@ -116,15 +118,28 @@ class Stage:
         """The address for a WebSocket."""
         return f"ws://{self.host}:{self.port}/acp"
 
+    async def until(self, happened: Callable[[], bool]) -> None:
+        """Let sockets do their work until it is so."""
+        while not happened():  # noqa: ASYNC110 - what a kernel does to a socket sets no event of ours
+            await asyncio.sleep(0)
+
     async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A plain socket."""
-        return await asyncio.open_connection(self.host, self.port)
+        """A plain socket; it is closed at the end if the test has not done so."""
+        reader, writer = await asyncio.open_connection(self.host, self.port, limit=1 << 24)
+        self.sockets.append(writer)
+        return reader, writer
 
     def head(self, verb: str = "GET", path: str = "/acp", **headers: str) -> bytes:
         """The head of an HTTP/1.1 request with the token; `_` in a name is `-`."""
         own = {"host": f"{self.host}:{self.port}", "authorization": f"Bearer {self.secret}"} | headers
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in own.items() if value]
         return "\r\n".join([f"{verb} {path} HTTP/1.1", *lines, "", ""]).encode()
+
+
+async def wind(clock: Clock) -> None:
+    """Turn the hands of a clock that does not go by itself."""
+    while isinstance(clock, FakeClock):
+        await clock.advance(1)
 
 
 def a_door(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Door:
@@ -145,7 +160,16 @@ async def a_front(
         async with serve_front(
             opening=echo, door=door, meter=meter, config=config, clock=clock, metrics=Metrics()
         ) as front:
-            yield Stage(front, echo, door, meter, clock)
+            stage = Stage(front, echo, door, meter, clock)
+            try:
+                yield stage
+            finally:
+                for writer in stage.sockets:
+                    writer.close()
+                winding = asyncio.ensure_future(
+                    wind(clock)
+                )  # the end is waited for on a clock that must go on
+    winding.cancel()
     assert all(len(client.reasons) == 1 for client in echo.clients), "every line hears of its end once"
     assert meter.connections == 0
     assert meter.buffered == 0

@@ -73,7 +73,7 @@ class Endpoint:
             return
         if not _accepts_events(exchange.request.headers.get("accept", ())):
             raise Refused(406, f"This stream is {_EVENTS}: send it in the header Accept.")
-        line = self._line(exchange, visa)
+        line = self._line(exchange, visa, agent)
         session = self._session(exchange)
         if (stream := line.stream(session)) is None:
             raise LimitReached("event streams of one connection", self._config.streams, "streams")
@@ -156,7 +156,7 @@ class Endpoint:
                 raise Refused(400, f"initialize begins a connection: send it without {CONNECTION}.")
             self._initialize(exchange, visa, agent, envelope, body)
             return
-        line = self._line(exchange, visa)
+        line = self._line(exchange, visa, agent)
         session = self._session(exchange)
         if envelope.method is UNSET:
             self._check_answer(line, envelope, session)
@@ -225,7 +225,7 @@ class Endpoint:
     # DELETE
 
     def _delete(self, exchange: Exchange, visa: Pass, agent: str | None) -> None:
-        line = self._line(exchange, visa)
+        line = self._line(exchange, visa, agent)
         line.end(NORMAL, "the client deleted the connection")
         answer(self._premises, exchange, 202)
 
@@ -237,12 +237,12 @@ class Endpoint:
         except NotFound as error:
             raise Refused(404, error.message) from None
 
-    def _line(self, exchange: Exchange, visa: Pass) -> StreamLine:
+    def _line(self, exchange: Exchange, visa: Pass, agent: str | None) -> StreamLine:
         id = exchange.request.header(CONNECTION.lower())
         if not id:
             raise Refused(400, f"A request on a connection names it as {CONNECTION}.")
         line = self._lines.find(StreamLine, id, visa) if len(id) <= self._config.id_size else None
-        if line is None:
+        if line is None or line.agent != agent:
             raise Refused(404, "There is no such connection: begin one with initialize.")
         return line
 

@@ -28,6 +28,7 @@ class EventOutlet:
         own = [("Cache-Control", "no-cache, no-transform"), ("X-Accel-Buffering", "no"), *headers]
         exchange.begin(200, common_headers(premises, exchange, "text/event-stream", own))
         premises.metrics.requests["200"] += 1
+        premises.metrics.streams += 1
         premises.watched.add(self)
 
     @property
@@ -58,6 +59,7 @@ class EventOutlet:
 
     def _shut(self) -> None:
         self._open = False
+        self._premises.metrics.streams -= 1
         self._premises.watched.discard(self)
         self._exchange.on_gone = self._exchange.on_ready = None
 

@@ -1,6 +1,8 @@
 """HTTP/1.1 on one socket, by h11: requests one after another, the upgrade to a WebSocket, slow and oversized heads refused."""
 
 import asyncio
+import itertools
+from http import HTTPStatus
 from typing import Any, Final
 
 import h11
@@ -12,6 +14,9 @@ from accord.gateway.front.premises import Premises
 
 _LINGER: Final = 5.0
 """Seconds that a refused upload may go on before the socket is closed, so that its sender reads the answer."""
+_SMALL: Final = 64 * 1024
+"""A body that nobody wants is read to its end if it is no larger; otherwise the connection ends."""
+_REASONS: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
 _CLOSE: Final = ("Connection", "close")
 
 
@@ -122,13 +127,20 @@ class Http1(asyncio.Protocol):
         headers = gather(event.headers)
         tls = self.transport is not None and self.transport.get_extra_info("ssl_object") is not None
         upgrades = [part.strip().lower() for value in headers.get("upgrade", ()) for part in value.split(",")]
-        is_websocket = "websocket" in upgrades
+        is_websocket = "websocket" in upgrades and event.method == b"GET"
         target = event.target.decode("latin-1")
+        path, query, refusal = "/", "", None
         try:
             path, query = read_target(target)
-            refusal = None
+            if event.http_version not in (b"1.1", b"1.0"):
+                refusal = Refused(505, "This front speaks HTTP/1.1 and HTTP/2.")
+            elif (
+                len(target) + sum(map(len, itertools.chain(*event.headers)))
+                > self.premises.config.header_size
+            ):
+                refusal = Refused(431, "The head of this request is too large.")
         except Refused as error:
-            path, query, refusal = "/", "", error
+            refusal = error
         request = Request(
             method=event.method.decode("latin-1"),
             path=path,
@@ -138,8 +150,9 @@ class Http1(asyncio.Protocol):
             tls=tls,
             kind="websocket" if is_websocket else "http",
         )
-        length = headers.get("content-length")
-        exchange = self._exchange = Exchange1(self, request, int(length[0]) if length else None)
+        length = headers.get("content-length", ["0"])[0]
+        declared = None if "transfer-encoding" in headers else int(length)
+        exchange = self._exchange = Exchange1(self, request, declared)
         if refusal is not None:
             exchange.respond(refusal.status, [("Content-Type", "text/plain")], refusal.reason.encode())
         elif is_websocket:
@@ -151,6 +164,7 @@ class Http1(asyncio.Protocol):
     def _upgrade(self, protocol: asyncio.Protocol, extra: Headers) -> None:
         transport, self.transport, self._exchange = self.transport, None, None
         assert transport is not None
+        self.premises.sockets.discard(self)  # the WebSocket takes its place
         left, _ = self.h11.trailing_data
         headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), *extra]
         reply = h11.InformationalResponse(status_code=101, reason=b"Switching Protocols", headers=headers)
@@ -168,10 +182,11 @@ class Http1(asyncio.Protocol):
 
     def ended(self) -> None:
         """A response is complete: the next request, or the end."""
-        if self.h11.their_state is h11.SEND_BODY:
-            self._linger()
-        elif self.h11.our_state is h11.MUST_CLOSE:
-            self._close()
+        if self.h11.our_state is h11.MUST_CLOSE:
+            if self.h11.their_state is h11.SEND_BODY:
+                self._linger()
+            else:
+                self._close()
         else:
             self.advance()
 
@@ -274,20 +289,25 @@ class Exchange1(Exchange):
         self.answered = True
         if status not in (204, 304):
             headers = [*headers, ("Content-Length", str(len(body)))]
-        events: list[Any] = [h11.Response(status_code=status, headers=self._last(headers))]
+        events: list[Any] = [self._head(status, headers)]
         if body and self.request.method != "HEAD" and status not in (204, 304):
             events.append(h11.Data(data=body))
         self._http.send(*events, h11.EndOfMessage())
         self._http.ended()
 
-    def _last(self, headers: Headers) -> Headers:
-        """A body that is not read, or the end of the front, ends the connection."""
-        ends = self._http.h11.their_state is h11.SEND_BODY or self._http.premises.stopping
-        return [*headers, _CLOSE] if ends else headers
+    def _head(self, status: int, headers: Headers) -> h11.Response:
+        """The head; a body that is not read, or the end of the front, ends the connection."""
+        http = self._http.h11
+        unread = http.their_state is h11.SEND_BODY and (
+            http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL
+        )
+        if unread or self._http.premises.stopping:
+            headers = [*headers, _CLOSE]
+        return h11.Response(status_code=status, reason=_REASONS.get(status, b""), headers=headers)
 
     def begin(self, status: int, headers: Headers) -> None:
         self.answered = True
-        self._http.send(h11.Response(status_code=status, headers=self._last(headers)))
+        self._http.send(self._head(status, headers))
 
     def write(self, data: bytes) -> None:
         self._http.send(h11.Data(data=data))

@@ -23,6 +23,8 @@ _READY: Final = 64 * 1024
 """Bytes waiting for a window at which a response takes no more."""
 _RESETS: Final = 200
 """Requests that a client may take back, beyond those it let be answered."""
+_THROWN_AWAY: Final = 4 * 1024 * 1024
+"""Bytes of a request that nobody wants any more at which it is broken off."""
 _CODE = h2.errors.ErrorCodes
 
 
@@ -91,7 +93,8 @@ class Http2(asyncio.Protocol):
             return
         try:
             for event in self.h2.receive_data(data):
-                self._event(event)
+                if not transport.is_closing():
+                    self._event(event)
         except (h2.exceptions.ProtocolError, UnicodeDecodeError):
             self.premises.metrics.refused["malformed"] += 1
             self.flush()
@@ -106,11 +109,10 @@ class Http2(asyncio.Protocol):
             case h2.events.DataReceived():
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
-                    exchange.body(event.data)
+                    exchange.took(event.data)
             case h2.events.StreamEnded():
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
-                    exchange.whole = True
-                    exchange.body_ended()
+                    exchange.ended()
             case h2.events.StreamReset():
                 self._reset(event)
             case h2.events.WindowUpdated():
@@ -212,11 +214,14 @@ class Http2(asyncio.Protocol):
                 self._goodbye(_CODE.NO_ERROR)
             return
         for exchange in list(self.exchanges.values()):
-            if not exchange.whole and not exchange.answered and now - exchange.begun >= config.body_time:
+            if exchange.whole or now - exchange.begun < config.body_time:
+                continue
+            if exchange.answered:
+                exchange.abort()
+            else:
                 self.premises.metrics.refused["slow"] += 1
-                exchange.respond(
-                    408, [("content-type", "text/plain")], b"The body of this request came too slowly."
-                )
+                text = b"The body of this request came too slowly."
+                exchange.respond(408, [("content-type", "text/plain")], text)
 
     def leave(self) -> None:
         """See `Socket`."""
@@ -243,6 +248,8 @@ class Exchange2(Exchange):
         self._offset = 0  # of what has left of the first piece
         self._pending_bytes = 0
         self._last = False
+        self._said = False  # the response is complete
+        self._thrown_away = 0
 
     @property
     def ready(self) -> bool:
@@ -298,14 +305,14 @@ class Exchange2(Exchange):
 
     def abort(self) -> None:
         if self._http.exchanges.get(self.stream) is self:
-            self._http.h2.reset_stream(self.stream, _CODE.CANCEL)
+            self._http.h2.reset_stream(self.stream, _CODE.NO_ERROR if self._said else _CODE.CANCEL)
             self._http.closed(self)
             self._http.flush()
 
     def pump(self) -> None:
         """Send what the windows allow."""
         protocol = self._http
-        if protocol.exchanges.get(self.stream) is not self or not self.answered:
+        if protocol.exchanges.get(self.stream) is not self or not self.answered or self._said:
             return
         pending = self._pending
         while pending and not protocol.paused:
@@ -333,7 +340,22 @@ class Exchange2(Exchange):
             self.on_ready()
 
     def _done(self) -> None:
-        """The response is complete; a request that is still coming is not wanted any more."""
-        if not self.whole:
-            self._http.h2.reset_stream(self.stream, _CODE.NO_ERROR)
-        self._http.closed(self)
+        """The response is complete. A request that is still coming is read to its end: many clients take a reset for a failure."""
+        self._said = True
+        if self.whole:
+            self._http.closed(self)
+
+    def took(self, data: bytes) -> None:
+        """A piece of the request's body."""
+        self.body(data)
+        if self.answered:
+            self._thrown_away += len(data)
+            if self._thrown_away > _THROWN_AWAY:
+                self.abort()
+
+    def ended(self) -> None:
+        """The request has come to its end."""
+        self.whole = True
+        self.body_ended()
+        if self._said:
+            self._http.closed(self)

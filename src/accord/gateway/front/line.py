@@ -106,7 +106,7 @@ class FrontLine(ABC):
         """Judge what could not leave: the reader that is too slow, the line that holds too much."""
         config = self._config
         for stream in self.streams():
-            if stream.outlet is not None and stream.waiting_bytes > config.unsent:
+            if stream.behind > config.unsent:
                 self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
         frames = sum(len(stream.waiting) for stream in self.streams())
         if waiting > config.held_bytes or frames > config.held_frames:

@@ -72,7 +72,8 @@ class Lines:
         waiting = [
             line
             for line in self._lines.values()
-            if line.visa.token == visa.token and line.left is not None and line.lease is not None
+            if isinstance(line, SocketLine) and line.visa.token == visa.token
+            if line.left is not None and line.lease is not None
         ]
         return min(waiting, key=lambda line: line.left or 0.0, default=None)
 

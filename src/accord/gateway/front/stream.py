@@ -51,6 +51,7 @@ class Stream:
         """Frames written so far; the last one's number."""
         self.faithful = False
         """The reader acknowledges, so that more is kept for it."""
+        self._backlog = 0  # bytes that waited when the reader came, and still do
         self.moved: float | None = None
         """When something last left, or nothing waited; None before anyone looked."""
         self._seen = (0, 0)
@@ -67,14 +68,9 @@ class Stream:
         return self.waiting_bytes + (outlet.buffered if outlet is not None else 0)
 
     @property
-    def kept_bytes(self) -> int:
-        """Bytes in memory for this stream."""
-        return self.written_bytes + self.waiting_bytes
-
-    @property
-    def kept_frames(self) -> int:
-        """Frames in memory for this stream."""
-        return len(self.written) + len(self.waiting)
+    def behind(self) -> int:
+        """Bytes that wait although the reader was there: what it missed before it came is not its slowness."""
+        return self.waiting_bytes - self._backlog if self.outlet is not None else 0
 
     def flush(self) -> tuple[int, int]:
         """Write what the outlet takes; how many frames and bytes that was."""
@@ -97,6 +93,7 @@ class Stream:
             frames += len(batch)
             size += taken
             outlet.write(batch, first)
+        self._backlog = min(self._backlog, self.waiting_bytes)
         self._forget()
         return frames, size
 
@@ -115,6 +112,7 @@ class Stream:
         self.waiting, self.written = again, deque()
         self.waiting_bytes += self.written_bytes
         self.written_bytes = 0
+        self._backlog = self.waiting_bytes
         self.outlet = outlet
         self.moved = None
 

@@ -158,8 +158,13 @@ class WebSocket(asyncio.Protocol):
         if allowed:
             self._talk.take(allowed)
         if refusal is not None:
-            self.line.drop(self)
-            self.close(*refusal)
+            code, reason = refusal
+            self.line.flush()  # the answers to what came before
+            if code == _INVALID_TEXT:
+                self._frames.fail(code, reason)
+            else:
+                self.line.drop(self)
+                self.close(code, reason)
 
     def _farewell(self, goodbye: Close) -> None:
         """The client closed. For one that knows how to come back, only a normal closure is the end of the line."""

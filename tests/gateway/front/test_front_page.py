@@ -1,0 +1,146 @@
+"""The small endpoints and the page's files: what they answer, to whom, and with which headers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.gateway.front.browser import a_browser, a_connection
+from tests.gateway.front.stage import a_front
+
+from accord.gateway.front import FrontConfig
+
+both = pytest.mark.parametrize("version", [1, 2])
+
+
+@both
+async def test_health_needs_no_token_and_no_host(version: int) -> None:
+    async with a_front() as stage, a_browser(stage, version, Authorization="") as client:
+        for path in ("/healthz", "/health"):
+            answer = await client.get(path, headers={"Host": "probe.internal"})
+            assert (answer.status_code, answer.text) == (200, "ok\n")
+            assert (await client.head(path)).headers["content-length"] == "3"
+            assert (await client.post(path)).status_code == 405
+
+
+@both
+async def test_metrics_need_a_token_and_count_what_happens(version: int) -> None:
+    async with a_front() as stage, a_browser(stage, version) as client:
+        await a_connection(client)
+        assert (await client.get("/metrics", headers={"Authorization": ""})).status_code == 401
+        answer = await client.get("/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        lines = answer.text.splitlines()
+        assert "# TYPE accord_connections gauge" in lines
+        assert "accord_connections 1" in lines
+        assert "accord_sockets 1" in lines
+        assert "accord_frames_in_total 1" in lines
+        assert 'accord_requests_total{status="200"} 1' in lines
+        assert 'accord_refused_total{reason="token"} 1' in lines
+
+
+@both
+async def test_a_browser_logs_in_gets_tickets_and_logs_out(version: int) -> None:
+    async with a_front() as stage, a_browser(stage, version, Origin=stage.url, Authorization="") as client:
+        assert (await client.post("/api/login")).status_code == 401
+        assert (await client.post("/api/ticket")).status_code == 401
+        bearer = {"Authorization": f"Bearer {stage.secret}"}
+        login = await client.post("/api/login", headers=bearer)
+        assert (login.status_code, login.content) == (204, b"")
+        assert "HttpOnly" in login.headers["set-cookie"]
+        assert "SameSite=Strict" in login.headers["set-cookie"]
+        ticket = await client.post("/api/ticket")
+        assert ticket.status_code == 200
+        assert isinstance(json.loads(ticket.text)["ticket"], str)
+        assert ticket.headers["cache-control"] == "no-store"
+        assert (await client.post("/api/logout")).status_code == 204
+        assert (await client.post("/api/ticket")).status_code == 401
+        assert (await client.get("/api/login")).status_code == 405
+
+
+@both
+async def test_the_page_comes_with_a_strict_policy_and_the_right_caching(
+    version: int, tmp_path: Path
+) -> None:
+    page, secret = tmp_path / "page", tmp_path / "secret"
+    (page / "assets").mkdir(parents=True)
+    secret.write_text("secret")
+    (page / "index.html").write_text("<!doctype html>hello")
+    (page / "assets" / "index-Ab3dEf9h.js").write_text("run()")
+    (page / "assets" / "plain.css").write_text("a{}")
+    (page / ".hidden").write_text("secret")
+    (page / "leak").symlink_to(secret)
+    async with (
+        a_front(FrontConfig(page=page)) as stage,
+        a_browser(stage, version, Authorization="") as client,
+    ):
+        index = await client.get("/")
+        assert (index.status_code, index.text) == (200, "<!doctype html>hello")
+        assert index.headers["content-type"] == "text/html; charset=utf-8"
+        assert index.headers["cache-control"] == "no-cache"
+        assert index.headers["x-content-type-options"] == "nosniff"
+        assert index.headers["referrer-policy"] == "no-referrer"
+        policy = index.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+        again = await client.get("/", headers={"If-None-Match": index.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        script = await client.get("/assets/index-Ab3dEf9h.js")
+        assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+        assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert (await client.get("/assets/plain.css")).headers["cache-control"] == "no-cache"
+        head = await client.head("/")
+        assert (head.content, head.headers["content-length"]) == (b"", "20")
+        for path in (
+            "/nothing",
+            "/.hidden",
+            "/leak",
+            "/assets",
+            "/..%2fsecret",
+            "/assets/%2e%2e/%2e%2e/secret",
+        ):
+            assert ((await client.get(path)).status_code, path) == (404, path)
+        assert (await client.post("/")).status_code == 405
+        (page / "index.html").write_text("<!doctype html>changed")
+        assert (await client.get("/")).text == "<!doctype html>changed"
+
+
+async def test_a_path_out_of_the_folder_is_refused_as_it_stands_on_the_wire(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    async with a_front(FrontConfig(page=page)) as stage:
+        for path in (
+            "/../secret",
+            "//secret",
+            "/%2e%2e/secret",
+            "/..\\secret",
+            "/./../secret",
+            "/%00",
+            f"/{tmp_path}/secret",
+        ):
+            reader, writer = await stage.raw()
+            writer.write(stage.head(path=path, connection="close"))
+            answer = await reader.read()
+            assert b"secret\n" not in answer
+            assert answer.split()[1] in (b"400", b"404")
+            writer.close()
+
+
+@both
+async def test_without_a_built_page_one_line_says_how_to_get_it(version: int, tmp_path: Path) -> None:
+    async with a_front(FrontConfig(page=tmp_path / "none")) as stage, a_browser(stage, version) as client:
+        answer = await client.get("/")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "make web" in answer.text
+        assert answer.text.count("\n") == 1
+
+
+@both
+async def test_a_page_of_an_allowed_origin_may_ask(version: int) -> None:
+    async with a_front() as stage, a_browser(stage, version) as client:
+        own = await client.options("/acp", headers={"Origin": stage.url})
+        assert own.status_code == 204
+        assert "access-control-allow-origin" not in own.headers
+        assert own.headers["vary"] == "Origin"
