@@ -76,7 +76,7 @@ class Served:
 
 @contextmanager
 def served(home: Path, *words: str, **more: str) -> Generator[Served]:
-    """`accord serve WORDS`, listening; killed at the end if it has not ended."""
+    """`accord serve WORDS`, listening; told to stop at the end."""
     env = environment(home, **more)
     if "JOURNAL_STREAM" not in more:
         env.pop("JOURNAL_STREAM", None)
@@ -89,7 +89,11 @@ def served(home: Path, *words: str, **more: str) -> Generator[Served]:
         try:
             yield Served(running)
         finally:
-            running.kill()
+            running.terminate()
+            try:
+                running.wait(20)
+            finally:
+                running.kill()
 
 
 def accord(home: Path, *words: str) -> tuple[int, str, str]:

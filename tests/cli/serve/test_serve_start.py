@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
@@ -65,6 +66,18 @@ def test_a_journal_is_no_place_for_a_token(home: Path) -> None:
     with served(home, JOURNAL_STREAM="8:1") as gateway:
         assert not gateway.token
         assert "run accord serve token new" in gateway.said
+    assert tokens_of(home) == []
+
+
+def test_with_nobody_to_read_it_there_is_no_token(home: Path) -> None:
+    words = [sys.executable, "-m", "accord.cli", "serve", "--port", "0", "--log-format", "json"]
+    shell = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *words]
+    with subprocess.Popen(shell, stderr=subprocess.PIPE, text=True, env=environment(home)) as running:
+        assert running.stderr
+        assert "listening on http://127.0.0.1:" in running.stderr.readline()
+        running.terminate()
+        assert "has stopped" in running.stderr.read()
+    assert running.returncode == 0
     assert tokens_of(home) == []
 
 

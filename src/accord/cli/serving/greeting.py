@@ -13,7 +13,7 @@ def show_link(url: str, token: str, *, qr: bool) -> None:
     """The link, and on a terminal that is large enough its QR code."""
     text = link(url, token)
     print(f"  {text}")
-    if qr and sys.stdout.isatty():
+    if qr and _is_terminal():
         code = qr_code(text, shutil.get_terminal_size().columns - 2)
         if code is not None:
             print()
@@ -37,6 +37,12 @@ def show_first_token(url: str, token: str, *, qr: bool) -> None:
     print("\nAnother device or program gets a token of its own: accord serve token new")
 
 
-def goes_to_journal() -> bool:
-    """Whether our output is kept by a journal, where a token must not stand."""
-    return bool(os.environ.get("JOURNAL_STREAM")) and not sys.stdout.isatty()
+def may_show_token() -> bool:
+    """Whether somebody reads our output now: a journal keeps it, where a token must not stand, and it may be closed."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        return False
+    return _is_terminal() or not os.environ.get("JOURNAL_STREAM")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]

@@ -11,7 +11,7 @@ from pathlib import Path
 from accord.cli.serving.addresses import insist_on_safety, listening_on, public_url, url_of
 from accord.cli.serving.agents import offered, source_of
 from accord.cli.serving.arguments import Arguments
-from accord.cli.serving.greeting import goes_to_journal, greet, show_first_token
+from accord.cli.serving.greeting import greet, may_show_token, show_first_token
 from accord.cli.serving.logs import logging_to
 from accord.cli.serving.settings import PORT, PORTS_TRIED, Settings
 from accord.cli.signals import heard
@@ -118,7 +118,7 @@ class _Serving:
         tokens = service.door.tokens
         if any(not token.is_expired(time.time()) for token in tokens.all()):
             print(f"Open {url}/ where you are logged in; accord serve token new lets another device in.")
-        elif goes_to_journal():
+        elif not may_show_token():
             print("There is no token yet, and this output is kept: run accord serve token new to make one.")
         else:
             token, text = tokens.new("first")

@@ -26,6 +26,7 @@ from accord.paths import data_dir, private_folder
 PREFIX: Final = "acc_"
 TOKEN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: its id, which is no secret, and the secret."""
+_ID: Final = re.compile("[a-z0-9]{8}")
 _LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _USE_NOTED_EVERY: Final = 60.0
 NEVER: Final = 0.0
@@ -68,6 +69,7 @@ class Tokens:
 
     def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
         self.folder = data_dir() / "gateway" / "tokens" if folder is None else folder
+        self._place = str(self.folder)
         self._now = now
         self._known: dict[str, tuple[tuple[int, int, int], Token]] = {}
         self._noted: dict[str, float] = {}
@@ -95,7 +97,7 @@ class Tokens:
         )
         try:
             private_folder(self.folder)
-            make_file(self._path(made.id), msgspec.json.encode(made), NEVER)
+            make_file(Path(self._path(made.id)), msgspec.json.encode(made), NEVER)
         except OSError as error:
             raise UsageError(f"{self.folder}: a token cannot be kept there ({error.strerror})") from None
         return made, f"{PREFIX}{made.id}_{secret}"
@@ -113,12 +115,12 @@ class Tokens:
         """The token of this id, expired or not; None if there is none, or no more."""
         path = self._path(id)
         try:
-            status = path.stat()
+            status = os.stat(path)
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
             known = self._known.get(id)
             if known is not None and known[0] == stamp:
                 return known[1]
-            token = msgspec.json.decode(path.read_bytes(), type=Token)
+            token = msgspec.json.decode(Path(path).read_bytes(), type=Token)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             self._known.pop(id, None)
             return None
@@ -154,7 +156,7 @@ class Tokens:
     def last_used(self, token: Token) -> float | None:
         """When it was used last; None if never."""
         try:
-            used = self._path(token.id).stat().st_mtime
+            used = os.stat(self._path(token.id)).st_mtime
         except OSError:
             return None
         return None if used == NEVER else used
@@ -164,12 +166,13 @@ class Tokens:
         token = self.get(id)
         if token is None:
             raise UsageError(f"no token has the id {id!r}: `accord serve token list` shows all")
-        self._path(id).unlink(missing_ok=True)
+        Path(self._path(id)).unlink(missing_ok=True)
         self._known.pop(id, None)
         return token
 
-    def _path(self, id: str) -> Path:
-        return self.folder / f"{id if re.fullmatch('[a-z0-9]{8}', id) else '-'}.json"
+    def _path(self, id: str) -> str:
+        """As text: it is needed for every request."""
+        return os.path.join(self._place, f"{id if _ID.fullmatch(id) else '-'}.json")
 
 
 def _hash(secret: str) -> str:
