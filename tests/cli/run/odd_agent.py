@@ -92,7 +92,7 @@ def turn(message: Any) -> None:
             say("half an answ")
             sys.stderr.write("out of memory\n")
             os._exit(7)
-        case "dies-first" | "dies-first-load":
+        case "dies-first" | "dies-first-two":
             if started == 1:
                 sys.stderr.write("stumbled\n")
                 sys.stderr.flush()
@@ -231,6 +231,8 @@ def serve(message: Any) -> None:
 
 
 started = starts() if BEHAVIOUR.startswith("dies-first") else 1
+if BEHAVIOUR == "dies-first-two" and started == 2:
+    sys.exit(7)
 if place := os.environ.get("PID_FILE"):
     Path(place).write_text(str(os.getpid()))
 while True:

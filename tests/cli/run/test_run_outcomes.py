@@ -93,6 +93,18 @@ def test_an_agent_that_died_is_started_again_to_see_whether_its_session_lives(pl
     assert "it runs again, but its session is lost" in ran.err
 
 
+def test_it_is_started_again_as_often_as_its_file_says(place: Place, tmp_path: Path) -> None:
+    _, command, *args = odd("dies-first-two", str(tmp_path / "count"))
+    for most, told in ((2, "it runs again; its session s1 goes on"), (1, "it could not be started again")):
+        (tmp_path / "count").unlink(missing_ok=True)
+        env = {"CAPABILITIES": '{"loadSession": true}'}
+        place.settings(servers={"mine": {"command": command, "args": args, "env": env, "maxRestarts": most}})
+        ran = place.run("hello", "-a", "mine")
+        assert ran.code == 3
+        assert told in ran.err
+        assert "back again" not in ran.out
+
+
 def test_with_retry_the_prompt_is_sent_again_if_nothing_was_done(place: Place, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     words = ("hello", "--retry", "--format", "quiet", *odd("dies-first", str(tmp_path / "count")))

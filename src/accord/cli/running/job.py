@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from accord.cli import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
@@ -104,7 +103,7 @@ class Job:
     def _options(self) -> ClientOptions:
         given = self._given
         limits = TimeLimits() if given.timeout is None else TimeLimits(silence=given.timeout)
-        options = self._server.options(
+        return self._server.options(
             ClientOptions(
                 limits=limits,
                 strict=given.strict,
@@ -113,10 +112,6 @@ class Job:
                 features=Features(meta={"accord": {"extensions": [ASK_USER]}}),
             )
         )
-        if options.restart is not None and not given.retry:
-            # Once, to see whether the session lives; there is no prompt that could wait for more.
-            options = replace(options, restart=replace(options.restart, max_restarts=1))
-        return options
 
     def _observe(self, report: ClientReport) -> None:
         if report.kind == "oversized":
