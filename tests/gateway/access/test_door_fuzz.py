@@ -1,0 +1,91 @@
+"""Whatever is sent to the door: it lets in, or it refuses with a status and a sentence; and it lets nobody in without the token."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.gateway.access.browsers import Browsers
+from accord.gateway.access.door import Door, Request
+from accord.gateway.access.origins import Origins
+from accord.gateway.access.proxies import Proxies
+from accord.gateway.access.refusals import Refused
+from accord.gateway.access.tokens import Token, Tokens
+from accord.testing import FakeClock
+
+TEXT, OTHER = "the-token", "another-token"
+"""Stand for the right token, and for one with the right id and a wrong secret."""
+
+_bytes = st.text(st.characters(min_codepoint=0, max_codepoint=255), max_size=40)
+_values = {
+    "host": st.sampled_from(
+        ["127.0.0.1:8765", "localhost", "[::1]", "evil.example", "127.0.0.1:0", "[", ":", "::1"]
+    ),
+    "origin": st.sampled_from(
+        ["http://127.0.0.1:8765", "null", "http://", "https://evil.example", "http://[::1"]
+    ),
+    "authorization": st.sampled_from(
+        [f"Bearer {OTHER}", "Bearer", "bearer  x", f"Basic {TEXT}", TEXT, f"Bearer {TEXT}x"]
+    ),
+    "cookie": st.sampled_from(["accord=", "accord", "=;=", "accord=../../x; accord=\x00", f"accord={TEXT}"]),
+    "sec-fetch-site": st.sampled_from(["same-origin", "none", "cross-site", ""]),
+    "x-forwarded-for": st.sampled_from(["1.2.3.4", ",", "x, y", "::1%lo"]),
+    "x-forwarded-proto": st.sampled_from(["https", "http", "HTTPS, http"]),
+}
+_headers = st.fixed_dictionaries(
+    {}, optional={name: st.lists(one | _bytes, max_size=2) for name, one in _values.items()}
+)
+_queries = (
+    st.sampled_from(["", "ticket=x", "ticket=x&ticket=y", "a=%ff", "token", f"x={TEXT}", "&&=&"]) | _bytes
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("door")
+
+
+@pytest.fixture(scope="module")
+def token(folder: Path) -> tuple[Token, str]:
+    return Tokens(folder / "tokens").new()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    _headers,
+    _queries,
+    _bytes,
+    st.sampled_from(["http", "websocket"]),
+    st.booleans(),
+    _bytes | st.just("127.0.0.1"),
+)
+def test_nobody_gets_in_without_the_token(
+    folder: Path, token: tuple[Token, str], headers, query: str, path: str, kind, tls: bool, peer: str
+) -> None:
+    made, text = token
+
+    def real(value: str) -> str:
+        return value.replace(OTHER, f"acc_{made.id}_" + "A" * 43).replace(TEXT, text)
+
+    door = Door(
+        Origins("127.0.0.1", names=["home.example"]),
+        tokens=Tokens(folder / "tokens"),
+        browsers=Browsers(folder / "browsers"),
+        clock=FakeClock(),
+        proxies=Proxies(["127.0.0.1"]),
+    )
+    told = {name: [real(value) for value in values] for name, values in headers.items()}
+    request = Request(
+        method="GET", path="/" + path, query=real(query), headers=told, peer=peer, tls=tls, kind=kind
+    )
+    for ask in (door.admit, door.log_in, door.ticket):
+        with pytest.raises(Refused) as refused:
+            ask(request)
+        assert refused.value.status in (400, 401, 403, 421)
+        assert text not in refused.value.reason
+    for harmless in (door.check, door.log_out, door.cors):
+        try:
+            harmless(request)
+        except Refused as refusal:
+            assert refusal.status in (400, 403, 421)  # noqa: PT017 - both ways out are right
