@@ -20,6 +20,7 @@ from accord.errors import (
     Crashed,
     HandshakeFailed,
     Killed,
+    NeverStarted,
     RequestTimeout,
     RpcError,
 )
@@ -214,6 +215,8 @@ class Link:
         if self.closing:
             return ConnectionClosed(f"{method} was not answered: {end.reason}", **details)
         if self._agreed is None:
+            if not end.connected:
+                return NeverStarted(end.reason)
             comma = "," if end.exit_code is None and end.signal is None else ""
             return self._handshake_failed(f"{end.reason}{comma} before initialize was answered", end)
         return type(self.death(end))(f"{method} was not answered: {end.reason}", **details)

@@ -34,6 +34,8 @@ class End(Struct, frozen=True):
     exit_code: int | None = None
     signal: str | None = None
     stderr: str = ""
+    connected: bool = True
+    """False where there never was anybody at the other end."""
 
 
 class Receiver(Protocol):

@@ -148,14 +148,12 @@ class StreamableHttpTransport:
                 post.frame, {}, lambda: self._posting.gone(post), longest=self._limit
             )
         except Unreachable as unreachable:
-            self._finish(f"{self._address}: cannot connect: {unreachable}")
+            self._cannot_connect(str(unreachable))
             return
         if answer.status != 200:
-            self._finish(
-                f"{self._address}: cannot connect: {status_sentence(answer.status, answer.body[:BODY_SHOWN])}"
-            )
+            self._cannot_connect(status_sentence(answer.status, answer.body[:BODY_SHOWN]))
         elif not answer.json or len(answer.body) > self._limit:
-            self._finish(f"{self._address}: cannot connect: what is there is no ACP server")
+            self._cannot_connect("what is there is no ACP server")
         elif answer.connection_id is None:
             # A refusal needs no connection. With anything else there would be nothing to go on with.
             self._give([answer.body])
@@ -165,6 +163,9 @@ class StreamableHttpTransport:
             stream = self._open(None)
             await asyncio.wait([stream.opened])
             self._give([answer.body])
+
+    def _cannot_connect(self, why: str) -> None:
+        self._finish(f"{self._address}: cannot connect: {why}", connected=False)
 
     def _posted(self, post: Post, session: str | None, answer: Answer) -> None:
         status = answer.status
@@ -294,10 +295,10 @@ class StreamableHttpTransport:
         self._held.add(task)
         task.add_done_callback(self._held.discard)
 
-    def _finish(self, reason: str) -> None:
+    def _finish(self, reason: str, *, connected: bool = True) -> None:
         if self._end is not None:
             return
-        self._end = End(reason)
+        self._end = End(reason, connected=connected)
         self._posting.backlog.close()
         self._releasing = asyncio.ensure_future(self._release())
         if self._receiver is not None:

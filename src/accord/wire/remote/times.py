@@ -16,7 +16,7 @@ class Times(Struct, frozen=True):
     """Silence after which a sign of life is asked for; after as much again, the server counts as gone."""
     silence: float = 60.0
     """Silence of an event stream, on which signs of life come by themselves, before it counts as gone."""
-    back: float = 60.0
+    back: float = 120.0
     """How long a connection that dropped is tried to be had back."""
     pause: float = 0.1
     """Before the second try; it doubles from then on."""
