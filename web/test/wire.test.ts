@@ -44,6 +44,7 @@ class Ear implements Listener {
   turn(_: AgentConnection, news: { state: string }): void {
     this.turns.push(news.state);
   }
+  printed(): void {}
   sessionChanged(): void {}
   sessionRemoved(): void {}
   inboxAdded(): void {}

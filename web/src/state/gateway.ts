@@ -1,12 +1,14 @@
 /** Everything the page knows of the gateway: agents, sessions, the inbox, and the connections that bring it. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { computed, signal } from "@preact/signals";
-import { AgentConnection, type Listener } from "../wire/connection.ts";
+import type { AgentConnection, Listener } from "../wire/connection.ts";
 import type { LineState } from "../wire/line.ts";
 import { login, logout, NotLetIn } from "../wire/door.ts";
 import * as vendor from "../wire/vendor.ts";
 import { asError, Session, type Address } from "./session.ts";
-import { fromInbox, questionKey, summary, type Question } from "./questions.ts";
+import { Inbox } from "./inbox.ts";
+import { Pool } from "./pool.ts";
+import { questionKey, summary, type Question } from "./questions.ts";
 import { notify } from "./notifications.ts";
 
 export type Phase = "starting" | "login" | "ready" | "failed";
@@ -20,23 +22,21 @@ export class Gateway implements Listener {
   readonly agents = signal<readonly vendor.ListedAgent[]>([]);
   readonly listed = signal<readonly vendor.ListedSession[]>([]);
   readonly announcement = signal("");
+  private readonly inbox = new Inbox((id, result) => this.ask("inbox/answer", { id, result }));
 
-  private readonly items = signal<ReadonlyMap<string, vendor.InboxItem>>(new Map());
-  private readonly answered = signal<ReadonlySet<string>>(new Set());
-  private readonly connections = new Map<string, Promise<AgentConnection>>();
+  private readonly pool = new Pool(this);
   private readonly open = new Map<string, Session>();
   private readonly opened = signal(0);
   /** Updates of sessions that this page does not know yet: an agent may speak before its answer names the session. */
   private readonly early = new Map<string, acp.SessionUpdate[]>();
+  private readonly watchers = new Map<string, Set<() => void>>();
   private main: AgentConnection | null = null;
+  private leaving = false;
 
   /** All that waits for an answer: the gateway's list, and what was asked on our own connections. */
   readonly questions = computed<readonly Question[]>(() => {
     void this.opened.value;
-    const direct = [...this.open.values()].flatMap((session) => session.questions.value);
-    const keys = new Set(direct.map((question) => question.key));
-    const listed = [...this.items.value.values()].map((item) => fromInbox(item, (result) => this.answer(item, result)));
-    return [...direct, ...listed.filter((question) => !keys.has(question.key))].filter((question) => !this.answered.value.has(question.key));
+    return this.inbox.with([...this.open.values()].flatMap((session) => session.questions.value));
   });
 
   async start(token: string | null): Promise<void> {
@@ -86,7 +86,7 @@ export class Gateway implements Listener {
   }
 
   async begin(agent: string, cwd: string): Promise<Session> {
-    const connection = await this.connection(agent);
+    const connection = await this.pool.to(agent);
     const answer = await connection.request("session/new", { cwd, mcpServers: [] });
     const session = this.track({ agent: connection.agent, sessionId: answer.sessionId, cwd });
     session.begun(connection, answer);
@@ -95,7 +95,7 @@ export class Gateway implements Listener {
   }
 
   async remove(listed: vendor.ListedSession): Promise<void> {
-    const connection = await this.connection(listed.agent);
+    const connection = await this.pool.to(listed.agent);
     await connection.request("session/delete", { sessionId: listed.sessionId });
     this.sessionRemoved(listed.agent, listed.sessionId);
   }
@@ -103,7 +103,7 @@ export class Gateway implements Listener {
   async attach(session: Session): Promise<void> {
     const { agent, sessionId } = session.address;
     try {
-      const connection = await this.connection(agent);
+      const connection = await this.pool.to(agent);
       const activity = this.find(agent, sessionId)?.state ?? "idle";
       await session.load(connection, activity);
       const latest = this.find(agent, sessionId);
@@ -123,37 +123,43 @@ export class Gateway implements Listener {
   }
 
   async files(session: Session, query: string): Promise<vendor.Place[]> {
-    const connection = await this.connection(session.address.agent);
+    const connection = await this.pool.to(session.address.agent);
     const answer = await connection.ask("files", { sessionId: session.address.sessionId, query, limit: 20 });
     return vendor.list(answer["files"], vendor.readPlace);
   }
 
   async terminal(session: Session, terminalId: string): Promise<vendor.TerminalOutput> {
-    const connection = await this.connection(session.address.agent);
+    const connection = await this.pool.to(session.address.agent);
     return vendor.readTerminal(await connection.ask("terminal/output", { sessionId: session.address.sessionId, terminalId }));
   }
 
+  /** Calls back whenever a terminal has printed more; the result ends that. */
+  watch(session: Session, terminalId: string, call: () => void): () => void {
+    const key = `${place(session.address.agent, session.address.sessionId)}\n${terminalId}`;
+    const calls = this.watchers.get(key) ?? new Set();
+    this.watchers.set(key, calls.add(call));
+    return () => {
+      calls.delete(call);
+      if (calls.size === 0) this.watchers.delete(key);
+    };
+  }
+
   async authenticate(agent: string, methodId: string): Promise<void> {
-    await (await this.connection(agent)).request("authenticate", { methodId });
+    await (await this.pool.to(agent)).request("authenticate", { methodId });
   }
 
   async methods(agent: string): Promise<acp.AuthMethod[]> {
-    return (await this.connection(agent)).authMethods;
+    return (await this.pool.to(agent)).authMethods;
   }
 
-  /** After sleep or a change of network: finds out at once whether the connections still are what they seem. */
   wake(): void {
-    for (const waiting of this.connections.values()) void waiting.then((connection) => connection.prove()).catch(() => undefined);
+    this.pool.wake();
   }
 
-  connection(agent: string): Promise<AgentConnection> {
-    let waiting = this.connections.get(agent);
-    if (!waiting) {
-      waiting = AgentConnection.open(agent, this);
-      this.connections.set(agent, waiting);
-      waiting.catch(() => this.connections.delete(agent));
-    }
-    return waiting;
+  /** The page goes: the gateway need not keep a place for it. */
+  close(): void {
+    this.leaving = true;
+    this.pool.close();
   }
 
   // What the connections tell.
@@ -172,6 +178,10 @@ export class Gateway implements Listener {
     this.open.get(place(connection.agent, news.sessionId))?.turn(news);
   }
 
+  printed(connection: AgentConnection, sessionId: string, terminalId: string): void {
+    for (const call of this.watchers.get(`${place(connection.agent, sessionId)}\n${terminalId}`) ?? []) call();
+  }
+
   sessionChanged(changed: vendor.ListedSession): void {
     const others = this.listed.value.filter((item) => item.agent !== changed.agent || item.sessionId !== changed.sessionId);
     this.listed.value = sorted([changed, ...others]);
@@ -183,18 +193,13 @@ export class Gateway implements Listener {
   }
 
   inboxAdded(item: vendor.InboxItem): void {
-    this.items.value = new Map(this.items.value).set(item.id, item);
-    const question = fromInbox(item, () => Promise.resolve());
-    this.say(`${item.agent} is waiting for you: ${summary(question)}`);
-    notify(item, summary(question));
+    const text = this.inbox.add(item);
+    this.say(`${item.agent} is waiting for you: ${text}`);
+    notify(item, text);
   }
 
   inboxRemoved(id: string): void {
-    const items = new Map(this.items.value);
-    const item = items.get(id);
-    items.delete(id);
-    this.items.value = items;
-    if (item) this.forgetAnswer(questionKey(item.method, item.sessionId, item.params));
+    this.inbox.remove(id);
   }
 
   permission(connection: AgentConnection, params: acp.RequestPermissionRequest, signal: AbortSignal): Promise<acp.RequestPermissionResponse> {
@@ -221,9 +226,7 @@ export class Gateway implements Listener {
   }
 
   ended(connection: AgentConnection, reason: Error | undefined): void {
-    const waiting = this.connections.get(connection.agent);
-    this.connections.delete(connection.agent);
-    if (!waiting || connection.agent === "") return;
+    if (connection.agent === "" || !this.pool.drop(connection) || this.leaving) return;
     const lost = [...this.open.values()].filter((session) => session.connection === connection);
     for (const session of lost) session.detached();
     if (reason?.cause instanceof NotLetIn) {
@@ -255,8 +258,7 @@ export class Gateway implements Listener {
   }
 
   private async connect(): Promise<void> {
-    const connection = await AgentConnection.open(null, this);
-    this.connections.set(connection.agent, Promise.resolve(connection));
+    const connection = await this.pool.toDefault();
     this.main = connection;
     this.line.value = connection.state;
     const [agents, sessions, inbox] = await Promise.all([
@@ -270,8 +272,7 @@ export class Gateway implements Listener {
       this.agents.value = [{ name, title, description: null, default: true, state: "ready", reason: null }];
     }
     this.listed.value = sorted(vendor.list(sessions["sessions"], vendor.readSession));
-    this.items.value = new Map(vendor.list(inbox["items"], vendor.readInboxItem).map((item) => [item.id, item]));
-    this.answered.value = new Set();
+    this.inbox.replace(vendor.list(inbox["items"], vendor.readInboxItem));
   }
 
   private ask(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
@@ -306,7 +307,7 @@ export class Gateway implements Listener {
         since: Date.now(),
         answer: (result: unknown) => {
           done();
-          this.answeredNow(question.key);
+          this.inbox.answered(question.key);
           resolve(result);
           return Promise.resolve();
         },
@@ -320,34 +321,10 @@ export class Gateway implements Listener {
       });
       if (session) {
         session.questions.value = [...session.questions.value, question];
-        this.forgetAnswer(question.key);
+        this.inbox.unanswered(question.key);
       }
-      if (!this.items.value.size) this.say(`${connection.agent} is waiting for you: ${summary(question)}`);
+      if (this.inbox.empty) this.say(`${connection.agent} is waiting for you: ${summary(question)}`);
     });
-  }
-
-  private async answer(item: vendor.InboxItem, result: unknown): Promise<void> {
-    const key = questionKey(item.method, item.sessionId, item.params);
-    this.answeredNow(key);
-    try {
-      await this.ask("inbox/answer", { id: item.id, result: result as Record<string, unknown> });
-    } catch (error) {
-      this.forgetAnswer(key);
-      throw error;
-    }
-  }
-
-  /** Off the screen at once; the gateway's word that it is gone comes a moment later. */
-  private answeredNow(key: string): void {
-    const listed = [...this.items.value.values()].some((item) => questionKey(item.method, item.sessionId, item.params) === key);
-    if (listed) this.answered.value = new Set(this.answered.value).add(key);
-  }
-
-  private forgetAnswer(key: string): void {
-    if (!this.answered.value.has(key)) return;
-    const keys = new Set(this.answered.value);
-    keys.delete(key);
-    this.answered.value = keys;
   }
 
   private track(address: Address): Session {

@@ -17,12 +17,18 @@ export function App({ gateway }: { gateway: Gateway }) {
     const wake = () => {
       if (!document.hidden) gateway.wake();
     };
+    const leave = () => gateway.close();
+    const restored = (event: PageTransitionEvent) => {
+      if (event.persisted) location.reload();
+    };
     addEventListener("online", wake);
-    addEventListener("pageshow", wake);
+    addEventListener("pagehide", leave);
+    addEventListener("pageshow", restored);
     document.addEventListener("visibilitychange", wake);
     return () => {
       removeEventListener("online", wake);
-      removeEventListener("pageshow", wake);
+      removeEventListener("pagehide", leave);
+      removeEventListener("pageshow", restored);
       document.removeEventListener("visibilitychange", wake);
     };
   }, [gateway]);

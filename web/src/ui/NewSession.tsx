@@ -106,7 +106,7 @@ function AgentChoice({ agent, chosen, choose }: { agent: ListedAgent; chosen: bo
 }
 
 /** Folders as the gateway shows them; typing in the field above looks there, too. */
-function FolderPicker({ path, choose }: { path: string; choose: (path: string) => void }) {
+function FolderPicker({ path, choose }: { path: string; choose: (path: string | ((before: string) => string)) => void }) {
   const gateway = useGateway();
   const [shown, setShown] = useState<Folders | null>(null);
   const [problem, setProblem] = useState(false);
@@ -119,7 +119,8 @@ function FolderPicker({ path, choose }: { path: string; choose: (path: string) =
         if (!current) return;
         setShown(found);
         setProblem(false);
-        if (path === "" && first.current) choose(found.path);
+        // Somebody may have typed meanwhile.
+        if (path === "" && first.current) choose((before) => before || found.path);
         first.current = false;
       } catch {
         if (current) setProblem(true);

@@ -1,11 +1,11 @@
-/** A terminal that runs beside the gateway: its output is asked for while the command runs, and once more at its end. */
+/** A terminal that runs beside the gateway: its output is asked for whenever it has printed, and once more at its end. */
 import { useEffect, useState } from "preact/hooks";
 import type { Session } from "../state/session.ts";
 import type { TerminalOutput } from "../wire/vendor.ts";
 import { useGateway } from "./context.ts";
 import { Printed } from "./Printed.tsx";
 
-const PACE = 500;
+const PACE = 200;
 
 /** Output of commands that are over, so that folding and unfolding asks for nothing. */
 const finished = new WeakMap<Session, Map<string, TerminalOutput>>();
@@ -18,8 +18,18 @@ export function TerminalView({ session, terminalId, running }: { session: Sessio
   useEffect(() => {
     if (finished.get(session)?.has(terminalId)) return;
     let current = true;
-    let timer: ReturnType<typeof setTimeout>;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let busy = true;
+    let stale = false;
+    const later = () => {
+      stale = true;
+      if (busy || !current) return;
+      busy = true;
+      timer = setTimeout(() => void look(), PACE);
+    };
+    const unwatch = running ? gateway.watch(session, terminalId, later) : () => undefined;
     const look = async () => {
+      stale = false;
       try {
         const output = await gateway.terminal(session, terminalId);
         if (!current) return;
@@ -27,18 +37,18 @@ export function TerminalView({ session, terminalId, running }: { session: Sessio
         setProblem(null);
         if (output.ended || !running) {
           finished.set(session, (finished.get(session) ?? new Map<string, TerminalOutput>()).set(terminalId, output));
-          return;
         }
       } catch {
-        if (!current) return;
-        setProblem("The output of this terminal is not kept by the gateway.");
-        if (!running) return;
+        if (current) setProblem("The output of this terminal is not kept by the gateway.");
+      } finally {
+        busy = false;
+        if (stale) later();
       }
-      timer = setTimeout(() => void look(), PACE);
     };
     void look();
     return () => {
       current = false;
+      unwatch();
       clearTimeout(timer);
     };
   }, [session, terminalId, running]);

@@ -8,6 +8,7 @@ import { readInboxItem, readSession, readTurn, record, type InboxItem, type List
 export interface Listener {
   update(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void;
   turn(connection: AgentConnection, news: TurnNews): void;
+  printed(connection: AgentConnection, sessionId: string, terminalId: string): void;
   sessionChanged(session: ListedSession): void;
   sessionRemoved(agent: string, sessionId: string): void;
   inboxAdded(item: InboxItem): void;
@@ -22,7 +23,7 @@ export interface Listener {
 const CAPABILITIES: acp.ClientCapabilities = {
   session: { configOptions: { boolean: {} }, compaction: {}, notices: {} },
   elicitation: { form: {}, url: {} },
-  _meta: { accord: { turn: true } },
+  _meta: { accord: { turn: true, terminal: true } },
 };
 
 export class AgentConnection {
@@ -128,6 +129,9 @@ export class AgentConnection {
       .onNotification("_accord/turn", record, ({ params }) => {
         const news = readTurn(params);
         if (news) listener.turn(this, news);
+      })
+      .onNotification("_accord/terminal", record, ({ params }) => {
+        listener.printed(this, String(params["sessionId"]), String(params["terminalId"]));
       })
       .onNotification("_accord/sessions", record, ({ params }) => {
         const changed = readSession(params["changed"]);

@@ -221,7 +221,8 @@ export class Line {
     this.socket = undefined;
     this.resuming = false;
     this.dialing = false;
-    socket?.close();
+    // No normal closure: that would tell the gateway that we do not come back.
+    socket?.close(4000, "taking another socket");
     this.wait();
   }
 
@@ -248,7 +249,7 @@ export class Line {
     this.socket = undefined;
     this.kept = [];
     this.become("closed");
-    socket?.close();
+    socket?.close(1000);
     this.emit("close", {});
   }
 
