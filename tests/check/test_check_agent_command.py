@@ -57,6 +57,16 @@ async def test_an_agent_that_hangs_is_given_up_and_ended() -> None:
     assert "it still ran 0.2 seconds after its input was closed" in found["fault-dies"].why
 
 
+async def test_an_agent_that_reads_no_lines_is_found_out() -> None:
+    bounds = Bounds(answer=5.0, leave=0.2)
+    launcher = ProcessLauncher((*ODD_AGENT, "tears"), leave=bounds.leave)
+    report = await check_agent(launcher, ["fault-pieces"], Options(bounds=bounds))
+    (found,) = report.findings
+    assert (found.verdict, found.why) == ("fail", "initialize was not answered within 5 seconds")
+    found = await findings("refuses", "fault-pieces")
+    assert found["fault-pieces"].verdict == "pass"
+
+
 @pytest.mark.parametrize("manner", ["floods", "gushes"])
 async def test_a_flood_ends_in_a_verdict(manner: str) -> None:
     found = await findings(manner, "schema", 9, 15)
@@ -105,7 +115,7 @@ def test_what_is_needed_has_to_be_shown(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "--json"]) == 0
     rows = {row["id"]: row for row in told(capsys)}
-    assert len(rows) == 219
+    assert len(rows) == 221
     assert rows["15"]["scenes"] == [
         "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
         "notifications that need no answer"

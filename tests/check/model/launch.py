@@ -76,5 +76,7 @@ class ModelLauncher:
             strict="--strict" in place.words,
             lacks=self.lacks,
         )
+        if place.pieces and self.broken == "fault-pieces":
+            agent.die()  # a frame in memory has no pieces
         agent.start()
         return Running(ours, agent)

@@ -1,13 +1,16 @@
 """How the agent under test is started and seen out. A process is the one way that ships; tests bring their own."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.wire.children import Patience
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.transport import Transport
+
+_PIECES: Final = str(Path(__file__).with_name("pieces.py"))
 
 
 class Place(NamedTuple):
@@ -17,6 +20,8 @@ class Place(NamedTuple):
     home: Path
     words: Sequence[str] = ()
     environment: Mapping[str, str] = {}
+    pieces: bool = False
+    """Whether what is sent to the agent reaches it byte by byte."""
 
 
 class Launched(Protocol):
@@ -75,8 +80,9 @@ class ProcessLauncher:
 
     async def __call__(self, place: Place) -> ProcessAgent:
         environment = {"ACCORD_HOME": str(place.home), **place.environment}
+        before = [sys.executable, "-I", "-S", _PIECES] if place.pieces else []
         transport = await spawn(
-            [*self.command, *place.words],
+            [*before, *self.command, *place.words],
             env=environment,
             patience=Patience(leave=self._leave),
             clock=self._clock,

@@ -12,14 +12,11 @@ from accord.check.conversation import Over
 from accord.check.ledger import Ledger, Rule
 from accord.check.report import Report
 from accord.check.run import Options, Run, clean_ground, due, report
-from accord.check.verdict import SCHEMA, Fault
+from accord.check.verdict import FAULTS, SCHEMA, Fault
 from accord.errors import HandshakeFailed, NeverStarted
 from accord.schema.rules import rules as rules_where
 
-_FAULTS: Final[tuple[Fault, ...]] = (
-    *("fault-dies", "fault-stalls", "fault-twice", "fault-unknown-ids", "fault-types"),
-    *("fault-huge", "fault-noise", "fault-slow"),
-)
+_FAULTS: Final[tuple[Fault, ...]] = tuple(fault for fault in FAULTS if fault != "dialects")
 """The faults of clients that an agent is tried with."""
 
 

@@ -87,9 +87,9 @@ class Stage:
         """The session's folder."""
         return str(self.folder)
 
-    async def connect(self, name: str = "", *, words: Sequence[str] = ()) -> Talk:
-        """Start the agent; nothing is said yet."""
-        place = Place(self.spawn, self.home, words, self.script.environment)
+    async def connect(self, name: str = "", *, words: Sequence[str] = (), pieces: bool = False) -> Talk:
+        """Start the agent; nothing is said yet. With `pieces` everything will reach it byte by byte."""
+        place = Place(self.spawn, self.home, words, self.script.environment, pieces)
         launched = await self._launcher(place)
         label = f"{self.ledger.scene} {len(self.talks) + 1}" + (f" ({name})" if name else "")
         talk = Talk(label, launched, Desk(self.root), self.ledger, self.bounds, self.clock)

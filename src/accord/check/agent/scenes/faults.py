@@ -8,7 +8,7 @@ from typing import Any, Final
 from accord.check.agent.desk import HOLD, Reply, allow, reject, result
 from accord.check.agent.scene import Scene
 from accord.check.agent.scenes.permissions import answered, effects, permitted
-from accord.check.agent.stage import Stage
+from accord.check.agent.stage import EVERYTHING, Stage
 from accord.check.agent.talk import Talk
 from accord.check.lines import Line
 from accord.check.scene import Missing
@@ -148,6 +148,39 @@ async def slow(stage: Stage) -> None:
     )
 
 
+async def in_pieces(stage: Stage) -> None:
+    talk = await stage.connect("byte by byte", pieces=True)
+    answer = await talk.begin(EVERYTHING, owes="fault-pieces")
+    if answer.ok:
+        answer = await talk.call(
+            "_check/pieces", {"text": "sm\u00f8rrebr\u00f8d \u4f60\u597d"}, owes="fault-pieces"
+        )
+        good = answer.code != -32700
+    else:
+        good = False
+    bad = f"a message in pieces gave {answer.says}"
+    stage.ledger.judge("fault-pieces", good, "messages byte by byte are read whole", bad, answer.shown)
+
+
+async def reordered(stage: Stage) -> None:
+    talk = await permitted(stage)
+    if not (stage.folder / "permitted.txt").exists():
+        raise Missing("the permitted act makes no file")
+    first, earlier, _ = await _question(stage, talk, "first.txt")
+    second, later, _ = await _question(stage, talk, "second.txt")
+    for question, reply in ((later, reject(later)), (earlier, allow(earlier))):
+        if reply is not None:
+            talk.reply(question, reply)
+    for asked in (first, second):
+        await talk.turn_of(asked, owes="fault-reordered")
+    made = [name for name in ("first.txt", "second.txt") if (stage.folder / name).exists()]
+    bad = f"the first of two questions got a yes, the second a no, and made was {' and '.join(made) or 'nothing'}"
+    shown = [earlier.shown, later.shown]
+    stage.ledger.judge(
+        "fault-reordered", made == ["first.txt"], "each answer goes to its question", bad, shown
+    )
+
+
 SCENES: Final = (
     Scene(
         "a client that dies", "at once, after the handshake, in a turn, at a question", ("fault-dies",), dying
@@ -163,4 +196,11 @@ SCENES: Final = (
     Scene("a huge line", "a request of many megabytes", ("fault-huge",), huge),
     Scene("noise", "lines that are no messages, in a session", ("fault-noise",), noise),
     Scene("a slow reader", "nothing is read while a turn goes on", ("fault-slow",), slow),
+    Scene("messages in pieces", "a handshake and a request, byte by byte", ("fault-pieces",), in_pieces),
+    Scene(
+        "answers in another order",
+        "two questions, the later one answered first",
+        ("fault-reordered",),
+        reordered,
+    ),
 )
