@@ -201,7 +201,15 @@ class Hearing:
 
     def process(self, agent: HostedAgent) -> Lease:
         """A program is about to be started. Raises LimitReached."""
-        return self._gateway.meter.process(agent.name)
+        meter, metrics = self._gateway.meter, self._gateway.metrics
+        lease = meter.process(agent.name)
+        metrics.processes = meter.processes
+
+        def ended() -> None:
+            lease.release()
+            metrics.processes = meter.processes
+
+        return Lease(ended)
 
     def agent_ended(self, agent: HostedAgent, end: End) -> None:
         """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""

@@ -78,3 +78,21 @@ async def test_a_limit_that_refused_is_told(tmp_path: Path) -> None:
         assert error["code"] == -32029
         assert error["data"] == {"limit": "sessions", "most": 1}
     assert told(audit)[-1] == ("alice", "refused", "session/new")
+
+
+async def test_a_folder_beyond_the_scope_is_refused_and_told(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl")
+    (tmp_path / "mine").mkdir()
+    bound = Pass("tokenc", "carol", folders=(str(tmp_path / "mine"),))
+    async with house(audit=audit) as home:
+        carol = await home.client(bound)
+        error = await carol.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        assert error["code"] == -32003
+        assert (await carol.error("_accord/folders", {"path": str(tmp_path)}))["code"] == -32003
+        assert home.gateway.metrics.processes == 1
+    assert told(audit)[1:] == [
+        ("carol", "request", "session/new"),
+        ("carol", "refused", "session/new"),
+        ("carol", "refused", "_accord/folders"),
+    ]
+    assert home.gateway.metrics.processes == 0

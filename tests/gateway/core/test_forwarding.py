@@ -194,11 +194,11 @@ async def test_a_token_keeps_to_its_folders_and_agents(audit: Audit, tmp_path: P
         guest = await home.client(visa)
         for folder in (outside, inside / "link", inside / ".." / "out"):
             error = await guest.error("session/new", {"cwd": str(folder), "mcpServers": []})
-            assert error["code"] == -32602, folder
+            assert error["code"] == -32003, folder
         error = await guest.error(
             "session/new", {"cwd": str(inside), "mcpServers": [], "additionalDirectories": [str(outside)]}
         )
-        assert error["code"] == -32602
+        assert error["code"] == -32003
         with pytest.raises(Exception, match="no agent"):
             home.guest(Pass("t3", agents=frozenset({"other"})))
 

@@ -284,7 +284,7 @@ async def test_the_inbox_of_a_token_ends_at_its_folders(audit: Audit, tmp_path: 
         assert error["code"] == -32002
         assert (
             await elsewhere.error("session/load", {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []})
-        )["code"] == -32602
+        )["code"] == -32003
 
 
 async def test_a_reader_watches_and_is_never_asked(audit: Audit, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from accord.errors import InvalidParams, RpcError, StoreError
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.passes import NOT_ALLOWED, Pass
 from accord.gateway.line import Outgoing
 from accord.gateway.sessions import LiveSession
 from accord.schema import (
@@ -92,4 +92,4 @@ def check_folders(visa: Pass, cwd: str, additional: Iterable[str] = ()) -> None:
         if not isabs(folder):
             raise InvalidParams(f"the folder {folder!r} is not an absolute path")
         if not visa.may_enter(folder):
-            raise InvalidParams(f"this token does not cover the folder {folder!r}")
+            raise RpcError(f"This token does not cover the folder {folder!r}", code=NOT_ALLOWED)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from accord.errors import InvalidParams, NotFound
+from accord.errors import InvalidParams, NotFound, RpcError
+from accord.gateway.access.passes import NOT_ALLOWED
 from accord.gateway.methods.talking import attached
 from accord.gateway.official import plain
 from accord.schema.codec import encode
@@ -97,7 +98,7 @@ async def folders(visitor: "Visitor", call: "Incoming") -> None:
             return
         asked = begin[0]
     if not visa.may_enter(asked):
-        raise InvalidParams(f"this token does not cover the folder {asked!r}")
+        raise RpcError(f"This token does not cover the folder {asked!r}", code=NOT_ALLOWED)
     path = _normal(asked)
 
     def look() -> list[dict[str, str]]:
