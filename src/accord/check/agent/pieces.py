@@ -7,6 +7,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from typing import Final
+
+_APART: Final = 48  # bytes at either end of what is handed on at once
+_LOOK: Final = 0.001
+_LOOKS: Final = 2000
 
 
 def main(command: list[str]) -> int:
@@ -22,13 +28,34 @@ def main(command: list[str]) -> int:
 
 
 def _hand_on(descriptor: int) -> None:
+    patient = True
     try:
         while data := os.read(0, 65536):
             for place in range(len(data)):
                 os.write(descriptor, data[place : place + 1])
+                if patient and (place < _APART or place + _APART > len(data)):
+                    patient = _taken(descriptor)
     except OSError:
         return  # the agent reads no more
     os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    """Wait until the agent has taken the byte, or else it would find several at once. False: it does not read now."""
+    if sys.platform == "win32":
+        time.sleep(_LOOK)  # nobody can tell here; a moment has to do
+        return True
+    from fcntl import ioctl
+    from termios import FIONREAD
+
+    for _ in range(_LOOKS):
+        try:
+            if ioctl(descriptor, FIONREAD, bytes(4)) == bytes(4):
+                return True
+        except OSError:
+            return False
+        time.sleep(_LOOK)
+    return False
 
 
 if __name__ == "__main__":
