@@ -53,8 +53,8 @@ check: $(VENV)/dev.stamp
 
 # What the package says of itself: its agent and its client follow the protocol. Long waits, for a machine that is busy.
 conform: $(VENV)/core.stamp
-	$(BIN)/accord check agent --quiet --slow 3 --need schema,framing,faults -- $(BIN)/accord agent
-	$(BIN)/accord check client --quiet --slow 3 --jobs 3 --need schema,framing,faults -- $(BIN)/accord run {prompt} -- {agent}
+	$(BIN)/accord check agent --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord agent
+	$(BIN)/accord check client --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord run {prompt} -- {agent}
 
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks
