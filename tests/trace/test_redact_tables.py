@@ -548,7 +548,6 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_line_takes_no_longer_than_any_other(name: str):
     """A pattern that goes back and forth over a megabyte would need hours."""
