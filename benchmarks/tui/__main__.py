@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from textual.events import Key
@@ -57,6 +57,31 @@ def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
     return ChatApp(Start(find=lambda _: server, cwd=cwd, name="flood", session=session))
 
 
+class Stretches:
+    """The longest that the event loop was held by one callback, in seconds of processor time: other programs do not count."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.what = ""
+        self._run: Any = asyncio.events.Handle._run
+
+    def __enter__(self) -> "Stretches":
+        run = self._run
+
+        def timed(handle: Any) -> None:
+            began = thread_time()
+            run(handle)
+            took = thread_time() - began
+            if took > self.longest:
+                self.longest, self.what = took, repr(getattr(handle._callback, "__self__", handle))[:300]
+
+        asyncio.events.Handle._run = timed  # pyright: ignore[reportPrivateUsage]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.events.Handle._run = self._run  # pyright: ignore[reportPrivateUsage]
+
+
 async def reached(condition: Any, seconds: float = 60.0) -> float:
     """Wait until it holds; how long that took."""
     began = perf_counter()
@@ -75,18 +100,22 @@ async def flood(count: int, cwd: str) -> None:
         await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
         began = perf_counter()
         delays: list[float] = []
-        view.say(Draft("go"))
-        while view.conversation is not None and view.conversation.phase == "running":
-            length = len(view.prompt.editor.text)
-            view.prompt.editor.post_message(Key("x", "x"))
-            delays.append(await reached(lambda before=length: len(view.prompt.editor.text) > before))
-            await asyncio.sleep(0.01)
+        with Stretches() as held:
+            view.say(Draft("go"))
+            while view.conversation is not None and view.conversation.phase == "running":
+                length = len(view.prompt.editor.text)
+                view.prompt.editor.post_message(Key("x", "x"))
+                delays.append(await reached(lambda before=length: len(view.prompt.editor.text) > before))
+                await asyncio.sleep(0.01)
         took = perf_counter() - began
         delays.sort()
         print(
             f"flood: {count} updates in {took:.2f} s; keys: median {delays[len(delays) // 2] * 1000:.0f} ms, "
-            f"worst {delays[-1] * 1000:.0f} ms of {len(delays)}; memory {_memory():.0f} MiB"
+            f"worst {delays[-1] * 1000:.0f} ms of {len(delays)}, "
+            f"the loop was held for {held.longest * 1000:.0f} ms at most; memory {_memory():.0f} MiB"
         )
+        if held.longest > 0.05:
+            print("  by", held.what)
 
 
 async def opening(count: int, cwd: str) -> None:

@@ -35,7 +35,10 @@ class ChatApp(App[int]):
         Binding("pageup", "scroll(-1)", "Scroll up", show=False),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False),
         *(
-            Binding(action.key, f"do('{action.name}')", action.title, show=False)
+            # Before the editor, which has keys of its own; but what Esc means is for whoever has the focus to say first.
+            Binding(
+                action.key, f"do('{action.name}')", action.title, show=False, priority=action.key != "escape"
+            )
             for action in ACTIONS
             if action.key
         ),
@@ -45,12 +48,12 @@ class ChatApp(App[int]):
         super().__init__()
         self.clock = clock
         self._start = start
-        self._count = 1
+        self._opened: list[SessionView] = []
         self._asked_to_quit = False
 
     def compose(self) -> "ComposeResult":
         with ContentSwitcher(initial="session-1", id="sessions"):
-            yield SessionView(self._start, clock=self.clock, id="session-1")
+            yield self._new_view(self._start)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
@@ -67,11 +70,15 @@ class ChatApp(App[int]):
 
     async def open(self, start: Start) -> SessionView:
         """Open another session and show it."""
-        self._count += 1
-        view = SessionView(start, clock=self.clock, id=f"session-{self._count}")
+        view = self._new_view(start)
         switcher = self.query_one("#sessions", ContentSwitcher)
         await switcher.mount(view)
         switcher.current = view.id
+        return view
+
+    def _new_view(self, start: Start) -> SessionView:
+        view = SessionView(start, clock=self.clock, id=f"session-{len(self._opened) + 1}")
+        self._opened.append(view)
         return view
 
     # -- keys ---------------------------------------------------------------------------------------------------
@@ -134,8 +141,13 @@ class ChatApp(App[int]):
     # -- the end ------------------------------------------------------------------------------------------------
 
     async def on_unmount(self) -> None:
-        for view in self.views:
+        await self.close_sessions()
+
+    async def close_sessions(self) -> None:
+        """End every agent."""
+        for view in self._opened:
             await view.aclose()
+        self._opened.clear()
 
     def watch_theme(self) -> None:
         for view in self.query(SessionView):

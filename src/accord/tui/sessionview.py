@@ -150,7 +150,7 @@ class SessionView(Vertical):
         notes = [item for item in self.transcript.items if isinstance(item, NoteItem | ShellItem)]
         self._follower = Follower(session, self.transcript, self.clock)
         self.transcript.add(*notes)
-        self.status.agent = agent.name
+        self.status.agent = agent.name if agent.info is not None else self.start.name
         self._look(session)
 
     def happened(self, event: "ClientEvent") -> None:

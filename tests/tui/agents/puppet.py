@@ -1,0 +1,203 @@
+"""An agent in plain JSON lines that does what the prompt says. No library: it starts at once and can say anything.
+
+say TEXT | think TEXT | wait | die | ask | ask-many | edit | form | url | question | plan | commands | tool | evil | fail | title TEXT
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+OPTIONS = [
+    {"optionId": "yes", "name": "Allow once", "kind": "allow_once"},
+    {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+]
+HISTORY = os.environ.get("PUPPET_HISTORY", "")
+EVIL = "\x1b]0;owned\x07\x1b[2Jcalm\u202etxet\x1b[31m red\x9b1A end"
+_waiting: dict[Any, str] = {}
+_ids = iter(range(1000, 10_000))
+_prompt: Any = None
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def update(kind: str, /, **members: Any) -> None:
+    send(
+        {
+            "method": "session/update",
+            "params": {"sessionId": "s1", "update": {"sessionUpdate": kind, **members}},
+        }
+    )
+
+
+def say(text: str, kind: str = "agent_message_chunk") -> None:
+    update(kind, content={"type": "text", "text": text})
+
+
+def ask(method: str, what: str, **params: Any) -> None:
+    number = next(_ids)
+    _waiting[number] = what
+    send({"id": number, "method": method, "params": {"sessionId": "s1", **params}})
+
+
+def ask_permission(call: str, **more: Any) -> None:
+    tool = {
+        "toolCallId": call,
+        "title": f"run the tests of {call}",
+        "kind": "execute",
+        "status": "pending",
+        **more,
+    }
+    update("tool_call", **tool)
+    ask("session/request_permission", call, toolCall=tool, options=OPTIONS)
+
+
+def end(reason: str = "end_turn") -> None:
+    global _prompt
+    if _prompt is not None:
+        send({"id": _prompt, "result": {"stopReason": reason}})
+        _prompt = None
+
+
+def play(text: str) -> None:
+    word, _, rest = text.partition(" ")
+    match word:
+        case "wait":
+            say("waiting")
+            return
+        case "die":
+            sys.stderr.write("the disk is full\n")
+            sys.stderr.flush()
+            os._exit(7)
+        case "ask":
+            ask_permission("one", rawInput={"command": "pytest -q"})
+            return
+        case "ask-many":
+            ask_permission("one", rawInput={"command": "pytest -q"})
+            ask_permission("two", rawInput={"command": "make"})
+            return
+        case "edit":
+            diff = {
+                "type": "diff",
+                "path": "/p/app.py",
+                "oldText": "def a():\n    return 1\n",
+                "newText": "def a():\n    return 2\n",
+            }
+            ask_permission("edit", kind="edit", title="Edit app.py", content=[diff])
+            return
+        case "form":
+            schema = {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "title": "Name", "minLength": 3},
+                    "count": {"type": "integer", "title": "Count", "minimum": 1},
+                    "colour": {
+                        "type": "string",
+                        "title": "Colour",
+                        "enum": ["red", "blue"],
+                        "default": "red",
+                    },
+                    "sure": {"type": "boolean", "title": "Sure"},
+                },
+                "required": ["name"],
+            }
+            ask("elicitation/create", "form", mode="form", message="Tell me more", requestedSchema=schema)
+            return
+        case "url":
+            ask(
+                "elicitation/create",
+                "url",
+                mode="url",
+                elicitationId="e1",
+                message="Sign in",
+                url="https://example.com/login?x=1",
+            )
+            return
+        case "question":
+            ask("_agentao.cn/ask_user", "question", question="Which colour?", options=["red", "blue"])
+            return
+        case "plan":
+            steps = [("look", "completed"), ("change", "in_progress"), ("test", "pending")]
+            update(
+                "plan",
+                entries=[
+                    {"content": content, "status": status, "priority": "medium"} for content, status in steps
+                ],
+            )
+        case "commands":
+            commands = [
+                {"name": "compact", "description": "Shorten the context", "input": {"hint": "what to keep"}},
+                {"name": "review", "description": "Review a change"},
+            ]
+            update("available_commands_update", availableCommands=commands)
+        case "tool":
+            content = [{"type": "content", "content": {"type": "text", "text": "secret file text"}}]
+            places = [{"path": "/p/src/app.py", "line": 3}]
+            update(
+                "tool_call",
+                toolCallId="t",
+                title="Read it",
+                kind="read",
+                status="completed",
+                content=content,
+                locations=places,
+            )
+        case "evil":
+            say(EVIL)
+            update("tool_call", toolCallId="e", title=EVIL, kind="execute", status="failed",
+                   content=[{"type": "content", "content": {"type": "text", "text": EVIL}}])  # fmt: skip
+        case "think":
+            say(rest, "agent_thought_chunk")
+            say("thought it over")
+        case "fail":
+            global _prompt
+            send({"id": _prompt, "error": {"code": -32603, "message": "the model is not reachable"}})
+            _prompt = None
+            return
+        case "title":
+            update("session_info_update", title=rest)
+            update("usage_update", used=50_000, size=100_000, cost={"amount": 0.25, "currency": "USD"})
+        case _:
+            say(rest if word == "say" else f"heard {text}")
+    end()
+
+
+def serve(message: dict[str, Any]) -> None:
+    global _prompt
+    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method is None:
+        what = _waiting.pop(id, "")
+        say(f"{what}: {json.dumps(message.get('result', message.get('error')), sort_keys=True)}\n\n")
+        if not _waiting:
+            end()
+    elif method == "initialize":
+        offered = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
+        send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": []}})
+    elif method == "session/new":
+        send({"id": id, "result": {"sessionId": "s1"}})
+    elif method == "session/load":
+        for line in HISTORY.split("|") if HISTORY else ["before"]:
+            say(line, "user_message_chunk")
+            say(f"heard {line}")
+        send({"id": id, "result": {}})
+    elif method == "session/prompt":
+        _prompt = id
+        blocks = params["prompt"]
+        extra = [block["type"] for block in blocks[1:]]
+        if extra:
+            say(f"with {' '.join(extra)}: ")
+        play(blocks[0].get("text", ""))
+    elif method == "session/cancel":
+        _waiting.clear()
+        end("cancelled")
+    elif id is not None:
+        send({"id": id, "error": {"code": -32601, "message": "no"}})
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        serve(json.loads(line))
