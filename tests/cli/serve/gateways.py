@@ -1,6 +1,5 @@
 """`accord serve` as a process, and somebody who reads what it says."""
 
-import json
 import os
 import re
 import signal
@@ -9,11 +8,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.cli.process import environment
+
+from accord.gateway.access.tokens import Token, Tokens
 
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -110,11 +110,9 @@ def accord(home: Path, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def tokens_of(home: Path) -> list[dict[str, Any]]:
-    """What `accord serve token list` shows."""
-    code, out, _ = accord(home, "serve", "token", "list", "--json")
-    assert code == 0
-    return json.loads(out)
+def tokens_of(home: Path) -> list[Token]:
+    """The tokens that are kept there."""
+    return Tokens(home / "data" / "gateway" / "tokens").all()
 
 
 def _somewhere(home: Path) -> Path:

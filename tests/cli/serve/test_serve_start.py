@@ -17,6 +17,7 @@ from tests.cli.serve.gateways import accord, served, tokens_of
 from tests.cli.terminal import in_terminal
 
 from accord.cli import main
+from accord.cli.serving.finding import gateway_finding
 from accord.gateway.access.tokens import Tokens
 
 
@@ -42,7 +43,7 @@ def test_the_first_start_shows_a_link_once_and_its_token_opens_the_door(home: Pa
     with served(home) as gateway:
         assert not gateway.token
         assert "accord serve token new" in gateway.said
-    assert [token["name"] for token in tokens_of(home)] == ["first"]
+    assert [token.name for token in tokens_of(home)] == ["first"]
 
 
 def test_everything_it_keeps_is_for_the_owner_alone(home: Path) -> None:
@@ -193,18 +194,25 @@ def test_the_log_is_json_lines_if_asked_for(home: Path, tmp_path: Path) -> None:
     assert set(lines[0]) == {"time", "level", "logger", "message"}
 
 
-def test_the_doctor_tells_where_it_runs_and_a_dead_one_is_forgotten(home: Path) -> None:
-    def line() -> str:
-        _, out, _ = accord(home, "doctor")
-        return next(line for line in out.splitlines() if line.startswith("gateway"))
-
-    assert "no token yet" in line()
+def test_the_doctor_tells_where_it_runs_and_a_dead_one_is_forgotten(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(home))
+    finding = gateway_finding()
+    assert (finding.name, finding.state) == ("gateway", "ready")
+    assert "no token yet" in finding.remark
+    assert not home.exists()
     with served(home) as gateway:
-        assert f"at http://127.0.0.1:{gateway.port}; 1 token;" in line()
+        finding = gateway_finding()
+        assert finding.state == "runs"
+        assert f"at http://127.0.0.1:{gateway.port}; 1 token;" in finding.remark
         _, out, _ = accord(home, "serve", "token", "new")
         assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in out
         gateway.signal(signal.SIGKILL)
         gateway.end()
     assert os.listdir(home / "data/gateway/running")
-    assert "ready" in line()
+    assert gateway_finding().state == "ready"
     assert os.listdir(home / "data/gateway/running") == []
+    (home / "config").mkdir()
+    (home / "config" / "serve.json").write_text("{")
+    assert gateway_finding().state == "BROKEN"

@@ -1,14 +1,18 @@
 """`accord serve token`: what is made, shown and revoked, and what a running gateway makes of it."""
 
 import asyncio
+import json
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.cli.serve.gateways import accord, served, tokens_of
+from tests.cli.serve.gateways import accord, served
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from accord.gateway.access.tokens import TOKEN
+from accord.cli import main
+from accord.gateway.access.tokens import TOKEN, Tokens
 
 INITIALIZE = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 
@@ -18,58 +22,88 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def new(home: Path, *words: str) -> str:
-    code, out, err = accord(home, "serve", "token", "new", "--plain", *words)
-    assert (code, err) == (0, "")
-    assert TOKEN.fullmatch(out.strip())
-    return out.strip()
+class Here:
+    """`accord serve token` in this process, with a home of its own."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def token(self, *words: str) -> tuple[int, str, str]:
+        code = main(["serve", "token", *words])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def new(self, *words: str) -> str:
+        code, out, err = self.token("new", "--plain", *words)
+        assert (code, err) == (0, "")
+        assert TOKEN.fullmatch(out.strip())
+        return out.strip()
+
+    def listed(self) -> list[dict[str, Any]]:
+        return json.loads(self.token("list", "--json")[1])
 
 
-def test_a_token_has_the_scope_it_was_made_with(home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def here(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    home.mkdir()
+    monkeypatch.setenv("ACCORD_HOME", str(home))
+    monkeypatch.chdir(home)
+    return Here(capsys)
+
+
+def test_a_token_has_the_scope_it_was_made_with(here: Here, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    new(
-        home,
-        "--name",
-        "ci",
-        "--agent",
-        "Claude",
-        "--agent",
-        "accord",
-        "--folder",
-        str(tmp_path / "link"),
-        "--read-only",
-    )
-    (token,) = tokens_of(home)
+    scope = ["--agent", "Claude", "--agent", "accord", "--folder", str(tmp_path / "link"), "--read-only"]
+    here.new("--name", "ci", "--expires", "30d", *scope)
+    (token,) = here.listed()
     assert token["agents"] == ["claude", "accord"]
     assert token["folders"] == [str(tmp_path / "real")]
     assert token["readOnly"] is True
-    assert token["lastUsed"] is token["expires"] is None
-    _, out, _ = accord(home, "serve", "token", "list")
+    assert token["lastUsed"] is None
+    made, ends = (datetime.fromisoformat(token[name]) for name in ("created", "expires"))
+    assert round((ends - made) / timedelta(days=1)) == 30
+    _, out, _ = here.token("list")
     assert f"looks at agents claude, accord in {tmp_path / 'real'}" in out
 
 
-def test_an_agent_that_is_not_here_is_told_of(home: Path) -> None:
-    code, _, err = accord(home, "serve", "token", "new", "--plain", "--agent", "mine")
+def test_an_agent_that_is_not_here_is_told_of(here: Here) -> None:
+    code, _, err = here.token("new", "--plain", "--agent", "mine")
     assert (code, err) == (0, "accord serve: note: no agent is called 'mine' in this folder\n")
-    assert tokens_of(home)[0]["agents"] == ["mine"]
+    assert here.listed()[0]["agents"] == ["mine"]
 
 
-def test_a_token_is_revoked_by_id_by_name_or_as_itself(home: Path) -> None:
+def test_without_a_terminal_a_new_token_is_shown_with_its_link_and_no_code(here: Here) -> None:
+    code, out, err = here.token("new", "--url", "https://home.example/")
+    assert (code, err) == (0, "")
+    token = TOKEN.search(out)
+    assert token
+    assert f"https://home.example/#token={token[0]}" in out
+    assert "▀" not in out
+    _, out, _ = here.token("new")
+    assert "No gateway runs now" in out
+
+
+def test_a_token_is_revoked_by_id_by_name_or_as_itself(here: Here) -> None:
     for name in ("one", "two", "three"):
-        new(home, "--name", name)
-    one, *_ = tokens_of(home)
-    assert accord(home, "serve", "token", "revoke", one["id"], "two")[0] == 0
-    third = new(home, "--name", "four")
-    code, out, _ = accord(home, "serve", "token", "revoke", third)
+        here.new("--name", name)
+    one, *_ = here.listed()
+    assert here.token("revoke", one["id"], "two")[0] == 0
+    fourth = here.new("--name", "four")
+    code, out, _ = here.token("revoke", fourth)
     assert code == 0
-    assert third not in out
-    assert [token["name"] for token in tokens_of(home)] == ["three"]
+    assert fourth not in out
+    assert [token["name"] for token in here.listed()] == ["three"]
+    here.new("--name", "three")
+    code, _, err = here.token("revoke", "three")
+    assert code == 2
+    assert "token list" in err
+    assert len(here.listed()) == 2
 
 
 async def test_revoking_closes_connections_that_are_open_and_no_others(home: Path) -> None:
     with served(home) as gateway:
-        phone = await asyncio.to_thread(new, home, "--name", "phone")
+        _, phone = Tokens(home / "data" / "gateway" / "tokens").new("phone")
         async with (
             connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {phone}"}
