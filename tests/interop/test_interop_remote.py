@@ -1,6 +1,7 @@
 """Accord's client as an application uses it, with servers on the official SDKs: leaving, refusing, ending, connecting again."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Generator
 from contextlib import aclosing
@@ -108,3 +109,14 @@ async def test_the_answer_of_a_big_prompt_comes_back_whole(server: Served, tmp_p
     async with accord.connect(server.url, tls=server.certificate) as agent:
         session = await agent.new_session(tmp_path)
         assert (await session.ask("echo " + text)).text == text
+
+
+async def test_the_token_and_the_headers_reach_no_log(
+    server: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        url, headers = f"{server.url}#token=s3cret-1", {"X-Key": "s3cret-2"}
+        async with accord.connect(url, headers=headers, tls=server.certificate) as agent:
+            session = await agent.new_session(tmp_path)
+            await session.ask("echo here")
+    assert "s3cret" not in caplog.text

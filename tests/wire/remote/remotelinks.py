@@ -26,6 +26,7 @@ class Echo:
 
     def __init__(self, near: Transport | None = None) -> None:
         self.transport = near
+        self.many = 3000
         self.reading = asyncio.Event()
         self.reading.set()
         self.going = asyncio.Event()
@@ -144,6 +145,7 @@ class WithoutWelcome:
 @asynccontextmanager
 async def http_link() -> AsyncGenerator[Link]:
     link = Echo()
+    link.many = 300  # each is a request of its own
     events: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def handle(request: Exchange) -> None:

@@ -83,7 +83,7 @@ async def desk() -> AsyncGenerator[Desk]:
         compression=None,
         max_size=None,
         ping_interval=None,
-        close_timeout=0.3,
+        close_timeout=10,
     ) as server:
         found.address = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
         yield found

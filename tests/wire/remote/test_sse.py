@@ -1,7 +1,7 @@
 """Server-sent events from bytes: the same whatever the reads cut, and bounded."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.wire.framing import SHOWN
@@ -73,6 +73,7 @@ def test_many_data_lines_over_the_limit_are_oversized_together():
     assert frame == Oversized(11, b"12345\n67890", b"12345\n67890")
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"data: a", b"data:b", b"id: 4", b": c", b"", b"x"]), max_size=12), st.data()
 )

@@ -86,7 +86,7 @@ async def test_an_answer_goes_to_the_stream_that_asked_and_overtakes_a_post_that
 
 
 async def test_an_answer_stays_behind_what_was_sent_before_it_where_nothing_is_held():
-    async with hall() as server, visiting(server) as (guest, stream):
+    async with hall() as server, visiting(server, clock=FakeClock()) as (guest, stream):
         await stream.chunk(event({"id": 7, "method": "_x/ask", "params": {}}))
         await guest.inbox.count(2)
         guest.send({"method": "a"}, {"method": "b"}, {"id": 7, "result": {}}, {"method": "c"})
@@ -105,14 +105,19 @@ async def test_any_answer_is_taken_from_any_stream():
 
 
 async def test_the_end_of_a_replay_waits_for_the_replay_on_the_other_stream():
-    async with hall() as server, visiting(server) as (guest, stream):
+    clock = FakeClock()
+    async with hall() as server, visiting(server, clock=clock) as (guest, stream):
         guest.send({"id": 1, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
         session = await server.stream()
         await server.post()
         done = {"id": 1, "result": {}}
         update = {"method": "session/update", "params": {"sessionId": "s1"}}
         await stream.chunk(event(done))
-        await session.chunk(event(update) * 50)
+        await session.chunk(event(update) * 25)
+        await guest.inbox.count(26)
+        await session.chunk(event(update) * 25)
+        await guest.inbox.count(51)
+        await clock.advance(5)
         assert await guest.inbox.count(52) == [WELCOME, *[encoded(update)] * 50, encoded(done)]
 
 
@@ -219,6 +224,19 @@ async def test_streams_with_ids_are_taken_up_behind_the_last_event():
         assert guest.inbox.ends == []
 
 
+async def test_a_session_that_the_server_has_forgotten_fails_its_requests():
+    async with hall() as server, visiting(server) as (guest, _):
+        guest.send(prompt(1, "s1"))
+        session = await server.stream()
+        await server.post()
+        await session.chunk(event({"method": "a"}, id="1"))
+        await guest.inbox.count(2)
+        session.cut()
+        await server.stream(404)
+        assert (await guest.message(2))["id"] == 1
+        assert guest.inbox.ends == []
+
+
 async def test_a_connection_that_the_server_has_forgotten_is_not_taken_up():
     async with hall() as server, visiting(server) as (guest, stream):
         await stream.chunk(event({"method": "a"}, id="1"))
@@ -256,7 +274,7 @@ async def test_cookies_are_kept_for_every_request_and_for_the_next_connection():
 
 
 async def test_closing_says_goodbye_after_what_was_sent():
-    async with hall() as server, visiting(server) as (guest, _):
+    async with hall() as server, visiting(server, clock=FakeClock()) as (guest, _):
         guest.send({"method": "last words"})
         closing = asyncio.ensure_future(guest.transport.aclose())
         assert json.loads((await server.post()).body)["method"] == "last words"

@@ -168,12 +168,21 @@ async def test_nobody_there_and_somebody_else_there():
 
 
 async def test_a_server_that_never_answers_the_handshake_is_given_up():
+    asked, clock = asyncio.Event(), FakeClock()
+
     async def mute(request: Exchange) -> None:
+        asked.set()
         await request.left()
 
     async with serving(mute) as place:
-        with pytest.raises(NeverStarted, match="no WebSocket was opened within"):
-            await open_websocket(read_address(f"ws://{place}"), times=Times(connect=0.05))
+        opening = asyncio.ensure_future(
+            open_websocket(read_address(f"ws://{place}"), times=Times(connect=20), clock=clock)
+        )
+        async with asyncio.timeout(30):
+            await asked.wait()
+        await clock.advance(20)
+        with pytest.raises(NeverStarted, match="no WebSocket was opened within 20 s"):
+            await opening
 
 
 async def test_an_end_before_the_start_is_told_at_the_start():

@@ -1,5 +1,6 @@
 """Single requests of streamable HTTP: a post, a stream of events, a goodbye. HTTP/2 where the server offers it, else 1.1."""
 
+import logging
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from typing import Any, Final, cast
 import httpx2
 from msgspec import Struct
 
+from accord import __version__
 from accord.wire.remote.address import Address
 from accord.wire.remote.sentences import error_sentence, status_sentence
 from accord.wire.remote.times import Times
@@ -16,6 +18,10 @@ CONNECTION_ID: Final = "Acp-Connection-Id"
 SESSION_ID: Final = "Acp-Session-Id"
 BODY_SHOWN: Final = 8 * 1024
 """How much of an error's body is read."""
+
+# At their lowest level these write every header, the token and the cookies among them.
+for _talkative in ("hpack", "httpcore2"):
+    logging.getLogger(_talkative).setLevel(logging.INFO)
 
 _KEEP: Final = 3.0  # seconds an idle connection is kept; servers give them up after five
 
@@ -90,7 +96,11 @@ class Exchange:
         return httpx2.AsyncClient(
             transport=transport,
             cookies=address.cookies,
-            headers=[("Accept-Encoding", "identity"), ("User-Agent", "accord"), *address.headers],
+            headers=[
+                ("Accept-Encoding", "identity"),
+                ("User-Agent", f"accord/{__version__}"),
+                *address.headers,
+            ],
             timeout=httpx2.Timeout(None, connect=self._times.connect),
             trust_env=False,
             follow_redirects=False,

@@ -30,8 +30,8 @@ from accord.wire.remote.streams import EventStream
 from accord.wire.remote.times import Times
 from accord.wire.transport import End, Frame, Receiver
 
-_QUIET: Final = 0.05
-_ROUNDS: Final = 40
+_QUIET: Final = 0.1
+_ROUNDS: Final = 50
 """An answer that closes a replay on another stream is held until the session's own is quiet, but not for ever."""
 
 
@@ -232,25 +232,25 @@ class StreamableHttpTransport:
             return
         if session is None or status in FINAL_STATUSES - {404}:
             self._finish(f"{self._address}: {reason}")
-        elif status != 404:
-            self._own(self._fail_session(session, reason))
+        elif stream.was_open:
+            self._own(self._fail_later(self._calls_of(session), f"the session {session}: {reason}"))
 
     def _forget(self, session: str, why: str) -> None:
         """The server has lost the session: whoever waits in it is told."""
         stream = self._streams.pop(session, None)
         if stream is not None:
             self._own(stream.stop())
-        self._fail_calls_of(session, why)
-
-    async def _fail_session(self, session: str, why: str) -> None:
-        """Its stream is over. Often that is the server's end; then it is the connection that fails, in a moment."""
-        await self._clock.sleep(HELD)
-        if session not in self._streams:
-            self._fail_calls_of(session, why)
-
-    def _fail_calls_of(self, session: str, why: str) -> None:
-        for id in [id for id, call in self._calls.items() if call.session == session]:
+        for id in self._calls_of(session):
             self._fail(id, f"the session {session}: {why}")
+
+    async def _fail_later(self, ids: list[bytes], why: str) -> None:
+        """The stream of a session is over. Often that is the server's end; then, in a moment, it is the connection that fails."""
+        await self._clock.sleep(HELD)
+        for id in ids:
+            self._fail(id, why)
+
+    def _calls_of(self, session: str) -> list[bytes]:
+        return [id for id, call in self._calls.items() if call.session == session]
 
     # -- what arrives -------------------------------------------------------------------------------------------
 

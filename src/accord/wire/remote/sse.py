@@ -33,10 +33,13 @@ class EventParser:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The events that these bytes complete, in order."""
-        if self._after_cr and data.startswith(b"\n"):
-            data = data[1:]
         if not data:
             return []
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+            if not data:
+                return []
         self._after_cr = data.endswith(b"\r")
         lines = data.splitlines(keepends=True)
         rest = b"" if data.endswith((b"\n", b"\r")) else lines.pop()

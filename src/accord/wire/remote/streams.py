@@ -58,6 +58,11 @@ class EventStream:
         self._cutting: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def was_open(self) -> bool:
+        """Whether the server has ever begun to answer."""
+        return self.opened.done() and not self.opened.cancelled() and self.opened.exception() is None
+
     def start(self, connection_id: dict[str, str]) -> None:
         """Open it and follow it."""
         ids = dict(connection_id) if self.session is None else {**connection_id, SESSION_ID: self.session}
