@@ -75,7 +75,7 @@ class Stretches:
             if took > self.longest:
                 self.longest, self.what = took, repr(getattr(handle._callback, "__self__", handle))[:300]
 
-        asyncio.events.Handle._run = timed  # pyright: ignore[reportPrivateUsage]
+        asyncio.events.Handle._run = timed  # pyright: ignore
         return self
 
     def __exit__(self, *_: object) -> None:

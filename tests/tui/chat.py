@@ -41,7 +41,7 @@ class Chat:
         """The whole conversation as it is drawn."""
         transcript = self.view.transcript
         transcript.frame()
-        return "\n".join(transcript.text_at(line) for line in range(transcript.drawn_lines))
+        return "\n".join(transcript.lines())
 
     @property
     def screen(self) -> str:

@@ -3,9 +3,8 @@
 import base64
 from pathlib import Path
 
-from textual.events import Paste
-
 from tests.tui.chat import Chat, chatting
+from textual.events import Paste
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from tests.tui.chat import chatting
 from textual.widgets import Checkbox, Input
 
 from accord.tui.dialogs.form import FormDialog
 from accord.tui.dialogs.permission import PermissionDialog
-from tests.tui.chat import chatting
 
 
 async def test_every_option_and_the_command_are_shown_and_a_number_chooses(tmp_path: Path) -> None:

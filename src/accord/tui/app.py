@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher
@@ -32,8 +33,8 @@ class ChatApp(App[int]):
         Binding("ctrl+c", "interrupt", "Stop, clear or quit", show=False, priority=True),
         Binding("ctrl+d", "leave", "Quit", show=False, priority=True),
         Binding("f1", "help", "Keys", show=False),
-        Binding("pageup", "scroll(-1)", "Scroll up", show=False),
-        Binding("pagedown", "scroll(1)", "Scroll down", show=False),
+        Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
         *(
             # Before the editor, which has keys of its own; but what Esc means is for whoever has the focus to say first.
             Binding(
@@ -85,6 +86,7 @@ class ChatApp(App[int]):
 
     async def action_do(self, name: str) -> None:
         """Do one of the actions."""
+        self._insist_on_sessions()
         action = next(action for action in ACTIONS if action.name == name)
         done = action.run(self)
         if inspect.isawaitable(done):
@@ -120,9 +122,14 @@ class ChatApp(App[int]):
             self.exit(0)
 
     def action_scroll(self, by: int) -> None:
-        """A page of the conversation."""
-        transcript = self.view.transcript
-        (transcript.scroll_page_down if by > 0 else transcript.scroll_page_up)(animate=False)
+        """A page of the conversation, or of what a question is about."""
+        self._insist_on_sessions()
+        self.view.readable.page(by)
+
+    def _insist_on_sessions(self) -> None:
+        """While another screen is on top, the keys are its own."""
+        if len(self.screen_stack) > 1:
+            raise SkipAction
 
     def action_help(self) -> None:
         """The keys."""

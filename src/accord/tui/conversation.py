@@ -32,6 +32,7 @@ from accord.clock import Clock
 from accord.errors import AccordError, AuthRequired, StoreError
 from accord.policy.rules import Word
 from accord.session import TurnCancelling, TurnEnded
+from accord.trace import Ring, Tapped
 from accord.tui.blocks import blocks_of
 from accord.tui.draft import Draft, DraftQueue
 from accord.tui.recalled import recall
@@ -95,6 +96,8 @@ class Conversation:
         self._questions = questions
         self._queue = queue
         self._clock = clock
+        self.ring = Ring(clock=clock)
+        """What crosses the connection, for whoever looks."""
         self._opening: Opening | None = None
         self._records: Records | None = None
         self._recording: Recording | None = None
@@ -150,7 +153,7 @@ class Conversation:
         try:
             server = self.server = await asyncio.to_thread(self._start.find, self._trusting())
             self.agent = await Connecting(
-                await asyncio.to_thread(server.launch, self._start.cwd),
+                self._start.remote or await asyncio.to_thread(server.launch, self._start.cwd),
                 self._handlers(server),
                 self._options(server),
             )
@@ -195,6 +198,10 @@ class Conversation:
         server = self.server
         if server is None:
             return []
+        if self._start.remote is not None:
+            return [
+                f"sign in by {method.name!r} on the machine where the agent runs" for method in error.methods
+            ]
         name = None if server.place == "the command behind --" else server.name
         return list(how_to_sign_in(error, name, server.launch(self._start.cwd)))
 
@@ -232,6 +239,8 @@ class Conversation:
             ClientOptions(
                 clock=self._clock,
                 observer=self._observe,
+                wrap=lambda transport: Tapped(transport, self.ring, ours="client"),
+                on_stderr=self.ring.note_stderr,
                 features=Features(meta={"accord": {"extensions": [ASK_USER] if self._questions else []}}),
             )
         )

@@ -259,6 +259,12 @@ class SessionView(Vertical):
         session = self.conversation.session if self.conversation is not None else None
         return () if session is None else session.state.commands
 
+    @property
+    def readable(self) -> Transcript:
+        """What the page keys scroll."""
+        about = None if self.dialog is None or not self.dialog.armed else self.dialog.about
+        return self.transcript if about is None else about
+
     # -- what the user does -------------------------------------------------------------------------------------
 
     @on(PromptBox.Said)

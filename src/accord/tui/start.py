@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from accord.client.servers import Server
     from accord.client.servers.trusting import Trusting
     from accord.policy.rules import Word
+    from accord.wire.remote.dial import Dial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,8 @@ class Start:
     find: "Callable[[Trusting], Server]"
     """Finds the agent; runs in a thread, may ask whether a project's file counts, and may raise UsageError."""
     cwd: str
+    remote: "Dial | None" = None
+    """Where the agent is, if it is not started here."""
     name: str = ""
     """What to call the agent until it has said so itself."""
     add_dir: tuple[str, ...] = ()

@@ -65,6 +65,10 @@ class ChoosingDialog(Dialog):
         keys = f"1-{count} choose" if count > 1 else "1 chooses" if count else ""
         return " · ".join(filter(None, (keys, "PgUp PgDn scroll", "Esc stops the turn")))
 
+    @property
+    def about(self) -> Reading:
+        return self.reading
+
     def choose(self, index: int) -> None:
         """This one it is."""
         self.settle(index)
@@ -82,10 +86,6 @@ class ChoosingDialog(Dialog):
             self.options.move(-1 if event.key == "up" else 1)
         elif event.key == "enter" and self.options.at is not None:
             self.choose(self.options.at)
-        elif event.key == "pageup":
-            self.reading.scroll_page_up(animate=False)
-        elif event.key == "pagedown":
-            self.reading.scroll_page_down(animate=False)
         elif event.key in ("home", "end"):
             self.reading.scroll_home(animate=False) if event.key == "home" else self.reading.scroll_end(
                 animate=False

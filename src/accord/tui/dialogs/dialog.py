@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.widget import Widget
 
+    from accord.tui.transcript.view import Transcript
+
 PAUSE: Final = 0.5
 """Seconds without a key, from the moment it was painted, until it takes keys."""
 
@@ -93,6 +95,11 @@ class Dialog(Vertical, can_focus=True):
     def hint(self) -> str:
         """What the keys do."""
         return ""
+
+    @property
+    def about(self) -> "Transcript | None":
+        """What is to be read, where that scrolls."""
+        return None
 
     @property
     def first(self) -> "Widget | None":

@@ -49,12 +49,13 @@ class Segments:
         self._line = lines.pop()
         for line in lines:
             self._take(line)
-        if not self._fence and self._size + len(self._line) > LONGEST:
+        while not self._fence and self._size + len(self._line) > LONGEST:
             at = self._line.rfind(" ", 0, LONGEST)
-            if at > 0:
-                self._lines.append(self._line[:at])
-                self._line = self._line[at + 1 :]
-                self._cut(first=False)
+            if at <= 0:
+                break
+            self._lines.append(self._line[:at])
+            self._line = self._line[at + 1 :]
+            self._cut(first=False)
 
     def finished(self) -> list[Segment]:
         """What was finished since the last call."""

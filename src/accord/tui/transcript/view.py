@@ -55,6 +55,8 @@ class Transcript(ScrollView, can_focus=True):
     """
     ALLOW_SELECT = True
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("home", "top", "Beginning", show=False),
         Binding("end", "bottom", "End", show=False),
         Binding("k,ctrl+up", "step(-1)", "Previous", show=False),
@@ -136,6 +138,14 @@ class Transcript(ScrollView, can_focus=True):
         for index in range(len(self._lines.parts)):
             self._lines.measure(index)
         return self._lines.height
+
+    def lines(self) -> list[str]:
+        """Everything, line by line, as it is drawn. Nothing moves on the screen by that."""
+        anchor = None if self.following else self._anchor()
+        for index in range(len(self._lines.parts)):
+            self._lines.measure(index)
+        self._settle(anchor)
+        return [self.text_at(line) for line in range(self._lines.height)]
 
     def text_at(self, line: int) -> str:
         """What stands on a line."""
@@ -326,6 +336,14 @@ class Transcript(ScrollView, can_focus=True):
         self._settle(anchor)
 
     # -- keys and the mouse -------------------------------------------------------------------------------------
+
+    def page(self, by: int) -> None:
+        """Scroll by a page; two lines of what was seen stay."""
+        height = max(self.scrollable_content_region.height - 2, 1)
+        self.scroll_relative(y=by * height, animate=False, force=True)
+
+    def action_page(self, by: int) -> None:
+        self.page(by)
 
     def action_top(self) -> None:
         self.scroll_home(animate=False)

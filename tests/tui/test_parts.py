@@ -1,0 +1,247 @@
+"""What the conversation is drawn of: Markdown in pieces, colours of commands, changes, and where lines lie."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.tui.palette import Palette
+from accord.tui.parts.ansi import painted
+from accord.tui.parts.diff import DiffPart, compare
+from accord.tui.parts.markdown import Drawing
+from accord.tui.parts.output import OutputPart
+from accord.tui.parts.part import Part, strip_of
+from accord.tui.parts.prose import Prose
+from accord.tui.parts.segments import segments_of
+from accord.tui.transcript.layout import KEPT_LINES, Layout
+
+PALETTE = Palette.of({}, dark=True)
+
+TEXT = """# A heading
+A paragraph that
+goes on.
+
+- one
+- two
+  with more
+
+  ```python
+  x = 1
+
+  y = 2
+  ```
+- three
+
+```python
+def f():
+
+    return 1
+```
+1. first
+2. second
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> quoted
+
+The end."""
+
+
+def drawn(prose: Prose, width: int = 60) -> list[str]:
+    return [strip.text.rstrip() for part in prose.parts for strip in part.draw(width, PALETTE)]
+
+
+def whole(text: str) -> Prose:
+    prose = Prose()
+    prose.show(text)
+    return prose
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12))
+def test_markdown_looks_the_same_however_it_came(cuts: list[int]) -> None:
+    prose = Prose()
+    for cut in sorted(cuts):
+        prose.show(TEXT[:cut])
+    prose.show(TEXT)
+    assert drawn(prose) == drawn(whole(TEXT))
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab `*_#->\n\t1.|~[]()\x1b\u202e", max_size=200))
+def test_any_text_can_be_drawn_and_nothing_but_its_end_is_drawn_anew(text: str) -> None:
+    prose = Prose()
+    before: list[Part] = []
+    for at in range(0, len(text) + 1, 7):
+        prose.show(text[:at])
+        assert all(old is new for old, new in zip(before[:-1], prose.parts, strict=False))
+        before = list(prose.parts)
+    prose.show(text)
+    for line in drawn(prose):
+        assert "\x1b" not in line
+        assert "\u202e" not in line
+
+
+def test_a_text_that_is_not_a_continuation_is_shown_as_it_is() -> None:
+    prose = whole("one\n\ntwo")
+    prose.show("other")
+    assert [line.strip() for line in drawn(prose)] == ["other"]
+
+
+def test_long_code_is_cut_into_segments_that_read_as_one() -> None:
+    code = "\n".join(f"x{number} = {number}" for number in range(500))
+    segments = list(segments_of(f"```python\n{code}\n```\nend"))
+    assert len(segments) > 3
+    assert "\n".join(segment.text for segment in segments if segment.code) == code
+    assert [segment.first for segment in segments if segment.code].count(True) == 1
+
+
+def test_an_endless_paragraph_is_cut_too() -> None:
+    text = "word " * 5_000
+    assert max(len(segment.text) for segment in segments_of(text)) < 13_000
+    assert " ".join(segment.text for segment in segments_of(text)).split() == text.split()
+
+
+def test_no_drawn_line_is_wider_than_it_may_be() -> None:
+    wide = (
+        "| "
+        + " | ".join("cell " * 9 for _ in range(5))
+        + " |\n"
+        + "|---" * 5
+        + "|\n"
+        + "| "
+        + " | ".join("x" * 90 for _ in range(5))
+        + " |"
+    )
+    for text in (TEXT, wide, "x" * 500, "漢字" * 100, "> " * 10 + "deep"):
+        for width in (20, 47, 90):
+            for line in Drawing(PALETTE).of(text, width):
+                assert strip_of(line).cell_length <= max(width, 30)
+
+
+def test_links_tell_where_they_lead() -> None:
+    (line,) = Drawing(PALETTE).of("[bank](https://evil.example)", 80)
+    assert line.plain == "bank (https://evil.example)"
+
+
+# -- what commands print ------------------------------------------------------------------------------------------------
+
+
+def test_colours_are_kept_and_everything_else_is_cleaned() -> None:
+    text = "\x1b[31mred\x1b[0m \x1b[1;38;5;42mbold\x1b[0m\x1b]8;;http://x\x07link\x1b]8;;\x07\x1b[2J\x1b[8mhidden"
+    (line,) = painted(text)
+    assert line.plain == "red boldlinkhidden"
+    styles = {line.plain[span.start : span.end]: span.style for span in line.spans}
+    assert "color(1)" in str(styles["red"]) or "red" in str(styles["red"])
+    assert "bold" in str(styles["bold"])
+    assert "conceal" not in str(styles.get("hidden", ""))
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;\x1b[31mtitle\x07shown", "\x1b]0;title\x1b[0m\x07shown"])
+def test_a_colour_inside_of_another_sequence_does_not_count(text: str) -> None:
+    (line,) = painted(text)
+    assert line.plain.endswith("shown")
+    assert "\x1b" not in line.plain
+
+
+def test_what_was_written_over_is_gone() -> None:
+    assert [line.plain for line in painted("10 %\r50 %\r100 %\ndone\r\n")] == ["100 %", "done", ""]
+
+
+def test_private_characters_cannot_pass_for_colours() -> None:
+    (line,) = painted("\ue0000\ue001x")
+    assert line.plain == "\ufffd0\ufffdx"
+
+
+def test_output_shows_its_end_while_it_is_folded() -> None:
+    part = OutputPart("\n".join(map(str, range(100))))
+    lines = [strip.text for strip in part.draw(40, PALETTE)]
+    assert "92 lines before" in lines[0]
+    assert lines[-1].endswith("99")
+    part.folded = False
+    assert len(part.draw(40, PALETTE)) == 100
+
+
+# -- changes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_has_numbers_signs_and_counts() -> None:
+    part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nc\n")
+    assert [strip.text.rstrip() for strip in part.draw(60, PALETTE)] == [
+        "    a.py  +1 −1",
+        "     1   a",
+        "     2 − b",
+        "     2 + B",
+        "     3   c",
+    ]
+
+
+def test_a_wide_screen_has_both_sides_beside_each_other() -> None:
+    part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nnew\nc\n")
+    lines = [strip.text for strip in part.draw(140, PALETTE)]
+    changed = next(line for line in lines if "− b" in line)
+    assert "+ B" in changed
+    assert all(strip.cell_length <= 140 for strip in part.draw(140, PALETTE))
+
+
+def test_a_large_change_is_compared_later() -> None:
+    waiting: list[DiffPart] = []
+    part = DiffPart("a.py", "x\n" * 900, "y\n" * 900, later=waiting.append)
+    assert waiting == [part]
+    assert "comparing" in part.draw(80, PALETTE)[0].text
+    part.compare()
+    assert "+900" in part.draw(80, PALETTE)[0].text
+
+
+def test_what_is_too_long_is_not_compared() -> None:
+    compared = compare("x\n" * 15_000, "y\n" * 15_000)
+    assert compared.rows == []
+    assert (compared.added, compared.removed) == (15_000, 15_000)
+
+
+# -- where lines lie ----------------------------------------------------------------------------------------------------
+
+
+class Lines(Part):
+    """So many lines, of which another number is guessed."""
+
+    def __init__(self, name: str, count: int, guess: int) -> None:
+        super().__init__()
+        self.name, self.count, self._guess = name, count, guess
+
+    def draw(self, width: int, palette: Palette) -> list:  # type: ignore[type-arg]
+        from rich.text import Text
+
+        return [strip_of(Text(f"{self.name}.{number}")) for number in range(self.count)]
+
+    def estimate(self, width: int) -> int:
+        return self._guess
+
+
+def test_measuring_corrects_what_was_guessed() -> None:
+    layout = Layout(PALETTE)
+    layout.show([Lines("a", 3, 1), Lines("b", 2, 9)])
+    assert layout.height == 1 + 1 + 9
+    assert layout.measure(0) == 2
+    assert layout.measure(1) == -7
+    assert layout.height == 3 + 1 + 2
+    shown = [layout.line(y) for y in range(layout.height)]
+    assert [line and line.text for line in shown] == ["a.0", "a.1", "a.2", None, "b.0", "b.1"]
+
+
+def test_only_what_is_near_is_kept() -> None:
+    chance = random.Random(7)
+    parts = [Lines(str(number), chance.randint(1, 60), 5) for number in range(1_000)]
+    layout = Layout(PALETTE)
+    layout.show(parts)
+    for index in range(len(parts)):
+        layout.measure(index)
+    kept = sum(len(part.kept or ()) for part in parts)
+    assert kept <= KEPT_LINES
+    assert layout.height == sum(part.count for part in parts) + len(parts) - 1
+    line = layout.line(layout.top(500) + 1)
+    assert line is not None
+    assert line.text == "500.0"
