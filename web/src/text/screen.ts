@@ -21,6 +21,7 @@ const SCROLLBACK = 5000;
 export class Screen {
   private terminal: Promise<Terminal> | undefined;
   private written = "";
+  private over = false;
 
   /** The whole output so far; only what is new is written, unless the beginning was cut off meanwhile. */
   async show(output: string): Promise<Run[][]> {
@@ -32,11 +33,12 @@ export class Screen {
     if (output.startsWith(this.written)) added = output.slice(this.written.length);
     else terminal.reset();
     this.written = output;
-    if (added !== "") await new Promise<void>((resolve) => terminal.write(added, resolve));
-    return lines(terminal);
+    if (added !== "" && !this.over) await new Promise<void>((resolve) => terminal.write(added, resolve));
+    return this.over ? [] : lines(terminal);
   }
 
   dispose(): void {
+    this.over = true;
     void this.terminal?.then((terminal) => terminal.dispose());
   }
 }

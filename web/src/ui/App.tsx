@@ -76,9 +76,11 @@ function Workplace() {
   const at = route.value;
   return (
     <div class={`workplace at-${at.at}`}>
-      <a class="skip" href="#prompt" onClick={skip}>
-        To the prompt
-      </a>
+      {at.at === "session" && (
+        <a class="skip" href="#prompt" onClick={skip}>
+          To the prompt
+        </a>
+      )}
       <Sessions />
       <div class="stage">
         <Stage />

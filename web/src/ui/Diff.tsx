@@ -38,7 +38,17 @@ export function Diff({ path, oldText, newText, cwd }: { path: string; oldText: s
       <div class="rows" tabIndex={0} role="region" aria-label={`Lines of ${name}`}>
         {diff.coarse && <p class="faint">Too different to compare line by line.</p>}
         {diff.rows.length === 0 && <p class="faint">No lines.</p>}
-        <table>
+        <table class={split ? "split" : ""}>
+          {split && (
+            <colgroup>
+              <col class="wide-number" />
+              <col class="narrow" />
+              <col />
+              <col class="wide-number" />
+              <col class="narrow" />
+              <col />
+            </colgroup>
+          )}
           <tbody>{split ? sideBySide(rows).map((pair, index) => <Split key={index} {...pair} />) : rows.map((row, index) => <Unified key={index} row={row} />)}</tbody>
         </table>
       </div>
