@@ -33,13 +33,18 @@ def start_of(given: Arguments) -> "Start":
 
     def find(trusting: "Trusting") -> "Server":
         from accord.cli.chosen import chosen_server
+        from accord.cli.remote import server_at
+
+        if given.remote is not None:
+            return server_at(given.remote)
 
         return chosen_server(given.agent, given.command, given.cwd, trust=given.trust, asking=trusting)
 
     return Start(
         find=find,
         cwd=given.cwd,
-        name=given.agent or (given.command[0].rpartition("/")[2] if given.command else "accord"),
+        remote=given.remote,
+        name=_name(given),
         add_dir=given.add_dir,
         permissions=given.permissions,
         model=given.model,
@@ -48,6 +53,12 @@ def start_of(given: Arguments) -> "Start":
         session=given.session,
         newest=given.newest,
     )
+
+
+def _name(given: Arguments) -> str:
+    if given.remote is not None:
+        return str(given.remote)
+    return given.agent or (given.command[0].rpartition("/")[2] if given.command else "accord")
 
 
 def _on_a_terminal() -> bool:

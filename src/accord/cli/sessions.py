@@ -1,7 +1,6 @@
 """`accord sessions`: the sessions there were, of any agent: list them, read them, take them along, fork and delete them."""
 
 import asyncio
-import os
 import shlex
 import sys
 from argparse import Namespace
@@ -15,12 +14,13 @@ from accord.cli.chosen import chosen_server, split_command
 from accord.cli.folders import folder, told_folder
 from accord.cli.parser import Parser
 from accord.cli.stored.form import entry_form, json_text, transcript_form
-from accord.cli.stored.markdown import conversation, markdown
-from accord.cli.stored.sessions import StoredSessions, reach
-from accord.cli.stored.transcript import Entry, Transcript
 from accord.client.recording import Records
 from accord.client.servers import leave_out, load, once
 from accord.client.signin import how_to_sign_in
+from accord.client.stored.markdown import conversation, markdown
+from accord.client.stored.places import free_place, write_new
+from accord.client.stored.sessions import StoredSessions, reach
+from accord.client.stored.transcript import Entry, Transcript
 from accord.errors import AuthRequired, StoreError, UsageError
 from accord.store import MemoryStore
 
@@ -85,32 +85,15 @@ def _for_reading(text: str) -> str:
 
 
 async def _export(given: Namespace) -> int:
-    place = None if given.output is None else _free_place(given.output)
+    place = None if given.output is None else free_place(given.output, "--output ")
     transcript = await _transcript(given)
     text = markdown(transcript) if given.format == "md" else json_text(transcript_form(transcript)) + "\n"
     if place is None:
         sys.stdout.write(text)
         return 0
-    _write(place, text)
+    write_new(place, text, "--output ")
     _say(f"{transcript.entry.label} is in {place}")
     return 0
-
-
-def _free_place(text: str) -> str:
-    place = os.path.abspath(os.path.expanduser(text))
-    if os.path.exists(place):
-        raise UsageError(f"--output {place} is there already: name another file")
-    return place
-
-
-def _write(place: str, text: str) -> None:
-    try:
-        with open(place, "x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(
-            f"--output {place} cannot be written ({error.strerror}): name another file"
-        ) from None
 
 
 async def _fork(given: Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from accord.cli.chosen import split_command
 from accord.cli.folders import told_folder
@@ -10,13 +10,16 @@ from accord.cli.parser import Parser
 from accord.errors import UsageError
 from accord.policy.rules import WORDS, Word
 
+if TYPE_CHECKING:
+    from accord.wire.remote.dial import Dial
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """What was asked for."""
 
     agent: str | None
-    url: str | None
+    remote: "Dial | None"
     command: tuple[str, ...]
     """Behind `--`; empty where an agent is named or the default one runs."""
     cwd: str
@@ -34,21 +37,32 @@ def read_arguments(words: Sequence[str]) -> Arguments:
     """Raises UsageError for what cannot be meant."""
     found, command = split_command(words)
     given = parser().parse_args(found)
-    named = [word for word in (given.agent, given.url, command[0] if command else None) if word is not None]
+    named = [
+        word
+        for word in (given.agent, given.url and "--url", command[0] if command else None)
+        if word is not None
+    ]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} both name an agent: choose one")
+    if given.url is None and given.token_file is not None:
+        raise UsageError("--token-file goes with --url: a local agent takes no token")
     if given.newest and given.session is not None:
         raise UsageError("--continue and --session both name a session: choose one")
     for name in ("agent", "url", "model", "mode", "session"):
         value = getattr(given, name)
         if value is not None and not value.strip():
             raise UsageError(f"{name} was given an empty value: leave it out, or name one")
+    remote = None
+    if given.url is not None:
+        from accord.cli.remote import read_dial
+
+        remote = read_dial(given.url, given.token_file)
     return Arguments(
         agent=given.agent,
-        url=given.url,
+        remote=remote,
         command=command,
-        cwd=told_folder("--cwd", given.cwd),
-        add_dir=tuple(told_folder("--add-dir", path) for path in given.add_dir),
+        cwd=told_folder("--cwd", given.cwd, afar=given.url is not None),
+        add_dir=tuple(told_folder("--add-dir", path, afar=given.url is not None) for path in given.add_dir),
         permissions=cast("Word | None", given.permissions),
         model=given.model,
         mode=given.mode,
@@ -71,6 +85,7 @@ def parser() -> Parser:
         help="an agent of `accord agents list`; by default the one of this package",
     )
     option("--url", metavar="URL", help="an agent on the network, such as one behind `accord serve`")
+    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
     option(
         "--continue",
         dest="newest",

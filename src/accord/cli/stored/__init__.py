@@ -1,1 +1,1 @@
-"""What `accord sessions` works on: the stored sessions of an agent, and their transcripts in Markdown and JSON."""
+"""What `accord sessions` prints for programs: entries and transcripts in JSON."""

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from accord import __version__
-from accord.cli.stored.transcript import Entry, Transcript
+from accord.client.stored.transcript import Entry, Transcript
 from accord.schema import UNSET
 from accord.schema.codec import to_builtins
 from accord.session import (

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from accord.cleaning import one_line
-from accord.cli.stored.transcript import Entry, Transcript
 from accord.client import ClientOptions, RemoteAgent
 from accord.client.connect import Connecting
 from accord.client.recording import RecordedSession, Records
 from accord.client.servers import Server
+from accord.client.stored.transcript import Entry, Transcript
 from accord.errors import AccordError, InvalidParams, NotFound, NotOffered, RpcError, UsageError
 from accord.session import SessionState
 from accord.store import repair

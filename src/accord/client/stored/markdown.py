@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from accord.cleaning import clean_line, clean_text, one_line
-from accord.cli.stored.transcript import Transcript, local_time
+from accord.client.stored.transcript import Transcript, local_time
 from accord.client.words import words_of
 from accord.schema import (
     UNSET,
