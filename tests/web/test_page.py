@@ -18,6 +18,7 @@ SCENES = (
     "reload in mid-turn",
     "two tabs on one session",
     "connection cut",
+    "for everyone",
     "hostile content",
 )
 
@@ -82,7 +83,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("scene", SCENES)
 def test_in_a_browser(scene: str, gateway: Served, tmp_path: Path) -> None:
-    node, chromium = _need_packages("playwright-core"), _need_chromium()
+    node, chromium = _need_packages("playwright-core", "axe-core"), _need_chromium()
     (tmp_path / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
     _ran(
         [node, "e2e/run.mjs", scene],

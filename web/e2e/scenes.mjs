@@ -172,6 +172,47 @@ export const SCENES = {
     stage.clean();
   },
 
+  async "for everyone"(stage) {
+    const axe = await readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+    const tab = await stage.tab();
+    const check = async (place) => {
+      await tab.page.evaluate(axe);
+      const { violations } = await tab.page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa"] }));
+      const found = violations.map((rule) => `${place}: ${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+      assert.deepEqual(found, []);
+    };
+    for (const [scheme, width] of [["light", 1280], ["dark", 390]]) {
+      await tab.page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+      await tab.page.setViewportSize({ width, height: 800 });
+      await tab.page.goto(stage.link.replace(/#.*/, "#/new"));
+      await tab.page.getByLabel("Folder", { exact: true }).fill(stage.folder);
+      await check(`new session, ${scheme}`);
+      await tab.page.getByRole("button", { name: "Start" }).click();
+      await tab.say(`think: it through then plan: look; change then write ${scheme}.txt: text`);
+      await tab.card.locator(".choices button:enabled").first().waitFor();
+      await check(`a question, ${scheme}`);
+      // Nothing sticks out at the side, and all answers are in sight.
+      assert.equal(await tab.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
+      await tab.choose("Allow");
+      await tab.shows("Done.");
+      await tab.idle.waitFor();
+      await check(`a conversation, ${scheme}`);
+    }
+    // The way through the page by keyboard: prompt, conversation, inbox, help and back.
+    await tab.page.keyboard.press("Alt+l");
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.getAttribute("role")), "log");
+    await tab.page.keyboard.press("?");
+    await tab.page.getByRole("dialog").waitFor();
+    await check("the keys");
+    await tab.page.keyboard.press("Escape");
+    await tab.page.getByRole("dialog").waitFor({ state: "detached" });
+    await tab.page.keyboard.press("Alt+p");
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
+    await tab.page.keyboard.press("Alt+t");
+    assert.equal(await tab.page.evaluate(() => document.documentElement.dataset["theme"]), "light");
+    stage.clean();
+  },
+
   async "hostile content"(stage) {
     const hostile = [
       "# Title <script>window.hacked = 1</script>",
