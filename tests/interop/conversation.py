@@ -143,9 +143,10 @@ def play(client: str, agent: str, folder: Path) -> Conversation:
         if carrier:
             server = servers.enter_context(served(peer, carrier, folder))
             reached = [server.url]
-            env |= {"RECORD": str(record)} | (
-                {"CERTIFICATE": server.certificate} if server.certificate else {}
-            )
+            facts = {"CERTIFICATE": server.certificate, "TOKEN": server.token}
+            env |= {name: value for name, value in facts.items() if value}
+            if peer != "accord":  # the front records by itself
+                env["RECORD"] = str(record)
         else:
             reached = [*tee, *command_of("agent", agent)]
         done = _finished([*command_of("client", client), str(work), *reached], env, f"{client} and {agent}")

@@ -13,6 +13,15 @@ OUR_CLIENT_AFAR: list[Pair] = [
     ("accord", "typescript-http"),
 ]
 """The same agents behind an address."""
+OUR_FRONT: list[Pair] = [
+    ("python", "accord-ws"),
+    ("python", "accord-http"),
+    ("typescript", "accord-ws"),
+    ("typescript", "accord-http"),
+]
+"""The official clients' network transports, and Accord's agent behind the gateway's front. The Python one over HTTP/2 is not
+among them: in httpcore a response may wait behind other streams' readers until the server says something more.
+"""
 OFFICIAL_CLIENTS: list[Pair] = [("python", "accord"), ("typescript", "accord")]
 OUR_AGENT: list[Pair] = [*OFFICIAL_CLIENTS, ("accord", "accord")]
 OUR_CODER: list[Pair] = [("python", "coder"), ("typescript", "coder")]

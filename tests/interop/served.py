@@ -1,5 +1,6 @@
-"""The scripted agents on the official SDKs behind an address: a server each, started for a test and ended after it."""
+"""The scripted agents behind an address: a server each, started for a test and ended after it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -20,16 +21,20 @@ class Served:
     url: str
     certificate: str | None
     process: "subprocess.Popen[bytes]"
+    token: str | None = None
+    """What the gateway's front wants to see."""
 
 
 @contextmanager
 def served(peer: str, carrier: str, folder: Path) -> Generator[Served]:
-    """A scripted agent, `python` or `typescript`, reachable by `ws`, `http` or `https` (with HTTP/2). The folder is for its
-    certificate.
+    """A scripted agent, `python`, `typescript` or `accord` behind the gateway's front, reachable by `ws`, `http` or `https`
+    (with HTTP/2). The folder is for its certificate, `record` in it for the wire of the front.
     """
     certificate: str | None = None
-    if peer == "python":
-        command = [sys.executable, str(PEERS / "official_python_server.py")]
+    env = {**os.environ, "RECORD": str(folder / "record")}
+    if peer in ("python", "accord"):
+        program = "official_python_server.py" if peer == "python" else "accord_front.py"
+        command = [sys.executable, str(PEERS / program)]
         if carrier == "https":
             certificate, key = certified(folder)
             command += [certificate, key]
@@ -37,11 +42,12 @@ def served(peer: str, carrier: str, folder: Path) -> Generator[Served]:
         need_npm("@agentclientprotocol/sdk")
         need_npm("ws")
         command = [need_node(), str(PEERS / "official_ts_server.mjs")]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=env) as process:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            yield Served(f"{carrier}://127.0.0.1:{port}/acp", certificate, process)
+            token = process.stdout.readline().decode().strip() if peer == "accord" else None
+            yield Served(f"{carrier}://127.0.0.1:{port}/acp", certificate, process, token)
         finally:
             process.kill()
 

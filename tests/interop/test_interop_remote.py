@@ -22,10 +22,10 @@ WAYS = [
 ]
 
 
-@pytest.fixture(params=WAYS, ids="-".join)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
+@pytest.fixture(params=WAYS, ids="-".join, scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
     peer, carrier = request.param
-    with served(peer, carrier, tmp_path) as found:
+    with served(peer, carrier, tmp_path_factory.mktemp("server")) as found:
         yield found
 
 
@@ -57,20 +57,22 @@ async def test_many_sessions_run_at_once_on_one_connection(server: Served, tmp_p
         assert [answer.text for answer in answers] == [one.id for one in sessions]
 
 
+@pytest.mark.parametrize(("peer", "carrier"), WAYS)
 async def test_a_server_that_is_stopped_ends_the_connection_with_its_name(
-    server: Served, tmp_path: Path
+    peer: str, carrier: str, tmp_path: Path
 ) -> None:
-    async with accord.connect(server.url, tls=server.certificate) as agent:
-        session = await agent.new_session(tmp_path)
-        assert (await session.ask("echo here")).text == "here"
-        events = agent.events()
-        server.process.send_signal(signal.SIGTERM)
-        async for event in events:
-            if isinstance(event, accord.AgentEnded):
-                assert server.url in str(event.error)
-                break
-        with pytest.raises(accord.ConnectionClosed):
-            await session.ask("echo gone")
+    with served(peer, carrier, tmp_path) as server:
+        async with accord.connect(server.url, tls=server.certificate) as agent:
+            session = await agent.new_session(tmp_path)
+            assert (await session.ask("echo here")).text == "here"
+            events = agent.events()
+            server.process.send_signal(signal.SIGTERM)
+            async for event in events:
+                if isinstance(event, accord.AgentEnded):
+                    assert server.url in str(event.error)
+                    break
+            with pytest.raises(accord.ConnectionClosed):
+                await session.ask("echo gone")
 
 
 async def test_two_clients_of_one_server_do_not_meet(server: Served, tmp_path: Path) -> None:

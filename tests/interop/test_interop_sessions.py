@@ -2,9 +2,17 @@
 
 import pytest
 from tests.interop.conversation import SCRIPT, Conversation
-from tests.interop.pairs import CONTROLS, OFFICIAL_CLIENTS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, talks
+from tests.interop.pairs import (
+    CONTROLS,
+    OFFICIAL_CLIENTS,
+    OUR_AGENT,
+    OUR_CLIENT,
+    OUR_CLIENT_AFAR,
+    OUR_FRONT,
+    talks,
+)
 
-everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_AGENT, CONTROLS)
+everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_FRONT, OUR_AGENT, CONTROLS)
 
 
 @everybody

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.interop.conversation import NOTES, SCRIPT, Conversation, without_nulls
-from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, talks
+from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, OUR_FRONT, talks
 
-everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_AGENT, CONTROLS)
+everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_FRONT, OUR_AGENT, CONTROLS)
 
 
 def anonymous(update: dict[str, Any]) -> dict[str, Any]:

@@ -1,21 +1,26 @@
 """The scripted client on the official Python SDK: plays every scene of script.json and prints what it observes.
 
 Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
-names another script.
+names another script. AGENT may be an address; the variables TOKEN and CERTIFICATE are for it.
 """
 
 import asyncio
+import functools
 import hashlib
 import json
 import logging
 import os
+import ssl
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import acp
+import httpx
 from acp import schema
+from acp.http import create_http_stream
+from acp.ws import client as ws
 from official_python_desk import Desk
 
 SCRIPT = json.loads((Path(__file__).parent / os.environ.get("SCRIPT", "script.json")).read_text("utf-8"))
@@ -124,6 +129,7 @@ class Player(Desk):
         self.meanwhile, self.running = step.get("once_waiting", []), []
         self.once = step.get("once", WAITING)
         answer = await self.agent.prompt(self.session(step), blocks)
+        await self.settled()
         await asyncio.gather(*self.running)
         return answer
 
@@ -150,7 +156,14 @@ class Player(Desk):
                 return schema.ListSessionsResponse(sessions=sessions)
 
     async def load(self, step: dict[str, Any]) -> Any:
-        return await self.agent.load_session(self.folder, self.session(step), mcp_servers=[])
+        answer = await self.agent.load_session(self.folder, self.session(step), mcp_servers=[])
+        await self.settled()
+        return answer
+
+    async def settled(self) -> None:
+        """An answer may overtake the notification handlers; those of what came before it are ready to run."""
+        for _ in range(100):
+            await asyncio.sleep(0)
 
     async def resume(self, step: dict[str, Any]) -> Any:
         return await self.agent.resume_session(self.session(step), self.folder, mcp_servers=[])
@@ -172,22 +185,45 @@ class Player(Desk):
         self.tell("answer", to="extension", result=result)
 
 
+OFFERS = schema.ClientCapabilities(
+    fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
+    terminal=True,
+    elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
+)
+
+
+async def afar(player: Player, url: str) -> None:
+    """The agent behind an address."""
+    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
+    if url.startswith("ws"):
+        # Its client has no option for the largest message, and takes one megabyte.
+        ws.ws_connect = functools.partial(ws.ws_connect, max_size=None)  # type: ignore[misc, assignment]
+        transport = await ws.create_websocket_stream(url, headers=headers)
+    else:
+        trust = os.environ.get("CERTIFICATE")
+        verify = ssl.create_default_context(cafile=trust) if trust else True
+        client = httpx.AsyncClient(http2=True, timeout=None, verify=verify)
+        transport = create_http_stream(url, client=client, headers=headers)
+    player.agent = acp.connect_to_agent(player, transport, use_unstable_protocol=True)
+    await player.play(OFFERS)
+    player.scene = "end"
+    await player.agent.close()
+    await transport.close()
+
+
 async def main(folder: str, *command: str) -> None:
     player = Player(folder)
     logging.captureWarnings(capture=True)
     warnings.simplefilter("always")
     logging.getLogger().addHandler(Complaints(player))
+    if "://" in command[0]:
+        await afar(player, command[0])
+        return
     async with acp.spawn_agent_process(
         player, *command, transport_kwargs={"stderr": None}, use_unstable_protocol=True
     ) as (_, process):
         player.process = process
-        await player.play(
-            schema.ClientCapabilities(
-                fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
-                terminal=True,
-                elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
-            )
-        )
+        await player.play(OFFERS)
         player.scene = "end"
         await process.wait()
     player.tell("exit", code=process.returncode)

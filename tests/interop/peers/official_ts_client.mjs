@@ -1,13 +1,13 @@
 // The scripted client on the official TypeScript SDK: plays every scene of script.json and prints what it observes.
 // Usage: official_ts_client.mjs FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
-// names another script.
+// names another script. AGENT may be an address; the variable TOKEN is for it.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { setImmediate as turnOfTheLoop } from "node:timers/promises";
 
-import { acp } from "./official_ts_sdk.mjs";
+import { acp, official } from "./official_ts_sdk.mjs";
 import { Terminal } from "./official_ts_terminal.mjs";
 
 const script = JSON.parse(readFileSync(new URL(process.env.SCRIPT ?? "script.json", import.meta.url), "utf8"));
@@ -216,7 +216,24 @@ function player(agent) {
   };
 }
 
-const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+// The agent behind an address.
+async function afar(url) {
+  const headers = { Authorization: `Bearer ${process.env.TOKEN}` };
+  if (url.startsWith("http")) {
+    const { createHttpStream } = await official("@agentclientprotocol/sdk/experimental/http-client");
+    return createHttpStream(url, { headers });
+  }
+  const { createWebSocketStream } = await official("@agentclientprotocol/sdk/experimental/ws-client");
+  const { default: WebSocket } = await official("ws");
+  return createWebSocketStream(url, { headers, WebSocket });
+}
+
+let child;
+if (command.includes("://")) {
+  await player(client.connect(await afar(command)).agent)();
+  process.exit(0);
+}
+child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 const exited = new Promise((resolve) => child.on("exit", (code, signal) => resolve({ code, signal })));
 const connection = client.connect(acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
 await player(connection.agent)();

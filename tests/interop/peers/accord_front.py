@@ -1,0 +1,110 @@
+"""The scripted agent on accord.agent behind the gateway's front, without the rest of the gateway.
+
+Usage: accord_front.py [CERTIFICATE KEY]. Its first line is the port, the second a token. The wire is recorded in the folder
+that RECORD names.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from accord_agent import agent
+from msgspec import UNSET, Raw, convert, json
+
+from accord.gateway.access.browsers import Browsers
+from accord.gateway.access.door import Door
+from accord.gateway.access.limits import Meter
+from accord.gateway.access.origins import Origins
+from accord.gateway.access.passes import Pass
+from accord.gateway.access.tokens import Tokens
+from accord.gateway.front import FrontConfig, serve_front, tls_context
+from accord.gateway.line import Line, Outgoing
+from accord.wire.envelope import decode_envelope
+from accord.wire.memory import memory_pair
+from accord.wire.transport import End, Frame
+
+ENTERING = {"session/new", "session/load", "session/fork", "session/list", "session/delete"}
+
+
+def session_of(params: Raw) -> str | None:
+    """The session that parameters name."""
+    value = json.decode(params) if bytes(params) else None
+    found = value.get("sessionId") if isinstance(value, dict) else None
+    return convert(found, str | None)
+
+
+class Wired:
+    """One client's line on one side, an agent of its own on the other."""
+
+    def __init__(self, line: Line) -> None:
+        theirs, self._agent = memory_pair()
+        agent.connect(theirs)
+        self._line = line
+        self._asked: dict[int | str | None, str | None] = {}
+        folder = Path(os.environ["RECORD"])
+        self._heard, self._said = (folder / "to_agent").open("ab", 0), (folder / "to_client").open("ab", 0)
+        self._leaving: asyncio.Task[None] | None = None
+        self._agent.start(self)
+
+    def frames(self, frames: list[Frame]) -> None:
+        """From the agent: to the stream that the transport's rules name."""
+        for frame in frames:
+            assert isinstance(frame, bytes)
+            self._said.write(frame + b"\n")
+            read = decode_envelope(frame)
+            if read.method is UNSET:
+                stream = self._asked.pop(None if read.id is UNSET else read.id, None)
+            else:
+                stream = None if read.method.startswith("$/") else session_of(read.params)
+            self._line.send(Outgoing(frame), stream)
+
+    def heard(self, frames: list[bytes]) -> None:
+        """From the client."""
+        for frame in frames:
+            self._heard.write(frame + b"\n")
+            read = decode_envelope(frame)
+            if read.method is not UNSET and read.id is not UNSET:
+                self._asked[read.id] = None if read.method in ENTERING else session_of(read.params)
+            self._agent.send(frame)
+
+    def ended(self, end: End) -> None:
+        """The agent is gone."""
+        self._line.end(1011, end.reason)
+
+    def gone(self, reason: str) -> None:
+        """The client is gone."""
+        self._leaving = asyncio.ensure_future(self._agent.aclose())
+
+
+class ClientEnd:
+    """The line's view of it: `frames` are the client's."""
+
+    def __init__(self, wired: Wired) -> None:
+        self.frames = wired.heard
+        self.gone = wired.gone
+
+
+class Lines:
+    """Where lines open."""
+
+    def open(self, line: Line, visa: Pass, agent: str | None) -> ClientEnd:
+        return ClientEnd(Wired(line))
+
+
+async def main(certificate: str | None = None, key: str | None = None) -> None:
+    with TemporaryDirectory() as folder:
+        tokens, browsers = Tokens(Path(folder, "tokens")), Browsers(Path(folder, "browsers"))
+        _, token = tokens.new("interop")
+        door = Door(Origins("127.0.0.1"), tokens=tokens, browsers=browsers)
+        tls = tls_context(Path(certificate), Path(key)) if certificate and key else None
+        config = FrontConfig(tls=tls)
+        async with serve_front(opening=Lines(), door=door, meter=Meter(), config=config) as front:
+            sys.stdout.write(f"{front.addresses[0][1]}\n{token}\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
