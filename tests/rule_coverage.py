@@ -6,6 +6,7 @@ unproven.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,11 +55,14 @@ def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> se
 
 
 class RuleCoverage:
-    """The plugin that collects the marks and reports them."""
+    """The plugin that collects the marks and reports them. Where the tests run in several processes, each of these tells the
+    first one what it collected.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.whole = _asks_for_everything(config)
+        self._worker: dict[str, Any] | None = getattr(config, "workeroutput", None)
+        self.whole = self._worker is None and _asks_for_everything(config)
         self.proven: set[int] = set()
         self.rows: set[int] = set()
 
@@ -76,8 +80,16 @@ class RuleCoverage:
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         self.whole = self.whole and not items
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        told: dict[str, Any] = getattr(node, "workeroutput", {})
+        self.proven.update(told.get("rules", ()))
+        self.rows.update(told.get("dialect rows", ()))
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._worker is not None:
+            self._worker |= {"rules": sorted(self.proven), "dialect rows": sorted(self.rows)}
         if self.whole and self.missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
