@@ -118,6 +118,7 @@ async def visiting(
     clock: Clock = SYSTEM_CLOCK,
     limit: int = 1 << 20,
     token: str | None = None,
+    welcome: bytes = WELCOME,
 ) -> AsyncGenerator[tuple[Guest, Exchange]]:
     """A client that has been welcomed, and its connection's stream."""
     guest = Guest(hall, times, clock, limit, token)
@@ -125,9 +126,9 @@ async def visiting(
         guest.transport.send(HELLO)
         asked = await hall.post(None)
         assert asked.body == HELLO
-        await asked.answer(200, WELCOME, Acp_Connection_Id="c1", Content_Type="application/json")
+        await asked.answer(200, welcome, Acp_Connection_Id="c1", Content_Type="application/json")
         stream = await hall.stream()
-        assert await guest.inbox.count(1) == [WELCOME]
+        assert await guest.inbox.count(1) == [welcome]
         yield guest, stream
     finally:
         await guest.transport.aclose()

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from tests.wire.remote.hall import HELLO, QUICK, WELCOME, Guest, encoded, event, hall, prompt, visiting
+from tests.wire.remote.socketserver import RESUMABLE
 from tests.wire.transport_contract import Inbox
 
 from accord.clock import SYSTEM_CLOCK
@@ -222,6 +223,26 @@ async def test_streams_with_ids_are_taken_up_behind_the_last_event():
         await back.chunk(event({"method": "c"}, id="42"))
         assert len(await guest.inbox.count(5)) == 5
         assert guest.inbox.ends == []
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_gap_is_the_end_where_the_server_numbers_its_events(announced: bool):
+    async with hall() as server, visiting(server, welcome=RESUMABLE if announced else WELCOME) as (guest, _):
+        guest.send(prompt(1, "s1"))
+        session = await server.stream()
+        await server.post()
+        await session.chunk(event({"method": "a"}, id="4") + event({"method": "b"}, id="5"))
+        await session.chunk(event({"method": "c"}, id="6"))
+        await guest.inbox.count(4)
+        session.cut()
+        again = await server.stream()
+        await again.chunk(b": something is missing\n\n" + event({"method": "d"}, id="10"))
+        if announced:
+            end = await guest.inbox.end()
+            assert "3 messages were missed that the server no longer has" in end.reason
+            assert len(guest.inbox.received) == 4
+        else:
+            await guest.inbox.count(5)
 
 
 async def test_a_session_that_the_server_has_forgotten_fails_its_requests():

@@ -23,6 +23,7 @@ from accord.wire.remote.exchange import (
     Rejected,
     Unreachable,
 )
+from accord.wire.remote.ledger import announces_return
 from accord.wire.remote.messages import OPENING, UPDATE, failure, read_message
 from accord.wire.remote.posting import HELD, Post, Posting
 from accord.wire.remote.sentences import FINAL_STATUSES, status_sentence
@@ -60,6 +61,7 @@ class StreamableHttpTransport:
         self._exchange = Exchange(address, self._times)
         self._posting = Posting(clock, self._post)
         self._ids: dict[str, str] = {}  # the connection's header, once it has one
+        self._numbered = False
         self._streams: dict[str | None, EventStream] = {}
         self._unknown: set[str] = set()  # sessions of which the server knew no stream
         self._calls: dict[bytes, _Call] = {}
@@ -160,6 +162,7 @@ class StreamableHttpTransport:
             self._finish(f"{self._address}: the server opened no connection")
         else:
             self._ids = {CONNECTION_ID: answer.connection_id}
+            self._numbered = announces_return(answer.body)
             stream = self._open(None)
             await asyncio.wait([stream.opened])
             self._give([answer.body])
@@ -195,7 +198,13 @@ class StreamableHttpTransport:
         stream = self._streams.get(session)
         if stream is None:
             stream = EventStream(
-                session, self, self._exchange, limit=self._limit, times=self._times, clock=self._clock
+                session,
+                self,
+                self._exchange,
+                limit=self._limit,
+                times=self._times,
+                clock=self._clock,
+                numbered=self._numbered,
             )
             self._streams[session] = stream
             stream.start(self._ids)

@@ -135,13 +135,22 @@ class Ledger:
         if "method" in told or told.get("id") != self._initialize:
             return
         self._known = True
-        found: Any = told.get("result")
-        for name in ("agentCapabilities", "_meta", "accord", "resume", "version"):
-            found = _member(found, name)
-        self._announced = type(found) is int and found == 1
+        self._announced = _announces(told)
         if not self._announced:
             self._kept.clear()
             self._kept_bytes = 0
+
+
+def announces_return(welcome: bytes) -> bool:
+    """Whether the server's answer to `initialize` says that a connection to it can be had back."""
+    return _announces(_parsed(welcome))
+
+
+def _announces(told: dict[str, Any]) -> bool:
+    found: Any = told.get("result")
+    for name in ("agentCapabilities", "_meta", "accord", "resume", "version"):
+        found = _member(found, name)
+    return type(found) is int and found == 1
 
 
 def _parsed(frame: bytes) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""One stream of events, followed to its end. Where its events carry ids, a stream that breaks off is taken up behind the last."""
+"""One stream of events, followed to its end. Where its events carry ids, a stream that breaks off is taken up behind the last.
+
+A server that announces that connections to it can be had back numbers its events one by one. There a gap is noticed, and is the
+end: better to load a session anew than to go on without a part of it.
+"""
 
 import asyncio
 from typing import Final, Protocol
@@ -11,6 +15,13 @@ from accord.wire.transport import Frame
 
 _LATER: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Refusals that may pass: the server may not have noticed yet that the stream before broke off."""
+
+
+_GONE: Final = 410
+
+
+class Missed(Exception):
+    """Events of a stream will never come."""
 
 
 class Reader(Protocol):
@@ -41,6 +52,7 @@ class EventStream:
         limit: int,
         times: Times,
         clock: Clock,
+        numbered: bool = False,
     ) -> None:
         self.session = session
         self.heard = 0
@@ -52,6 +64,7 @@ class EventStream:
         self._limit = limit
         self._times = times
         self._clock = clock
+        self._numbered = numbered
         self._parser = EventParser(limit)
         self._reading = True  # not while more is unwanted
         self._watch: Timer | None = None
@@ -81,7 +94,7 @@ class EventStream:
     async def _run(self, ids: dict[str, str]) -> None:
         number, until, status = 0, self._clock.now() + self._times.connect, None
         while True:
-            heard = self.heard
+            heard, began = self.heard, self._clock.now()
             try:
                 await self._follow(ids)
                 reason = "the server ended the stream"
@@ -89,6 +102,9 @@ class EventStream:
                 reason, status = str(rejected), rejected.status
                 if rejected.status not in _LATER:
                     break
+            except Missed as missed:
+                reason, status = str(missed), _GONE
+                break
             except Unreachable as unreachable:
                 reason = f"the stream broke off: {unreachable}"
                 if not self.opened.done():
@@ -96,7 +112,7 @@ class EventStream:
                     break
             if self.opened.done() and self._parser.last_id is None:
                 break
-            if self.heard != heard:
+            if self.heard != heard or self._clock.now() - began > self._times.back:
                 number, status, until = 0, None, self._clock.now() + self._times.back
             number += 1
             pause = self._times.pause_before(number)
@@ -124,7 +140,10 @@ class EventStream:
                     await self._reader.ready()
                     self._reading = True
                     self.heard += 1
+                    before = self._parser.last_id
                     frames = self._parser.feed(data)
+                    if self._numbered and before is not None:
+                        _insist_on_all(before, self._parser.last_id, len(frames))
                     if frames:
                         self._reader.came(self, frames)
             finally:
@@ -138,3 +157,11 @@ class EventStream:
             return
         now = self.heard
         self._watch = self._clock.call_later(self._times.silence, lambda: self._look(events, now))
+
+
+def _insist_on_all(before: str, after: str | None, came: int) -> None:
+    """Raises Missed where the numbers say that more was sent than came."""
+    if before.isdecimal() and after is not None and after.isdecimal():
+        missing = int(after) - int(before) - came
+        if missing > 0:
+            raise Missed(f"{missing} messages were missed that the server no longer has")
