@@ -35,7 +35,7 @@ def served(peer: str, carrier: str, folder: Path) -> Generator[Served]:
     if peer in ("python", "accord"):
         program = "official_python_server.py" if peer == "python" else "accord_front.py"
         command = [sys.executable, str(PEERS / program)]
-        if carrier == "https":
+        if carrier in ("https", "wss"):
             certificate, key = certified(folder)
             command += [certificate, key]
     else:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import ssl
 from collections.abc import Generator
 from contextlib import aclosing
 from pathlib import Path
@@ -17,6 +18,7 @@ WAYS = [
     ("python", "ws"),
     ("python", "http"),
     ("python", "https"),
+    ("python", "wss"),
     ("typescript", "ws"),
     ("typescript", "http"),
 ]
@@ -122,3 +124,15 @@ async def test_the_token_and_the_headers_reach_no_log(
             session = await agent.new_session(tmp_path)
             await session.ask("echo here")
     assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize("carrier", ["wss", "https"])
+async def test_a_certificate_that_nobody_trusts_is_refused(carrier: str, tmp_path: Path) -> None:
+    with served("python", carrier, tmp_path) as server:
+        with pytest.raises(
+            accord.NeverStarted, match="cannot connect: its certificate is not trusted: self-signed"
+        ):
+            await accord.connect(server.url, token="s3cret")
+        context = ssl.create_default_context(cafile=server.certificate)
+        async with accord.connect(server.url, tls=context) as agent:
+            assert agent.info is not None

@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 import httpx2
 from msgspec import Struct
 
-from accord import __version__
 from accord.wire.remote.address import Address
 from accord.wire.remote.sentences import error_sentence, status_sentence
 from accord.wire.remote.times import Times
@@ -98,7 +97,7 @@ class Exchange:
             cookies=address.cookies,
             headers=[
                 ("Accept-Encoding", "identity"),
-                ("User-Agent", f"accord/{__version__}"),
+                ("User-Agent", "accord"),
                 *address.headers,
             ],
             timeout=httpx2.Timeout(None, connect=self._times.connect),
