@@ -11,6 +11,7 @@ from textual.widgets import ContentSwitcher
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.actions import ACTIONS
+from accord.tui.prompting.editor import know_alt_enter
 from accord.tui.sessionview import SessionView
 from accord.tui.start import Start
 
@@ -47,6 +48,7 @@ class ChatApp(App[int]):
 
     def __init__(self, start: Start, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__()
+        know_alt_enter()
         self.clock = clock
         self._start = start
         self._opened: list[SessionView] = []

@@ -23,7 +23,7 @@ class PlanPanel(Widget):
     """The steps. Folded it is one line: how many are done, and the one in progress."""
 
     DEFAULT_CSS = """
-    PlanPanel { display: none; height: auto; margin: 0 1; padding: 0 1; }
+    PlanPanel { display: none; height: auto; margin: 1 1 0 1; padding: 0 1; }
     PlanPanel.some { display: block; }
     PlanPanel.beside { width: 40; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
     PlanPanel.away { display: none; }

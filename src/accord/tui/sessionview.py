@@ -387,7 +387,7 @@ def _current(pickers: "Sequence[Any]") -> list[str]:
 
 
 def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
+    return text.partition("\n")[0].partition("; its last words")[0]
 
 
 def _home(path: str) -> str:

@@ -30,7 +30,7 @@ class Dialog(Vertical, can_focus=True):
         border: round $warning; border-title-color: $warning; border-title-style: bold;
         border-subtitle-color: $text-muted;
     }
-    Dialog.unarmed { border: round $panel-lighten-2; border-title-color: $text-muted; }
+    Dialog.unarmed { border: round $foreground 25%; border-title-color: $text-muted; }
     """
 
     class Answered(Message):

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.text import Text
 from textual import on
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Checkbox, Input, Select, SelectionList, Static
@@ -25,7 +26,9 @@ class FormDialog(Dialog):
     FormDialog .problem { color: $error; display: none; height: auto; }
     FormDialog .problem.some { display: block; }
     FormDialog .about { color: $text-muted; height: auto; }
-    FormDialog Input, FormDialog Checkbox { margin: 0 0 0 0; }
+    FormDialog Input { background: $foreground 8%; }
+    FormDialog Input:focus { background: $foreground 16%; }
+    FormDialog Checkbox { background: transparent; }
     FormDialog SelectionList { height: auto; max-height: 8; }
     FormDialog #buttons { height: auto; margin: 1 0 0 0; }
     FormDialog Button { margin: 0 2 0 0; }
@@ -54,10 +57,11 @@ class FormDialog(Dialog):
     def _field(self, name: str, schema: Any) -> "ComposeResult":
         title = one_line(title_of(schema, name)) + (" *" if name in self.form.required else "")
         default = self.form.defaults.get(name)
-        yield Static(f"\n{title}", markup=False)
+        switch = isinstance(schema, BooleanPropertySchema)
+        yield Static("" if switch else f"\n{title}", markup=False)
         if schema.description:
             yield Static(clean_text(schema.description), classes="about", markup=False)
-        field = self.fields[name] = _widget(schema, default)
+        field = self.fields[name] = _widget(schema, default, title)
         yield field
         problem = self._problems[name] = Static(classes="problem", markup=False)
         yield problem
@@ -107,11 +111,11 @@ class FormDialog(Dialog):
             self.settle(values)
 
 
-def _widget(schema: Any, default: Any) -> "Widget":
+def _widget(schema: Any, default: Any, title: str) -> "Widget":
     choices = choices_of(schema)
     match schema:
         case BooleanPropertySchema():
-            return Checkbox(value=default is True, compact=True)
+            return Checkbox(Text(title), value=default is True, compact=True)
         case MultiSelectPropertySchema():
             chosen = cast("list[str]", default) if isinstance(default, list) else []
             return SelectionList[str](

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CONTEXT: Final = 3
 FOLDED_LINES: Final = 40
+_MARGIN: Final = 4
 WIDE: Final = 130
 """From this width on the two sides stand beside each other."""
 TOO_LONG: Final = 20_000
@@ -160,14 +161,15 @@ class _Drawing:
             number = row.after if row.after is not None else row.before
             text = (self._after if row.after is not None else self._before).get(number or 0, Text())
             sign, style, ground = self._look(row)
-            lead = Text(f"    {(number or 0) + 1:>{self._digits}} ", self._palette.faint).append(
-                f"{sign} ", style
-            )
-            for at, piece in enumerate(folded(text, max(self._width - len(lead), 1))):
-                front = lead.copy() if at == 0 else Text(" " * len(lead))
-                out.append(
-                    strip_of(front.append_text(piece), ground=ground, width=self._width if ground else 0)
-                )
+            lead = Text(f"{(number or 0) + 1:>{self._digits}} ", self._palette.faint)
+            lead.append(f"{sign} ", style)
+            room = self._width - _MARGIN
+            for at, piece in enumerate(folded(text, max(room - len(lead), 1))):
+                line = (lead.copy() if at == 0 else Text(" " * len(lead))).append_text(piece)
+                if ground is not None:
+                    line.append(" " * max(room - cell_len(line.plain), 0))
+                    line.stylize_before(ground)
+                out.append(strip_of(Text(" " * _MARGIN).append_text(line)))
         return out
 
     def beside(self) -> list[Strip]:

@@ -1,7 +1,9 @@
 """The editor of the prompt: Enter sends, other Enters make a line, the arrows walk through what was said before."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.keys import Keys
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
     from textual import events
 
 NEWLINE_KEYS: Final = frozenset(("shift+enter", "alt+enter", "ctrl+j", "ctrl+enter"))
+
+
+def know_alt_enter() -> None:
+    """Terminals without the newer key protocol send Escape and Return for Alt+Enter, which would be taken for Enter alone."""
+    known = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
+    known.setdefault("\x1b\r", (Keys.ControlJ,))
 
 
 class Editor(TextArea):

@@ -43,8 +43,9 @@ class Transcript(ScrollView, can_focus=True):
         height: 1fr;
         padding: 0;
         scrollbar-size-vertical: 1;
-        scrollbar-color: $panel-lighten-1;
-        scrollbar-color-hover: $panel-lighten-3;
+        scrollbar-color: $foreground 20%;
+        scrollbar-color-hover: $foreground 40%;
+        scrollbar-color-active: $foreground 50%;
         scrollbar-background: $background;
         scrollbar-background-hover: $background;
         scrollbar-background-active: $background;
@@ -313,14 +314,12 @@ class Transcript(ScrollView, can_focus=True):
     def on_resize(self, event: "events.Resize") -> None:
         width = self.scrollable_content_region.width
         layout = self._lines
+        anchor = None if self.following else self._anchor()
         if width != layout.width:
-            anchor = None if self.following else self._anchor()
             layout.change(width, self._palette)
-            self._settle(anchor)
-            if layout.unmeasured() is not None:
-                self.set_timer(FRAME, self._measure_some)
-        elif self.following:
-            self._settle()
+        self._settle(anchor)
+        if layout.unmeasured() is not None:
+            self.set_timer(FRAME, self._measure_some)
 
     # -- colours ------------------------------------------------------------------------------------------------
 
