@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import h11
 
@@ -37,8 +37,7 @@ class Http1(asyncio.Protocol):
         self._held = 0  # bytes that came while a response was still going on
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -177,7 +176,7 @@ class Http1(asyncio.Protocol):
     def send(self, *events: Any) -> None:
         """Put events of the response on the wire, in one write."""
         data: bytes = b"".join([self.h11.send(event) or b"" for event in events])  # pyright: ignore[reportUnknownArgumentType]
-        if self.transport is not None and data:
+        if self.transport is not None and data and not self.transport.is_closing():
             self.transport.write(data)
 
     def ended(self) -> None:

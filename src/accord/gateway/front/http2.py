@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 import h2.config
 import h2.connection
@@ -47,8 +47,7 @@ class Http2(asyncio.Protocol):
         self._tls = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
         self._tls = transport.get_extra_info("ssl_object") is not None
         config = self.premises.config
         codes = h2.settings.SettingCodes
@@ -194,7 +193,7 @@ class Http2(asyncio.Protocol):
     def flush(self) -> None:
         """Put on the wire what h2 has made."""
         data = self.h2.data_to_send()
-        if data and self.transport is not None:
+        if data and self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
     def _goodbye(self, code: h2.errors.ErrorCodes) -> None:

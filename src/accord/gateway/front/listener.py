@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from typing import Final
+from typing import Final, cast
 
 from accord.gateway.front.http1 import Http1
 from accord.gateway.front.http2 import Http2
@@ -24,8 +24,7 @@ class Listener(asyncio.Protocol):
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
         if not self._premises.entered(self):
             transport.abort()
             self._transport = None

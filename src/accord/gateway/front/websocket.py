@@ -5,7 +5,7 @@ Its first message is `initialize`, or `_accord/resume` from a client that comes 
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, cast
 
 from websockets.exceptions import InvalidState
 from websockets.frames import Close, Frame, Opcode
@@ -49,8 +49,7 @@ class WebSocket(asyncio.Protocol):
         self._closing: float | None = None  # since when; a goodbye was said
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
         self.premises.sockets.add(self)
         self.line.attach(self, 0)
 
@@ -79,13 +78,15 @@ class WebSocket(asyncio.Protocol):
         return transport.get_write_buffer_size() if transport is not None else 0
 
     def write(self, frames: list[Outgoing], first: int) -> None:
-        if self._transport is not None:
-            self._transport.writelines([frame.websocket for frame in frames])
+        transport = self._transport
+        if transport is not None and not transport.is_closing():  # where it is, uvloop would raise
+            transport.writelines([frame.websocket for frame in frames])
 
     def say(self, body: bytes) -> None:
         """A message beside the line's: it has no number."""
-        if self._transport is not None and self._closing is None:
-            self._transport.write(Outgoing(body).websocket)
+        transport = self._transport
+        if transport is not None and self._closing is None and not transport.is_closing():
+            transport.write(Outgoing(body).websocket)
 
     def close(self, code: int, reason: str) -> None:
         if self._closing is not None or self._transport is None:
@@ -179,7 +180,7 @@ class WebSocket(asyncio.Protocol):
         """What the protocol itself has to say: pongs, closes, the end."""
         transport = self._transport
         for data in self._frames.data_to_send():
-            if transport is None:
+            if transport is None or transport.is_closing():
                 return
             if data:
                 transport.write(data)
