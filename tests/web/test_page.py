@@ -19,6 +19,7 @@ SCENES = (
     "two tabs on one session",
     "connection cut",
     "for everyone",
+    "pictures, links, forms, and a gateway that forgot",
     "hostile content",
 )
 

@@ -220,7 +220,8 @@ export function serve(port = 0) {
       response.writeHead(404).end("not found");
     }
   });
-  new WebSocketServer({ server }).on("connection", (socket) => {
+  const sockets = new WebSocketServer({ server });
+  sockets.on("connection", (socket) => {
     socket.once("message", (data) => {
       const first = JSON.parse(String(data));
       if (first.method === "_accord/resume") {
@@ -237,7 +238,14 @@ export function serve(port = 0) {
     });
   });
   return new Promise((resolve) => {
-    server.listen(port, "127.0.0.1", () => resolve({ server, port: server.address().port, lines, sessions }));
+    server.listen(port, "127.0.0.1", () => {
+      const close = () => {
+        for (const socket of sockets.clients) socket.terminate();
+        server.closeAllConnections();
+        server.close();
+      };
+      resolve({ port: server.address().port, lines, sockets: () => sockets.clients, close });
+    });
   });
 }
 

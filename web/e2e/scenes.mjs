@@ -102,14 +102,14 @@ export const SCENES = {
     await tab.page.reload();
     await tab.busy.waitFor();
     await tab.page.locator(".printed").getByText("first").waitFor();
-    assert.deepEqual(await tab.page.locator(".message.user").allInnerTexts(), [command]);
+    assert.deepEqual(await tab.page.locator(".message.user").allTextContents(), [command]);
     await open();
     await tab.shows("Done.");
     // The prompt that waited is still there, and goes when the user says so.
     await tab.page.getByRole("button", { name: "Send now" }).click();
     await tab.shows("list");
     await tab.idle.waitFor();
-    assert.deepEqual(await tab.page.locator(".message.user").allInnerTexts(), [command, "list"]);
+    assert.deepEqual(await tab.page.locator(".message.user").allTextContents(), [command, "list"]);
     stage.clean();
   },
 
@@ -210,6 +210,66 @@ export const SCENES = {
     assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
     await tab.page.keyboard.press("Alt+t");
     assert.equal(await tab.page.evaluate(() => document.documentElement.dataset["theme"]), "light");
+    stage.clean();
+  },
+
+  /** What the rehearsal model does not do, by the stand-in's scripted agent. */
+  async "pictures, links, forms, and a gateway that forgot"(stage) {
+    const served = await stage.scripted();
+    const tab = await stage.tab();
+    await tab.begin();
+    // A picture is pasted.
+    await tab.page.evaluate(async () => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
+      const blob = await new Promise((resolve) => canvas.toBlob(resolve));
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File([blob], "dot.png", { type: "image/png" }));
+      document.getElementById("prompt").dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    });
+    await tab.page.getByRole("img", { name: "Picture 1" }).waitFor();
+    await tab.say("see this");
+    await tab.shows("You said: see this");
+    await tab.page.locator(".message.user img").waitFor();
+    // A form that does not fit is not sent, and says why.
+    await tab.say("form");
+    const form = tab.page.getByRole("group", { name: "stand-in asks" });
+    await form.getByLabel(/^Name/).fill("NO");
+    await form.getByRole("button", { name: "Send" }).click();
+    await form.getByText("At least 3 characters").waitFor();
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.getAttribute("name")), "name");
+    await form.getByLabel(/^Name/).fill("Not-Small");
+    await form.getByLabel("Library").check();
+    await form.getByRole("button", { name: "Send" }).click();
+    await form.getByText("This has to match").waitFor();
+    await form.getByLabel(/^Name/).fill("small");
+    await form.getByLabel("PyPI").check();
+    await form.getByRole("button", { name: "Send" }).click();
+    await tab.shows(/"content":{"name":"small","kind":"lib","places":\["PyPI"\],"count":2,"public":true}/);
+    await tab.idle.waitFor();
+    // A web page is opened only after a yes; here it is a no.
+    await tab.say("link");
+    const asked = tab.page.getByRole("group", { name: /open a web page/ });
+    assert.equal(await asked.locator(".address strong").innerText(), "example.com");
+    await asked.getByRole("button", { name: "Decline" }).click();
+    await tab.shows("Answer: decline");
+    await tab.idle.waitFor();
+    // Two prompts wait, and are sent one after the other.
+    await tab.say("long 60 10");
+    await tab.say("first");
+    await tab.say("second");
+    await tab.page.getByRole("region", { name: "Prompts that wait" }).getByText("second").waitFor();
+    await tab.shows("You said: second");
+    assert.ok((await tab.texts()).indexOf("You said: first") < (await tab.texts()).indexOf("You said: second"));
+    // The gateway loses its memory of the connection in mid-turn: the page loads the session again.
+    await tab.say("long 200 10");
+    await tab.shows("Line 5 of the story.");
+    served.lines.clear();
+    for (const socket of served.sockets()) socket.terminate();
+    await tab.shows("Line 200 of the story.");
+    await tab.idle.waitFor();
+    const lines = await tab.page.locator(".message.agent").last().locator(".block").allTextContents();
+    assert.deepEqual(lines.map((line) => line.trim()), Array.from({ length: 200 }, (_, index) => `Line ${index + 1} of the story.`));
+    stage.faults = stage.faults.filter((fault) => !/WebSocket/.test(fault));
     stage.clean();
   },
 

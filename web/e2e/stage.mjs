@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import net from "node:net";
 import { chromium } from "playwright-core";
+import { serve } from "../dev/stand-in.mjs";
 
 const FLAGS = [
   "--no-sandbox",
@@ -37,6 +38,7 @@ export class Stage {
   async close() {
     await this.browser?.close();
     this.proxy?.close();
+    this.standIn?.close();
   }
 
   /** A tab. What it logs as an error, and every request that leaves the gateway, is remembered. */
@@ -54,6 +56,13 @@ export class Stage {
     await page.goto(address);
     this.pages.push(page);
     return new Tab(page, this.folder);
+  }
+
+  /** A scripted agent and its gateway, instead of the real ones. */
+  async scripted() {
+    this.standIn = await serve(0);
+    this.link = `http://127.0.0.1:${this.standIn.port}/`;
+    return this.standIn;
   }
 
   /** The same gateway through a wire that can be cut. */
@@ -94,7 +103,7 @@ export class Tab {
 
   /** Everything that agent and user said, in order. */
   async texts() {
-    return this.page.locator(".message").allInnerTexts();
+    return this.page.locator(".message").allTextContents();
   }
 
   async shows(text, where = this.log) {

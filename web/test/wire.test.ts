@@ -1,6 +1,5 @@
 /** The page's connection, by the official SDK, against the stand-in: real sockets, cut in mid-turn. */
 import type * as acp from "@agentclientprotocol/sdk";
-import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { WebSocket as NodeSocket } from "ws";
 import { AgentConnection, type Listener } from "../src/wire/connection.ts";
@@ -8,7 +7,7 @@ import type { Socket } from "../src/wire/line.ts";
 import { serve } from "../dev/stand-in.mjs";
 
 interface Served {
-  server: { close(): void; closeAllConnections(): void; address(): AddressInfo | string | null };
+  close(): void;
   port: number;
   lines: Map<string, unknown>;
 }
@@ -24,8 +23,7 @@ beforeEach(async () => {
 afterEach(() => {
   for (const connection of open.splice(0)) connection.close();
   for (const socket of sockets) socket.terminate();
-  served.server.closeAllConnections();
-  served.server.close();
+  served.close();
 });
 
 class Ear implements Listener {
