@@ -103,7 +103,7 @@ export class Tab {
 
   /** Everything that agent and user said, in order. */
   async texts() {
-    return this.page.locator(".message").allTextContents();
+    return (await this.page.locator(".message").allTextContents()).map((text) => text.trim());
   }
 
   async shows(text, where = this.log) {
