@@ -93,6 +93,8 @@ class SessionView(Vertical):
         self._follower: Follower | None = None
         self._began = 0.0
         self._looking = False
+        self.turns = 0
+        """Turns that are over."""
 
     def compose(self) -> "ComposeResult":
         yield self._title
@@ -186,10 +188,9 @@ class SessionView(Vertical):
         """Show a question and wait for its answer."""
         dialog.clock = self.clock
         self.dialog = dialog
-        slot = self.query_one("#question", Vertical)
-        await slot.mount(dialog)
-        self._say_changed()
         try:
+            await self.query_one("#question", Vertical).mount(dialog)
+            self._say_changed()
             return await dialog.answer
         finally:
             self.dialog = None
@@ -198,6 +199,21 @@ class SessionView(Vertical):
             if had_focus:
                 self.prompt.editor.focus()
             self._say_changed()
+
+    def come_up(self) -> None:
+        """It is the one that is shown."""
+        self.prompt.editor.focus()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Nothing is on top of it any more."""
+        if self.dialog is not None:
+            self.dialog.look_again()
+
+    def put_away(self) -> None:
+        """Another one is shown, or another screen is on top."""
+        if self.dialog is not None:
+            self.dialog.put_away()
 
     # -- showing ------------------------------------------------------------------------------------------------
 
@@ -218,6 +234,8 @@ class SessionView(Vertical):
 
     def turn_over(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
         """A turn is over."""
+        self.turns += 1
+        self._say_changed()
         from accord.client.words import ending, seconds
         from accord.errors import ConnectionClosed
 
@@ -317,7 +335,6 @@ class SessionView(Vertical):
     def _copied(self, event: Transcript.Copied) -> None:
         event.stop()
         self.app.copy_to_clipboard(event.text)  # pyright: ignore[reportUnknownMemberType]
-        self.notify("Copied")
 
     def stop(self) -> None:
         """Esc: stop the turn, or a command of the user's own, or return to the prompt."""
