@@ -51,6 +51,19 @@ class SocketLine(FrontLine):
             self.dirty = True
             self._lines.flush_soon(self)
 
+    def flush(self) -> None:
+        self.dirty = False
+        if self.over:
+            return
+        stream = self._stream
+        frames, size = stream.flush()
+        if frames:
+            metrics = self._lines.metrics
+            metrics.frames_out += frames
+            metrics.bytes_out += size
+        if stream.waiting_bytes or self._buffered.size:
+            self._weigh(stream.waiting_bytes)
+
     def attach(self, outlet: Outlet, received: int) -> None:
         """This socket carries it now, from behind the client's last message on."""
         self.left = None

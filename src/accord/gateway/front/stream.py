@@ -77,6 +77,8 @@ class Stream:
         outlet, waiting = self.outlet, self.waiting
         if outlet is None or not waiting:
             return 0, 0
+        if len(waiting) == 1:
+            return self._flush_one(outlet)
         frames = size = 0
         while waiting and outlet.ready:
             batch: list[Outgoing] = []
@@ -96,6 +98,22 @@ class Stream:
         self._backlog = min(self._backlog, self.waiting_bytes)
         self._forget()
         return frames, size
+
+    def _flush_one(self, outlet: Outlet) -> tuple[int, int]:
+        """The same for a single frame, which is what most turns of the loop have for a client."""
+        if not outlet.ready:
+            return 0, 0
+        frame = self.waiting.popleft()
+        size = self.waiting_bytes
+        self.count += 1
+        self.waiting_bytes = self._backlog = 0
+        self.written.append(frame)
+        self.written_bytes += size
+        outlet.write([frame], self.count)
+        config = self._config
+        if len(self.written) > config.kept_frames or self.written_bytes > config.kept_bytes:
+            self._forget()
+        return 1, size
 
     def missing(self, received: int) -> int | None:
         """How many frames behind the number `received` are no longer kept; None for a number that was never reached."""

@@ -80,7 +80,10 @@ class WebSocket(asyncio.Protocol):
     def write(self, frames: list[Outgoing], first: int) -> None:
         transport = self._transport
         if transport is not None and not transport.is_closing():  # where it is, uvloop would raise
-            transport.writelines([frame.websocket for frame in frames])
+            if len(frames) == 1:
+                transport.write(frames[0].websocket)
+            else:
+                transport.writelines([frame.websocket for frame in frames])
 
     def say(self, body: bytes) -> None:
         """A message beside the line's: it has no number."""
