@@ -102,6 +102,15 @@ test("a form says what is missing, and sends what fits", async () => {
   expect(answers).toEqual([{ action: "accept", content: { name: "Ada" } }]);
 });
 
+test("a plain question takes a suggestion or one's own words", async () => {
+  const params = { sessionId: "s", question: "Which colour?", options: ["red", 7, "blue"] };
+  await show({ ...common, kind: "other", method: "_agentao.cn/ask_user", params });
+  await calm();
+  expect(buttons().map((button) => button.textContent)).toEqual(["red", "blue", "Send"]);
+  await act(() => buttons()[1]?.click());
+  expect(answers).toEqual([{ answer: "blue" }]);
+});
+
 test("a link shows host and address, and what is no web page cannot be opened", async () => {
   const params = (url: string) => ({ mode: "url", sessionId: "s", message: "Sign in", elicitationId: "e", url }) as unknown as acp.CreateElicitationRequest;
   await show({ ...common, kind: "elicitation", params: params("javascript:alert(1)") });

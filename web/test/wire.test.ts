@@ -49,6 +49,7 @@ class Ear implements Listener {
   inboxRemoved(): void {}
   permission = (): Promise<acp.RequestPermissionResponse> => Promise.resolve({ outcome: { outcome: "selected", optionId: "no" } });
   elicitation = (): Promise<acp.CreateElicitationResponse> => Promise.resolve({ action: "decline" });
+  question = (): Promise<Record<string, unknown>> => Promise.resolve({ answer: "x" });
   elicitationDone(): void {}
   state(_: AgentConnection, state: string): void {
     this.states.push(state);

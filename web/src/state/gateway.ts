@@ -213,6 +213,11 @@ export class Gateway implements Listener {
     return this.asked(connection, "elicitation/create", sessionId, made, signal) as Promise<acp.CreateElicitationResponse>;
   }
 
+  question(connection: AgentConnection, params: Record<string, unknown>, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const made = { kind: "other" as const, method: vendor.ASK_USER, params };
+    return this.asked(connection, vendor.ASK_USER, String(params["sessionId"] ?? ""), made, signal) as Promise<Record<string, unknown>>;
+  }
+
   elicitationDone(connection: AgentConnection, elicitationId: string): void {
     for (const session of this.open.values()) {
       if (session.connection === connection) session.outside.value = session.outside.value.filter((item) => item.id !== elicitationId);
@@ -294,7 +299,7 @@ export class Gateway implements Listener {
     connection: AgentConnection,
     method: string,
     sessionId: string,
-    made: { kind: "permission"; params: acp.RequestPermissionRequest } | { kind: "elicitation"; params: acp.CreateElicitationRequest },
+    made: Made,
     signal: AbortSignal,
   ): Promise<unknown> {
     const session = this.open.get(place(connection.agent, sessionId)) ?? [...this.open.values()].find((one) => one.connection === connection);
@@ -339,6 +344,11 @@ export class Gateway implements Listener {
     this.early.delete(session.address.sessionId);
   }
 }
+
+type Made =
+  | { kind: "permission"; params: acp.RequestPermissionRequest }
+  | { kind: "elicitation"; params: acp.CreateElicitationRequest }
+  | { kind: "other"; method: string; params: Record<string, unknown> };
 
 function place(agent: string, sessionId: string): string {
   return `${agent}\n${sessionId}`;

@@ -34,7 +34,7 @@ export type Question = PermissionQuestion | ElicitationQuestion | OtherQuestion;
 
 export function questionKey(method: string, sessionId: string, params: Record<string, unknown>): string {
   const call = record(params["toolCall"])["toolCallId"] ?? params["elicitationId"] ?? params["toolCallId"];
-  return JSON.stringify([method, sessionId, call ?? null, params["message"] ?? null]);
+  return JSON.stringify([method, sessionId, call ?? null, params["message"] ?? params["question"] ?? null]);
 }
 
 export function fromInbox(item: InboxItem, answer: (result: unknown) => Promise<void>): Question {

@@ -1,4 +1,5 @@
 /** All that waits for an answer, over all sessions and agents; answered right here. */
+import { useMemo } from "preact/hooks";
 import type { Question } from "../state/questions.ts";
 import { allow, permission } from "../state/notifications.ts";
 import { useGateway } from "./context.ts";
@@ -37,7 +38,9 @@ function Item({ question }: { question: Question }) {
   const gateway = useGateway();
   const { agent, sessionId } = question;
   const listed = gateway.find(agent, sessionId);
-  const session = gateway.known(agent, sessionId) ?? new Session({ agent, sessionId, cwd: listed?.cwd ?? "" }, gateway.say);
+  // The card needs a session to ask about, also where this page has not opened it.
+  const cwd = listed?.cwd ?? "";
+  const session = useMemo(() => gateway.known(agent, sessionId) ?? new Session({ agent, sessionId, cwd }, gateway.say), [agent, sessionId, cwd]);
   return (
     <section class="inbox-item">
       <p>

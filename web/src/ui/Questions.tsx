@@ -3,9 +3,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { PermissionQuestion, Question } from "../state/questions.ts";
 import { summary } from "../state/questions.ts";
+import { ASK_USER } from "../wire/vendor.ts";
 import { asError, type Session } from "../state/session.ts";
 import { Icon } from "./icons.tsx";
 import { ToolContent } from "./ToolContent.tsx";
+import { AskCard } from "./AskCard.tsx";
 import { FormCard } from "./FormCard.tsx";
 import { LinkCard } from "./LinkCard.tsx";
 
@@ -18,6 +20,7 @@ export function QuestionCard({ question, session }: { question: Question; sessio
     if (question.params.mode === "form") return <FormCard question={question} />;
     if (question.params.mode === "url") return <LinkCard question={question} session={session} />;
   }
+  if (question.kind === "other" && question.method === ASK_USER) return <AskCard question={question} />;
   return (
     <Card label="Question" icon="help">
       <p>{summary(question)}</p>

@@ -3,7 +3,7 @@ import * as acp from "@agentclientprotocol/sdk";
 import { createWebSocketStream, type WebSocketConstructor } from "@agentclientprotocol/sdk/experimental/ws-client";
 import { Line, Refused, type Dial, type LineState, type Socket } from "./line.ts";
 import { NotLetIn, socketAddress } from "./door.ts";
-import { readInboxItem, readSession, readTurn, record, type InboxItem, type ListedSession, type TurnNews } from "./vendor.ts";
+import { ASK_USER, readInboxItem, readSession, readTurn, record, type InboxItem, type ListedSession, type TurnNews } from "./vendor.ts";
 
 export interface Listener {
   update(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void;
@@ -15,6 +15,7 @@ export interface Listener {
   inboxRemoved(id: string): void;
   permission(connection: AgentConnection, params: acp.RequestPermissionRequest, signal: AbortSignal): Promise<acp.RequestPermissionResponse>;
   elicitation(connection: AgentConnection, params: acp.CreateElicitationRequest, signal: AbortSignal): Promise<acp.CreateElicitationResponse>;
+  question(connection: AgentConnection, params: Record<string, unknown>, signal: AbortSignal): Promise<Record<string, unknown>>;
   elicitationDone(connection: AgentConnection, elicitationId: string): void;
   state(connection: AgentConnection, state: LineState): void;
   ended(connection: AgentConnection, reason: Error | undefined): void;
@@ -23,7 +24,7 @@ export interface Listener {
 const CAPABILITIES: acp.ClientCapabilities = {
   session: { configOptions: { boolean: {} }, compaction: {}, notices: {} },
   elicitation: { form: {}, url: {} },
-  _meta: { accord: { turn: true, terminal: true } },
+  _meta: { accord: { turn: true, terminal: true }, [ASK_USER]: true },
 };
 
 export class AgentConnection {
@@ -147,7 +148,8 @@ export class AgentConnection {
       })
       .onNotification("elicitation/complete", ({ params }) => listener.elicitationDone(this, params.elicitationId))
       .onRequest("session/request_permission", ({ params, signal }) => listener.permission(this, params, signal))
-      .onRequest("elicitation/create", ({ params, signal }) => listener.elicitation(this, params, signal));
+      .onRequest("elicitation/create", ({ params, signal }) => listener.elicitation(this, params, signal))
+      .onRequest(ASK_USER, record, ({ params, signal }) => listener.question(this, params, signal));
   }
 }
 

@@ -1,5 +1,8 @@
 /** The gateway's own methods: their shapes, and readings of them that survive what does not fit. */
 
+/** An extension of others, by which some agents put a plain question to the user. */
+export const ASK_USER = "_agentao.cn/ask_user";
+
 export type SessionActivity = "running" | "waiting" | "idle";
 
 export interface ListedSession {
