@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import uvloop
 import websockets
 from tests.gateway.front.browser import Reading, a_browser, a_connection
 from tests.gateway.front.stage import INITIALIZE, Echo, a_door, a_front
@@ -160,3 +161,25 @@ async def test_a_front_may_be_stopped_twice() -> None:
     async with a_front() as stage:
         await stage.front.stop()
         await stage.front.stop()
+
+
+def test_a_front_runs_on_uvloop() -> None:
+    async def scene() -> None:
+        async with a_front() as stage:
+            first = await RawSocket.open(stage)
+            [opened] = stage.echo.clients
+            first.drop()
+            for number in range(3):  # what meets a socket that is just closing is not lost
+                opened.tell({"method": "note", "params": number})
+                await asyncio.sleep(0)
+            await stage.until(lambda: stage.front.metrics.sockets == 0)
+            second = await RawSocket.open(stage, initialize=False)
+            second.tell(id=1, method="_accord/resume", params={"connectionId": first.id, "received": 1})
+            assert (await second.hear())["id"] == 1
+            assert [(await second.hear())["params"] for _ in range(3)] == [0, 1, 2]
+            async with a_browser(stage, 2) as client:
+                named = await a_connection(client)
+                async with Reading(client, named) as events:
+                    assert events.status == 200
+
+    uvloop.run(scene())
