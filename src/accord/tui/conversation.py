@@ -5,79 +5,35 @@ Knows nothing of the screen but a small contract. Everything about the session i
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.client import (
     AgentEnded,
-    ClientEvent,
-    ClientHandlers,
-    ClientOptions,
     ClientSession,
-    Features,
     RemoteAgent,
 )
-from accord.client.askuser import ASK_USER
 from accord.client.connect import Connecting
-from accord.client.consent import Consent
 from accord.client.entering import Opening, reachable
-from accord.client.guarded import guarded_workspace
-from accord.client.options import ClientReport
 from accord.client.recording import Recording, Records
 from accord.client.servers import Server
-from accord.client.servers.trusting import Trusting, refuse
 from accord.client.settings import apply_settings
 from accord.client.signin import how_to_sign_in
 from accord.clock import Clock
 from accord.errors import AccordError, AuthRequired, StoreError
-from accord.policy.rules import Word
 from accord.session import TurnCancelling, TurnEnded
-from accord.trace import Ring, Tapped
+from accord.trace import Ring
 from accord.tui.blocks import blocks_of
 from accord.tui.draft import Draft, DraftQueue
+from accord.tui.offer import Offer
 from accord.tui.recalled import recall
+from accord.tui.stage import Phase, Stage
 from accord.tui.start import Start
 
 if TYPE_CHECKING:
     from accord.tui.asking import Questions
-    from accord.tui.parts.note import Tone
-
-Phase: TypeAlias = Literal["connecting", "ready", "running", "cancelling", "dead", "failed", "closed"]
 
 _BREATH: Final = 100
 """Events after which keys get their turn."""
-
-
-class Stage(Protocol):
-    """Where the conversation is shown. Called on the event loop."""
-
-    def phase_changed(self, phase: Phase) -> None:
-        """Something else goes on now."""
-        ...
-
-    def opened(self, session: ClientSession, agent: RemoteAgent) -> None:
-        """The session is there, its history in its state."""
-        ...
-
-    def happened(self, event: ClientEvent) -> None:
-        """An event of the session."""
-        ...
-
-    def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something."""
-        ...
-
-    def failed(self, error: AccordError, details: str) -> None:
-        """It could not be connected, or its session not opened; `details` say what to do."""
-        ...
-
-    def turn_over(self, ended: TurnEnded | None, error: AccordError | None) -> None:
-        """A turn is over, or could not begin; all its events have been shown."""
-        ...
-
-    def queue_changed(self) -> None:
-        """A prompt left the queue, or returned to it."""
-        ...
 
 
 class Conversation:
@@ -151,11 +107,12 @@ class Conversation:
     async def _connect(self) -> None:
         self._change("connecting")
         try:
-            server = self.server = await asyncio.to_thread(self._start.find, self._trusting())
+            offer = self._offer()
+            server = self.server = await asyncio.to_thread(self._start.find, offer.trusting())
             self.agent = await Connecting(
                 self._start.remote or await asyncio.to_thread(server.launch, self._start.cwd),
-                self._handlers(server),
-                self._options(server),
+                offer.handlers(server),
+                offer.options(server),
             )
             self._opening = self._opening_for(self.agent, server)
             if self._records is None:
@@ -209,46 +166,8 @@ class Conversation:
         servers = reachable(server.mcp_servers(), agent, self._warn)
         return Opening(agent, server.name, self._start.cwd, self._start.add_dir, servers)
 
-    def _handlers(self, server: Server) -> ClientHandlers:
-        asked = self._questions
-        consent = Consent(server.policy(self._word(server)), asked, self._warn)
-        # The agent of this package works on this machine anyway, and keeps its own rules: a detour over us gains nothing.
-        offered = server.name != "accord" or bool(server.command)
-        return ClientHandlers(
-            permissions=consent,
-            workspace=guarded_workspace(consent) if offered else None,
-            forms=None if asked is None else asked.form,
-            urls=None if asked is None else asked.address,
-            extensions={} if asked is None else {ASK_USER: asked.question},
-        )
-
-    def _word(self, server: Server) -> Word | None:
-        """What takes the place of the default in the user's rules: what was said, else what their file says, else by who is there."""
-        said = self._start.permissions
-        if said is None and self._questions is None and server.unattended is not None:
-            return server.unattended
-        if said is not None or (server.permissions is not None and server.permissions.word is not None):
-            return said
-        return "reads" if self._questions is None else "ask"
-
-    def _trusting(self) -> Trusting:
-        return refuse if self._questions is None else self._questions.trusting()
-
-    def _options(self, server: Server) -> ClientOptions:
-        options = server.options(
-            ClientOptions(
-                clock=self._clock,
-                observer=self._observe,
-                wrap=lambda transport: Tapped(transport, self.ring, ours="client"),
-                on_stderr=self.ring.note_stderr,
-                features=Features(meta={"accord": {"extensions": [ASK_USER] if self._questions else []}}),
-            )
-        )
-        return replace(options, restart=None)  # the user sees what happened, and restarts it with one key
-
-    def _observe(self, report: ClientReport) -> None:
-        if report.kind == "oversized":
-            self._stage.note(f"a message of the agent is left out: {report.detail}", "warn")
+    def _offer(self) -> Offer:
+        return Offer(self._start, self._questions, self._warn, self._clock, self.ring)
 
     # -- turns --------------------------------------------------------------------------------------------------
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from accord.errors import AccordError
     from accord.schema import AvailableCommand
     from accord.session import TurnEnded
-    from accord.tui.conversation import Conversation, Phase
+    from accord.tui.conversation import Conversation
     from accord.tui.dialogs.dialog import Dialog
     from accord.tui.parts.note import Tone
+    from accord.tui.stage import Phase
     from accord.tui.transcript.follower import Follower
 
 BESIDE: Final = 120

@@ -11,8 +11,9 @@ from accord.client import ClientEvent, ClientSession, RemoteAgent
 from accord.clock import SYSTEM_CLOCK
 from accord.errors import AccordError, UsageError
 from accord.session import TurnEnded
-from accord.tui.conversation import Conversation, Phase
+from accord.tui.conversation import Conversation
 from accord.tui.draft import Draft, DraftQueue
+from accord.tui.stage import Phase
 from accord.tui.start import Start
 
 if TYPE_CHECKING:
