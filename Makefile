@@ -31,7 +31,7 @@ run: $(VENV)/core.stamp
 # The page of the gateway, built into the package; its source is in web/.
 web:
 	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then \
-	  cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; } && npm run --silent build; \
+	  cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --loglevel=error --no-audit --no-fund; } && npm run --silent build; \
 	else echo "The page is not built: it needs npm and Node 20.19 or newer. The gateway works without it."; fi
 
 $(VENV)/serve.stamp: pyproject.toml $(VENV)/core.stamp
