@@ -58,7 +58,7 @@ function Page() {
     case "failed":
       return (
         <main class="welcome">
-          <h1>The gateway did not answer</h1>
+          <h1>Could not connect</h1>
           <p class="fault" role="alert">
             {gateway.problem.value}
           </p>
