@@ -5,15 +5,15 @@ Nothing here waits for a client: a line that is slow is the front's to cut off.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import AccordError, NotFound
 from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Meter
+from accord.gateway.access.limits import Lease, LimitReached, Meter
 from accord.gateway.access.passes import Pass
 from accord.gateway.asks import Asks
 from accord.gateway.hearing import Hearing
@@ -27,22 +27,19 @@ from accord.gateway.sessions import LiveSession, Sessions
 from accord.gateway.visitor import Visitor
 from accord.schema import (
     CloseSessionRequest,
-    CompactionSummaryChunk,
-    CompactionUpdate,
-    Notice,
     SessionNotification,
     SessionUpdate,
 )
 from accord.schema.codec import encode
+
+T = TypeVar("T")
 
 LOG = getLogger("accord.gateway")
 
 IDLE: Final = 15 * 60.0
 """Seconds after which an agent that nobody needs is ended."""
 
-_ORPHANS_MOST: Final = 256
 _EVERY: Final = 30.0
-_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
 
 
 class Gateway:
@@ -113,7 +110,10 @@ class Gateway:
         self.flush()
 
     def attach(self, visitor: Visitor, session: LiveSession) -> None:
-        """From now on it sees what happens in the session, and what waits in it."""
+        """From now on it sees what happens in the session, and what waits in it; unless it has left meanwhile."""
+        if not visitor.here:
+            session.left = self._clock.now()
+            return
         visitor.sessions[session.id] = session
         if visitor not in session.visitors:
             session.visitors = (*session.visitors, visitor)
@@ -127,7 +127,15 @@ class Gateway:
         visitor.sessions.pop(session.id, None)
         session.visitors = tuple(other for other in session.visitors if other is not visitor)
         self.asks.leave(visitor, session)
+        session.left = self._clock.now()
         self.overview.changed(session)
+
+    def move(self, session: LiveSession, additional: tuple[str, ...]) -> None:
+        """It gets other additional folders: clients whose token does not cover them see no more of it."""
+        session.additional = additional
+        for visitor in session.visitors:
+            if not visitor.visa.covers(session.agent.name, session.folders):
+                self.detach(visitor, session)
 
     # -- sending ------------------------------------------------------------------------------------------------
 
@@ -160,10 +168,6 @@ class Gateway:
             self.post((visitor,), frame if told is update else _update(session, told), session.id)
         return frame
 
-    def unsent_of(self, visitor: Visitor) -> int:
-        """Bytes that wait for this client, those not yet handed to its line included."""
-        return visitor.line.unsent + sum([len(frame.body) for _, frame, _ in self._queue])
-
     async def drained(self, visitor: Visitor, below: int) -> None:
         """Return once less is unsent to this client, or it is gone."""
         pause = 0.001
@@ -185,6 +189,42 @@ class Gateway:
             if not lock.locked() and self._opening.get(key) is lock and not getattr(lock, "_waiters", None):
                 del self._opening[key]
 
+    def begin(
+        self, agent: HostedAgent, session_id: str, cwd: str, additional: tuple[str, ...]
+    ) -> LiveSession:
+        """The agent has named a new session. If the name was another one's, as with agents that count from one at each
+        start, that one is set aside: who saw it does not see this one, and neither is its log continued.
+        """
+        old = self.sessions.find(agent.name, session_id)
+        if old is not None:
+            if old.live and old.folders == (cwd, *additional):
+                return old  # one session for everybody, says the agent
+            self._disband(old, "the agent began another session under this name")
+            self.own(self._put_away(old))
+            self.sessions.forget(old)
+        self.sessions.book.set_aside(agent.name, session_id)
+        return self.sessions.add(agent, session_id, cwd, additional)
+
+    async def room(self, visa: Pass) -> Lease:
+        """A place for one more live session. Where there is none left, sessions that can be loaded again and that nobody uses
+        are closed, the longest unused first. Raises LimitReached.
+        """
+        while True:
+            try:
+                return self.meter.session(visa)
+            except LimitReached:
+                unused = [
+                    session
+                    for session in self.sessions
+                    if session.lease is not None and session.unused and session.agent.lasting
+                ]
+                if not unused:
+                    raise
+                own = [session for session in unused if session.opener == visa.token]
+                session = min(own or unused, key=lambda one: one.left)
+                session.uncount()
+                await self.close_session(session)
+
     async def close_session(self, session: LiveSession) -> None:
         """Nobody needs it: end what runs in it, and let the agent forget it."""
         upstream = session.agent.upstream
@@ -203,16 +243,17 @@ class Gateway:
 
     async def drop_session(self, session: LiveSession) -> None:
         """It is deleted: everybody is detached from it."""
-        self.asks.dismiss(session, "the session was deleted")
-        for visitor in session.visitors:
-            self.detach(visitor, session)
+        self._disband(session, "the session was deleted")
         await self._put_away(session)
         self.sessions.forget(session)
 
+    def _disband(self, session: LiveSession, reason: str) -> None:
+        self.asks.dismiss(session, reason)
+        for visitor in session.visitors:
+            self.detach(visitor, session)
+
     async def _put_away(self, session: LiveSession) -> None:
-        if session.lease is not None:
-            session.lease.release()
-            session.lease = None
+        session.uncount()
         place, session.workplace = session.workplace, None
         if place is not None:
             await place.aclose()
@@ -228,10 +269,12 @@ class Gateway:
             sessions = [session for session in self.sessions.of(agent) if session.live]
             waiting = any(session.asks or session.turns for session in sessions)
             needed = any(session.visitors for session in sessions)
-            lasting = agent.offers("session/load") or agent.offers("session/resume")
-            if not waiting and (lasting or not needed):
+            if not waiting and (agent.lasting or not needed):
                 LOG.info("agent %s has been idle: it is ended", agent.name)
                 self.own(agent.stop())
+        for session in self.sessions:
+            if session.unused and not session.live and session.key not in self._opening:
+                self.sessions.forget(session)
 
     @property
     def busy(self) -> bool:
@@ -252,11 +295,16 @@ class Gateway:
         for session in self.sessions:
             self.sessions.forget(session)
 
-    def own(self, work: Any) -> None:
+    def own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start some work that belongs to nobody else."""
-        task = asyncio.ensure_future(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work to its end, also if whoever wanted it leaves meanwhile."""
+        return await asyncio.shield(self.own(work))
 
     def note(self, text: str, *facts: object) -> None:
         """Write a line of the gateway's log."""

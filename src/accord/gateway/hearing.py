@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.gateway")
 
 _ORPHANS_MOST: Final = 256
+_PUBLIC: Final = ("elicitation/complete",)
+"""Notifications that name no session, and tell nothing to who was not asked."""
 _ENDING: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 _CHOSEN: Final = GATED | {ConfigOptionUpdate}
 """Updates that not every client gets, or not all of them."""
@@ -192,10 +194,14 @@ class Hearing:
         if session is not None:
             self._gateway.post(session.visitors, Outgoing(frame), session.id)
         elif named is None:
+            # It may concern any of them: only for who may see them all.
+            folders = {folder for one in self._gateway.sessions.of(agent) for folder in one.folders}
             here = tuple(
                 visitor
                 for visitor in self._gateway.visitors
-                if visitor.agent is agent and visitor.capabilities
+                if visitor.agent is agent
+                and visitor.capabilities
+                and (method in _PUBLIC or visitor.visa.covers(agent.name, folders))
             )
             self._gateway.post(here, Outgoing(frame), None)
 
@@ -215,6 +221,7 @@ class Hearing:
         """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""
         for session in self._gateway.sessions.of(agent):
             session.live = False
+            session.uncount()
             session.silent, session.loading, session.loader = False, None, None
             while session.turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))

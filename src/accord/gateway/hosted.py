@@ -119,6 +119,11 @@ class HostedAgent:
         entry = request("agent", method)
         return entry is not None and entry.offered(self.capabilities, None)
 
+    @property
+    def lasting(self) -> bool:
+        """Whether it can open a session again."""
+        return self.offers("session/load") or self.offers("session/resume")
+
     async def ready(self) -> Upstream:
         """The running program; started if it is not. Raises ConnectionClosed and its kin, RequestTimeout, UsageError."""
         self.used = self._clock.now()

@@ -8,7 +8,7 @@ from logging import getLogger
 from typing import Final, cast
 
 from accord.client.recording import RecordedSession, Records
-from accord.errors import NotFound, StoreError
+from accord.errors import NotFound, StoreError, UsageError
 from accord.paths import private_folder
 from accord.schema import SessionUpdate
 from accord.session import Event, SessionState
@@ -70,6 +70,19 @@ class Logbook:
         """Forget one; whether it was there."""
         known = self.find(agent, session_id)
         return known is not None and self.records.delete(known)
+
+    def set_aside(self, agent: str, session_id: str) -> None:
+        """Another session begins under this id: what was logged under it is kept under an id of its own."""
+        known = self.find(agent, session_id)
+        if known is None:
+            return
+        head = known.head
+        try:
+            aside = f"{head.session_id}~{head.created}"
+            self.store.fork(head.session_id, aside, additional_directories=head.additional_directories)
+            self.store.delete(head.session_id)
+        except (StoreError, UsageError) as error:
+            LOG.error("the former session %s of %s cannot be set aside: %s", session_id, agent, error)
 
     def commit(self) -> None:
         """Write what was noted in any log."""

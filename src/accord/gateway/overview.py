@@ -1,5 +1,6 @@
 """What is open over all sessions: the inbox of questions that wait for a person, the list of sessions, and who watches them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord.gateway.access.passes import Pass
@@ -25,7 +26,7 @@ class Overview:
         session = ask.session
         if ask.method not in WAITING or session is None or visitor.visa.read_only:
             return False
-        return visitor.visa.may_use(session.agent.name) and visitor.visa.may_enter(session.cwd)
+        return visitor.visa.covers(session.agent.name, session.folders)
 
     def ask_told(self, ask: Ask, here: bool, reason: str) -> None:
         self._gateway.metrics.pending_approvals = sum(
@@ -52,16 +53,20 @@ class Overview:
         told: list[dict[str, Any]] = []
         for recorded in self._gateway.sessions.book.list():
             agent = self._gateway.agents.get(recorded.agent)
-            if agent is None or not visa.may_use(agent.name) or not visa.may_enter(recorded.head.cwd):
+            if agent is None:
                 continue
             session = self._gateway.sessions.find(agent.name, recorded.session_id)
+            head = recorded.head
+            folders = session.folders if session else (head.cwd, *head.additional_directories)
+            if not visa.covers(agent.name, folders):
+                continue
             told.append(
                 _line(
                     agent.name,
                     recorded.session_id,
-                    recorded.head.cwd,
-                    (session.title if session else None) or recorded.head.title,
-                    iso_time(recorded.head.updated),
+                    folders[0],
+                    (session.title if session else None) or head.title,
+                    iso_time(head.updated),
                     session,
                 )
             )
@@ -74,9 +79,7 @@ class Overview:
         told = tuple(
             visitor
             for visitor in self._gateway.visitors
-            if visitor.wants_sessions
-            and visitor.visa.may_use(session.agent.name)
-            and visitor.visa.may_enter(session.cwd)
+            if visitor.wants_sessions and visitor.visa.covers(session.agent.name, session.folders)
         )
         if told:
             head = session.log.head
@@ -86,15 +89,13 @@ class Overview:
             body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
             self._gateway.post(told, Outgoing(body), None)
 
-    def removed(self, agent: str, session_id: str, cwd: str | None) -> None:
+    def removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
         """Tell those who watch the sessions that one is no more."""
         params = encode({"removed": {"agent": agent, "sessionId": session_id}})
         told = tuple(
             visitor
             for visitor in self._gateway.visitors
-            if visitor.wants_sessions
-            and visitor.visa.may_use(agent)
-            and (cwd is None or visitor.visa.may_enter(cwd))
+            if visitor.wants_sessions and visitor.visa.covers(agent, folders)
         )
         if told:
             body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from accord.gateway.access.limits import Lease
+from accord.gateway.access.passes import Pass
 from accord.gateway.hosted import HostedAgent
 from accord.gateway.line import Outgoing
 from accord.gateway.logbook import Logbook, SessionLog
@@ -69,6 +70,12 @@ class LiveSession:
         self.workplace: Workplace | None = None
         self.lease: Lease | None = None
         """What it counts for among the limits."""
+        self.opener = ""
+        """The token that it counts for."""
+        self.joining = 0
+        """Clients that are being sent its history."""
+        self.left = 0.0
+        """When the last client left it."""
         self._shown: dict[str, ToolCall] = {}
         self._latest: dict[type, Outgoing] = {}
         self._echo = ""
@@ -94,6 +101,24 @@ class LiveSession:
     def latest(self) -> list[Outgoing]:
         """For whoever joins without history: the latest of those updates that say how things stand."""
         return list(self._latest.values())
+
+    def count(self, lease: Lease, visa: Pass) -> None:
+        """It counts for this token among the limits; once, whoever opens it."""
+        if self.lease is not None:
+            lease.release()
+        else:
+            self.lease, self.opener = lease, visa.token
+
+    def uncount(self) -> None:
+        """It no longer counts."""
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            lease.release()
+
+    @property
+    def unused(self) -> bool:
+        """Whether nobody looks at it, and nothing happens in it."""
+        return not (self.visitors or self.turns or self.asks or self.joining or self.loading is not None)
 
     def opened(self, answer: SessionOpened) -> None:
         """The agent told how things stand."""

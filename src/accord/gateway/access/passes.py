@@ -1,6 +1,7 @@
 """A pass: what the holder of a token may do. Everybody behind the door asks it, nobody sees the token."""
 
-from os.path import commonpath, isabs, realpath
+from collections.abc import Iterable
+from os.path import commonpath, isabs, normpath, realpath
 from typing import Final
 
 from msgspec import Struct
@@ -36,8 +37,15 @@ class Pass(Struct, frozen=True):
             return False
         if self.folders is None:
             return True
-        real = realpath(folder)
-        return any(commonpath((real, own)) == own for own in self.folders)
+        # `link/..` is one place for the system and another for a program that tidies the text first: both count.
+        return all(
+            any(commonpath((real, own)) == own for own in self.folders)
+            for real in map(realpath, {folder, normpath(folder)})
+        )
+
+    def covers(self, agent: str, folders: Iterable[str]) -> bool:
+        """Whether a session of this agent in these folders, all of them, is for its holder to see."""
+        return self.may_use(agent) and all(map(self.may_enter, folders))
 
     def within(self, folders: tuple[str, ...] | None) -> "Pass":
         """The same, bound to these folders, too: of each two, the one that lies in the other is left."""

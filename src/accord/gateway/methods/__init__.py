@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from accord.errors import RpcError
 from accord.gateway.access.passes import NOT_ALLOWED
-from accord.gateway.methods import listing, opening, talking, vendor
+from accord.gateway.methods import listing, loading, opening, talking, vendor
 
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Serve
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 _SERVED: "dict[str, Serve]" = {
     "initialize": opening.initialize,
     "session/new": opening.new,
-    "session/load": opening.load,
-    "session/resume": opening.resume,
+    "session/load": loading.load,
+    "session/resume": loading.resume,
     "session/fork": opening.fork,
     "session/prompt": talking.prompt,
     "session/cancel": talking.cancel,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from accord.errors import InvalidParams, RpcError, StoreError
+from accord.errors import InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.passes import NOT_ALLOWED, Pass
 from accord.gateway.line import Outgoing
 from accord.gateway.sessions import LiveSession
@@ -31,6 +31,14 @@ _PACE: Final = 1 << 20
 
 async def join(visitor: "Visitor", call: "Incoming", session: LiveSession) -> None:
     """Replay the log to one client, then attach it: it misses nothing and sees nothing twice."""
+    session.joining += 1
+    try:
+        await _replay(visitor, call, session)
+    finally:
+        session.joining -= 1
+
+
+async def _replay(visitor: "Visitor", call: "Incoming", session: LiveSession) -> None:
     gateway = visitor.gateway
     reading = session.log.reading()
     try:
@@ -42,6 +50,9 @@ async def join(visitor: "Visitor", call: "Incoming", session: LiveSession) -> No
             await _tell(visitor, session, rest)
     except StoreError as error:
         raise RpcError(f"The history cannot be read: {error}") from None
+    known_session(visitor, session.id)  # it may have got other folders, which the token does not cover
+    if gateway.sessions.find(session.agent.name, session.id) is not session:
+        raise NotFound("There is no such session any more", {"sessionId": session.id})
     if session.title:
         _post(visitor, session, SessionInfoUpdate(title=session.title))
     stands = session.settings.whole(SessionOpened(session.id))
@@ -55,24 +66,29 @@ async def join(visitor: "Visitor", call: "Incoming", session: LiveSession) -> No
 
 async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[SessionUpdate]) -> None:
     gateway = visitor.gateway
+    posted = 0
     for update in updates:
-        _post(visitor, session, update)
-        if gateway.unsent_of(visitor) > _PACE:
+        posted += _post(visitor, session, update)
+        if posted > _PACE:
+            posted = 0
             gateway.flush()
             await gateway.drained(visitor, _PACE)
 
 
-def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> None:
-    if visitor.shows(update):
-        if isinstance(update, ToolCall | ToolCallChange) and not visitor.announced.get("terminal"):
-            update = without_terminals(update, session.printed)
-        notification = SessionNotification(session.id, update)
-        body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
-        visitor.post(Outgoing(body), session.id)
+def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> int:
+    """Send it, if the client shows such updates; how many bytes that are."""
+    if not visitor.shows(update):
+        return 0
+    if isinstance(update, ToolCall | ToolCallChange) and not visitor.announced.get("terminal"):
+        update = without_terminals(update, session.printed)
+    notification = SessionNotification(session.id, update)
+    body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
+    visitor.post(Outgoing(body), session.id)
+    return len(body)
 
 
 def known_session(visitor: "Visitor", session_id: str) -> LiveSession | None:
-    """A session that is or was here, in a folder that the token covers."""
+    """A session that is or was here, in folders that the token covers, all of them."""
     gateway, agent = visitor.gateway, visitor.agent
     session = gateway.sessions.find(agent.name, session_id)
     if session is None:
@@ -80,15 +96,15 @@ def known_session(visitor: "Visitor", session_id: str) -> LiveSession | None:
         if recorded is None:
             return None
         head = recorded.head
-        check_folders(visitor.visa, head.cwd)
+        check_folders(visitor.visa, head.cwd, *head.additional_directories)
         return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
-    check_folders(visitor.visa, session.cwd)
+    check_folders(visitor.visa, *session.folders)
     return session
 
 
-def check_folders(visa: Pass, cwd: str, additional: Iterable[str] = ()) -> None:
+def check_folders(visa: Pass, *folders: str) -> None:
     """Refuse a folder that is not absolute, or that the token does not cover."""
-    for folder in (cwd, *additional):
+    for folder in folders:
         if not isabs(folder):
             raise InvalidParams(f"the folder {folder!r} is not an absolute path")
         if not visa.may_enter(folder):

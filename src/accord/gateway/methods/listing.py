@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from accord.errors import AccordError, InvalidParams, RpcError, SessionInUse
+from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse
 from accord.gateway.methods.joining import check_folders
 from accord.gateway.upstream import Upstream
 from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
@@ -24,7 +24,7 @@ async def list_sessions(visitor: "Visitor", call: "Incoming") -> None:
     """Those of this agent that the token covers, the ones used last first."""
     asked: ListSessionsRequest = call.read().value
     after = _place(asked.cursor or None)
-    found = await _all(visitor, asked.cwd or None)
+    found = await sessions_for(visitor, asked.cwd or None)
     entries = sorted(found.values(), key=_order, reverse=True)
     if after is not None:
         entries = [entry for entry in entries if _order(entry) < after]
@@ -33,7 +33,8 @@ async def list_sessions(visitor: "Visitor", call: "Incoming") -> None:
     call.answer(encode(ListSessionsResponse(page, cursor)))
 
 
-async def _all(visitor: "Visitor", cwd: str | None) -> dict[str, SessionInfo]:
+async def sessions_for(visitor: "Visitor", cwd: str | None = None) -> dict[str, SessionInfo]:
+    """All of this agent that the token covers, by id: the gateway's own, and what the agent lists."""
     gateway, agent, visa = visitor.gateway, visitor.agent, visitor.visa
     found: dict[str, SessionInfo] = {}
     for recorded in gateway.sessions.book.list(agent.name, cwd):
@@ -45,14 +46,28 @@ async def _all(visitor: "Visitor", cwd: str | None) -> dict[str, SessionInfo]:
         if agent.offers("session/list"):
             for info in await _theirs(upstream, cwd):
                 known = found.get(info.session_id)
-                if known is None or (info.updated_at or "") >= (known.updated_at or ""):
+                if known is None:
+                    found[info.session_id] = info
+                elif (info.updated_at or "") >= (
+                    known.updated_at or ""
+                ):  # in the folders it was opened in here
+                    info.cwd, info.additional_directories = known.cwd, known.additional_directories
                     found[info.session_id] = info
     except AccordError as error:
         gateway.note("the sessions of %s cannot be listed: %s", agent.name, error)
     for session in gateway.sessions.of(agent):
         if session.id in found and session.title:
             found[session.id].title = session.title
-    return {id: info for id, info in found.items() if visa.may_enter(info.cwd)}
+    return {id: info for id, info in found.items() if visa.covers(agent.name, _folders(info))}
+
+
+async def check_theirs(visitor: "Visitor", session_id: str) -> None:
+    """A session that was never here: a token that is bound to folders opens it only if the agent lists it in them.
+
+    The folder that a client names says nothing: the agent would open its session all the same, wherever it lies.
+    """
+    if visitor.visa.folders is not None and session_id not in await sessions_for(visitor):
+        raise NotFound("There is no such session", {"sessionId": session_id})
 
 
 async def _theirs(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
@@ -86,16 +101,18 @@ async def delete(visitor: "Visitor", call: "Incoming") -> None:
     gateway, agent = visitor.gateway, visitor.agent
     session = gateway.sessions.find(agent.name, asked.session_id)
     recorded = gateway.sessions.book.find(agent.name, asked.session_id)
-    known = session.cwd if session is not None else recorded.head.cwd if recorded is not None else None
-    if known is None and visitor.visa.folders is not None:
-        known = next(
-            (info.cwd for id, info in (await _all(visitor, None)).items() if id == asked.session_id), None
-        )
-        if known is None:
+    folders: tuple[str, ...] = ()
+    if session is not None:
+        folders = session.folders
+    elif recorded is not None:
+        folders = _folders(recorded.head.info())
+    elif visitor.visa.folders is not None:
+        theirs = (await sessions_for(visitor)).get(asked.session_id)
+        if theirs is None:
             call.answer(b"{}")  # nothing that this token could delete
             return
-    if known is not None:
-        check_folders(visitor.visa, known)
+        folders = _folders(theirs)
+    check_folders(visitor.visa, *folders)
     upstream = await agent.ready()
     if agent.offers("session/delete"):
         await upstream.ask("session/delete", asked)
@@ -105,8 +122,12 @@ async def delete(visitor: "Visitor", call: "Incoming") -> None:
         gateway.sessions.book.delete(agent.name, asked.session_id)
     except SessionInUse as error:
         raise RpcError(str(error)) from None
-    gateway.overview.removed(agent.name, asked.session_id, known)
+    gateway.overview.removed(agent.name, asked.session_id, folders)
     call.answer(b"{}")
+
+
+def _folders(info: SessionInfo) -> tuple[str, ...]:
+    return info.cwd, *(info.additional_directories or ())
 
 
 def _order(info: SessionInfo) -> tuple[str, str]:

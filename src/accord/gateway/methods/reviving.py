@@ -1,7 +1,7 @@
 """Opening a session again at an agent that does not know it any more, without anybody noticing."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, structs
 
@@ -19,17 +19,27 @@ from accord.session.v1 import opened
 if TYPE_CHECKING:
     from accord.gateway.visitor import Visitor
 
-
-async def revive(visitor: "Visitor", session: LiveSession) -> None:
-    """See that the running agent knows the session. Raises what the agent says, and InvalidRequest."""
-    if not session.live:
-        async with visitor.gateway.opening(session.agent.name, session.id):
-            await revive_now(session)
+_TRIES: Final = 3
+"""How often an agent that ends at once is started again for one request."""
 
 
-async def revive_now(session: LiveSession) -> None:
-    if session.live:
-        return
+async def revive(visitor: "Visitor", session: LiveSession) -> Upstream:
+    """The running agent, which knows the session. Raises what the agent says, and InvalidRequest."""
+    for _ in range(_TRIES):
+        upstream = session.agent.upstream
+        if session.live and upstream is not None:
+            return upstream
+        await visitor.gateway.finish(_revive(visitor, session))
+    raise InvalidRequest("The agent ended again and again: see its log", {"sessionId": session.id})
+
+
+async def _revive(visitor: "Visitor", session: LiveSession) -> None:
+    async with visitor.gateway.opening(session.agent.name, session.id):
+        await revive_now(visitor, session)
+
+
+async def revive_now(visitor: "Visitor", session: LiveSession) -> None:
+    """See that the running agent knows the session, for somebody who opens it alone."""
     agent = session.agent
     upstream = await agent.ready()
     if session.live:
@@ -38,15 +48,21 @@ async def revive_now(session: LiveSession) -> None:
         "The agent no longer has this session, and can neither resume nor load it: start a new one",
         {"sessionId": session.id},
     )
-    for method, kind in (("session/resume", ResumeSessionRequest), ("session/load", LoadSessionRequest)):
-        if agent.offers(method):
-            try:
-                await _reopen(session, upstream, method, kind)
-            except RpcError as error:
-                failure = error
-            else:
-                return
-    raise failure
+    lease = await visitor.gateway.room(visitor.visa)
+    try:
+        for method, kind in (("session/resume", ResumeSessionRequest), ("session/load", LoadSessionRequest)):
+            if agent.offers(method):
+                try:
+                    await _reopen(session, upstream, method, kind)
+                except RpcError as error:
+                    failure = error
+                else:
+                    session.count(lease, visitor.visa)
+                    return
+        raise failure
+    except BaseException:
+        lease.release()
+        raise
 
 
 async def _reopen(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:

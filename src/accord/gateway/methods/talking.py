@@ -56,8 +56,7 @@ def prompt(visitor: "Visitor", call: "Incoming") -> "Awaitable[None] | None":
 async def _prompt_later(
     visitor: "Visitor", call: "Incoming", session: LiveSession, body: bytes, asked: PromptRequest
 ) -> None:
-    await revive(visitor, session)
-    _prompt(visitor, call, session, await session.agent.ready(), body, asked)
+    _prompt(visitor, call, session, await revive(visitor, session), body, asked)
 
 
 def _prompt(
@@ -128,8 +127,7 @@ async def set_mode(visitor: "Visitor", call: "Incoming") -> None:
     """Another mode; the others are told, whether the agent does so or not."""
     body, asked = call.read()
     session = attached(visitor, asked.session_id)
-    await revive(visitor, session)
-    upstream = await session.agent.ready()
+    upstream = await revive(visitor, session)
 
     def done(answer: Answer) -> None:
         if call.settle(upstream, answer) is not None and session.settings.current_mode_id != asked.mode_id:
@@ -142,8 +140,7 @@ async def set_config_option(visitor: "Visitor", call: "Incoming") -> None:
     """Another value; the others are told, whether the agent does so or not."""
     body, asked = call.read()
     session = attached(visitor, asked.session_id)
-    await revive(visitor, session)
-    upstream = await session.agent.ready()
+    upstream = await revive(visitor, session)
 
     def done(answer: Answer) -> None:
         result = call.settle(upstream, answer)
@@ -164,14 +161,11 @@ def _share(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> N
 async def forward(visitor: "Visitor", call: "Incoming") -> None:
     """Everything else: to the agent as it came, within a session that this client has."""
     body = call.read().body
-    if call.session_id is not None:
-        session = attached(visitor, call.session_id)
-        if call.id is not UNSET:
-            await revive(visitor, session)
-    upstream = visitor.agent.upstream if call.id is UNSET else await visitor.agent.ready()
-    if upstream is None:
-        return
+    session = None if call.session_id is None else attached(visitor, call.session_id)
     if call.id is UNSET:
+        upstream = visitor.agent.upstream
+        if upstream is None or (session is not None and not session.live):
+            return
         if call.method.startswith("_") or notification("agent", call.method) is not None:
             upstream.notify(call.method, body)
         return
@@ -181,4 +175,5 @@ async def forward(visitor: "Visitor", call: "Incoming") -> None:
         raise InvalidRequest(f"`{call.method}` is no request here")
     if body and not body.startswith((b"{", b"[")):
         raise InvalidParams("Invalid params: they are an object")
+    upstream = await visitor.agent.ready() if session is None else await revive(visitor, session)
     visitor.forward(call, upstream, body)
