@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/node
 
-.PHONY: run serve web test check bench bench-coder docs node clean
+.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -42,8 +42,9 @@ $(VENV)/serve.stamp: pyproject.toml $(VENV)/core.stamp
 serve: $(VENV)/serve.stamp web
 	@$(BIN)/accord serve $(SERVE)
 
+# In as many processes as there are processors; `.venv/bin/python -m pytest tests/wire` runs a part in one.
 test: $(VENV)/dev.stamp node web
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
