@@ -19,12 +19,33 @@ def main(arguments: Sequence[str]) -> int:
         from accord.extras import require
 
         require("tui", "accord chat")
-        from accord.tui.app import ChatApp
-
-        return ChatApp(start_of(given)).run() or 0
+        return chat_on_screen(given)
     from accord.cli.chatting.plain import chat_plainly
 
     return chat_plainly(start_of(given))
+
+
+def chat_on_screen(given: Arguments) -> int:
+    """The terminal client. Raises UsageError for settings that cannot be used."""
+    import os
+
+    from accord.tui.actions import ACTIONS
+    from accord.tui.ground import Ground, find_ground
+    from accord.tui.settings.file import read_settings
+    from accord.tui.settings.table import FOLLOW
+
+    start = start_of(given)
+    settings = read_settings([action.name for action in ACTIONS])
+    ground = find_ground(os.environ) if settings.theme == FOLLOW else Ground(None)
+    from accord.tui.app import ChatApp
+
+    def choose(name: str, cwd: str, trusting: "Trusting") -> "Server":
+        from accord.cli.chosen import chosen_server
+
+        return chosen_server(name, (), cwd, trust=given.trust, asking=trusting)
+
+    app = ChatApp(start, settings=settings, dark=ground.dark, typed=ground.typed, choose=choose)
+    return app.run(mouse=settings.mouse) or 0
 
 
 def start_of(given: Arguments) -> "Start":

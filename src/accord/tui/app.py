@@ -1,23 +1,45 @@
 """The app: sessions, of which one is shown, and what the keys do. It paints before anything of the client is imported."""
 
 import inspect
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import on
 from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.actions import ACTIONS
-from accord.tui.prompting.editor import know_alt_enter
+from accord.tui.attention import Attention
+from accord.tui.prompting.editor import Editor, know_alt_enter
 from accord.tui.sessionview import SessionView
+from accord.tui.settings.table import DARK, FOLLOW, LIGHT, Settings
 from accord.tui.start import Start
+from accord.tui.tabs import Tab, TabBar
+from accord.tui.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.screen import Screen
+
+    from accord.tui.start import Choose
+
+
+class Desk(Screen[None]):
+    """Where the sessions lie. While another screen is on top, no question of theirs takes a key."""
+
+    def on_screen_suspend(self) -> None:
+        for view in self.query(SessionView):
+            view.put_away()
+
+    def on_screen_resume(self) -> None:
+        for view in self.query(SessionView):
+            view.look_again()
 
 
 class ChatApp(App[int]):
@@ -39,50 +61,168 @@ class ChatApp(App[int]):
         *(
             # Before the editor, which has keys of its own; but what Esc means is for whoever has the focus to say first.
             Binding(
-                action.key, f"do('{action.name}')", action.title, show=False, priority=action.key != "escape"
+                action.key,
+                f"do('{action.name}')",
+                action.title,
+                show=False,
+                priority=action.key != "escape",
+                id=action.name,
             )
             for action in ACTIONS
             if action.key
         ),
+        *(
+            Binding(f"alt+{number}", f"show({number})", f"Session {number}", show=False, priority=True)
+            for number in range(1, 10)
+        ),
     ]
 
-    def __init__(self, start: Start, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        start: Start,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings | None = None,
+        dark: bool | None = None,
+        typed: str = "",
+        choose: "Choose | None" = None,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
+        """`dark` is how the terminal looks, `typed` what was written before the screen was there, `choose` finds other agents,
+        and `write` gets what goes to the terminal beside the screen.
+        """
         super().__init__()
         know_alt_enter()
         self.clock = clock
+        self.settings = settings or Settings()
+        self.choose = choose
+        self._dark = dark
+        self._typed = typed
         self._start = start
         self._opened: list[SessionView] = []
+        self._numbers = count(1)
         self._asked_to_quit = False
+        self._write = write or self._send
+        self._tabs = TabBar()
+        self.attention = Attention(self._write, os.environ)
+        self._switcher = ContentSwitcher(id="sessions")
+        self._shown: SessionView | None = None
+        self.theme = self._theme_now()
+        self.set_keymap(dict(self.settings.keys))
+
+    def get_default_screen(self) -> Screen[None]:
+        return Desk(id="_default")
 
     def compose(self) -> "ComposeResult":
-        with ContentSwitcher(initial="session-1", id="sessions"):
-            yield self._new_view(self._start)
+        self._shown = self._new_view(self._start)
+        yield self._tabs
+        with self._switcher:
+            yield self._shown
+
+    def on_mount(self) -> None:
+        self._switcher.current = self.view.id
+        if self._typed:
+            self.view.prompt.editor.write(self._typed)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
     @property
     def view(self) -> SessionView:
         """The session that is shown."""
-        current = self.query_one("#sessions", ContentSwitcher).current
-        return self.query_one(f"#{current}", SessionView)
+        assert self._shown is not None, "there is one from the first paint on"
+        return self._shown
 
     @property
     def views(self) -> list[SessionView]:
-        """All of them."""
-        return list(self.query(SessionView))
+        """All of them, in the order of their tabs."""
+        return list(self._opened)
 
     async def open(self, start: Start) -> SessionView:
         """Open another session and show it."""
         view = self._new_view(start)
-        switcher = self.query_one("#sessions", ContentSwitcher)
-        await switcher.mount(view)
-        switcher.current = view.id
+        await self._switcher.mount(view)
+        self.show(view)
         return view
 
+    def show(self, view: SessionView) -> None:
+        """Let this one be on the screen."""
+        if view is not self.view:
+            self.view.put_away()
+            self._shown = view
+            self._switcher.current = view.id
+            view.come_up()
+        self._look(view)
+
+    async def close(self, view: SessionView) -> None:
+        """End one; with the last, everything."""
+        if len(self._opened) == 1:
+            self.exit(0)
+            return
+        at = self._opened.index(view)
+        self._opened.remove(view)
+        self.attention.forget(view)
+        if view is self.view:
+            self.show(self._opened[min(at, len(self._opened) - 1)])
+        await view.aclose()
+        await view.remove()
+        self._show_tabs()
+
+    def action_show(self, number: int) -> None:
+        """Show the session of this tab."""
+        self._insist_on_sessions()
+        if number <= len(self._opened):
+            self.show(self._opened[number - 1])
+
+    def step(self, by: int) -> None:
+        """Show the one beside."""
+        self.show(self._opened[(self._opened.index(self.view) + by) % len(self._opened)])
+
     def _new_view(self, start: Start) -> SessionView:
-        view = SessionView(start, clock=self.clock, id=f"session-{len(self._opened) + 1}")
+        view = SessionView(start, clock=self.clock, id=f"session-{next(self._numbers)}")
         self._opened.append(view)
         return view
+
+    @on(SessionView.Changed)
+    def _changed(self, event: SessionView.Changed) -> None:
+        event.stop()
+        self._look(event.view)
+
+    def watch_app_focus(self) -> None:
+        if self._shown is not None:
+            self._look(self._shown)
+
+    def _look(self, view: SessionView) -> None:
+        if view in self._opened:
+            seen = view is self.view and self.app_focus
+            self.attention.look(view, seen=seen, settings=self.settings)
+            self._show_tabs()
+
+    def _show_tabs(self) -> None:
+        self._tabs.show(
+            [
+                Tab(
+                    view.id or "",
+                    view.status.title or view.status.agent,
+                    self.attention.mark(view),
+                    view is self.view,
+                )
+                for view in self._opened
+            ]
+        )
+
+    @on(TabBar.Chosen)
+    async def _tab_chosen(self, event: TabBar.Chosen) -> None:
+        event.stop()
+        view = next((view for view in self._opened if view.id == event.id), None)
+        if view is not None and event.close:
+            await self.close(view)
+        elif view is not None:
+            self.show(view)
+
+    @on(TabBar.Wanted)
+    async def _tab_wanted(self, event: TabBar.Wanted) -> None:
+        event.stop()
+        await self.action_do("agent")
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -96,12 +236,12 @@ class ChatApp(App[int]):
 
     def action_interrupt(self) -> None:
         """Ctrl+C: copy what is selected, else stop the turn, else empty the prompt, else quit at the second time."""
+        self._insist_on_sessions()
         view = self.view
         selected = self.screen.get_selected_text() or view.prompt.editor.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-            self.notify("Copied")
         elif view.conversation is not None and view.conversation.phase == "running":
             view.stop()
         elif view.prompt.draft:
@@ -118,6 +258,7 @@ class ChatApp(App[int]):
 
     def action_leave(self) -> None:
         """Ctrl+D quits where nothing is written."""
+        self._insist_on_sessions()
         if self.view.prompt.draft:
             self.notify("The prompt is not empty: Ctrl+C empties it, Ctrl+Q quits")
         else:
@@ -137,7 +278,26 @@ class ChatApp(App[int]):
         """The keys."""
         from accord.tui.help import HelpScreen
 
-        self.push_screen(HelpScreen())
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.settings.keys))
+
+    @on(Editor.Asked)
+    def _asked(self, event: Editor.Asked) -> None:
+        event.stop()
+        self.action_help()
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy it by the terminal, and into a file for terminals that cannot."""
+        from accord.tui.copying import MOST, keep_copy
+
+        if len(text) <= MOST:
+            super().copy_to_clipboard(text)
+        self.notify(keep_copy(text))
+
+    def _send(self, text: str) -> None:
+        """Write to the terminal, beside the screen."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(text)
 
     def get_system_commands(self, screen: "Screen[Any]") -> Iterable[SystemCommand]:
         for action in ACTIONS:
@@ -158,6 +318,31 @@ class ChatApp(App[int]):
             await view.aclose()
         self._opened.clear()
 
+    # -- settings -----------------------------------------------------------------------------------------------
+
+    @property
+    def diffs(self) -> str:
+        """How changes of files are shown."""
+        return self.settings.diffs
+
+    def set_setting(self, name: str, value: str | bool) -> None:
+        """Let a setting count from now on."""
+        self.settings = replace(self.settings, **{name: value})
+        self.theme = self._theme_now()
+        if name == "diffs":
+            self.restyle()
+
+    def _theme_now(self) -> str:
+        named = self.settings.theme
+        if named == FOLLOW:
+            named = LIGHT if self._dark is False else DARK
+        return {DARK: "textual-dark", LIGHT: "textual-light"}.get(named, named)
+
     def watch_theme(self) -> None:
-        for view in self.query(SessionView):
-            self.call_after_refresh(view.transcript.restyle)
+        self.call_after_refresh(self.restyle)
+
+    def restyle(self) -> None:
+        """Draw every conversation anew."""
+        for view in self._opened:
+            for transcript in view.query(Transcript):
+                transcript.restyle()

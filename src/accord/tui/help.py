@@ -1,5 +1,6 @@
 """The keys, on one page."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
@@ -28,7 +29,8 @@ OTHERS: Final = (
     ("Ctrl+C", "stop the turn; empty the prompt; twice: quit"),
     ("Ctrl+D", "quit, where nothing is written"),
     ("Ctrl+P", "all commands, by name"),
-    ("F1", "this page"),
+    ("Alt+1 to Alt+9", "the session of that tab"),
+    ("F1, ? in an empty prompt", "this page"),
 )
 
 
@@ -46,6 +48,11 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,f1,q,enter,question_mark", "dismiss", "Close", show=False)
     ]
 
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        """`keys` are those that the user gave to actions."""
+        super().__init__()
+        self._keys = keys
+
     def compose(self) -> "ComposeResult":
         with VerticalScroll() as page:
             page.border_title = "Keys"
@@ -55,7 +62,9 @@ class HelpScreen(ModalScreen[None]):
         palette = palette_of(self)
         out = Text()
         actions = [
-            (action.shown or action.key, action.help or action.title) for action in ACTIONS if action.key
+            (self._keys.get(action.name) or action.shown or action.key, action.title)
+            for action in ACTIONS
+            if action.key
         ]
         for title, rows in (("Writing", WRITING), ("Doing", actions), ("Anywhere", OTHERS)):
             out.append(f"\n{title}\n" if out else f"{title}\n", palette.heading)

@@ -17,4 +17,4 @@ def app_of(widget: "Widget") -> "App[Any]":
 def palette_of(widget: "Widget") -> Palette:
     """The palette of the theme in force."""
     app = app_of(widget)
-    return Palette.of(app.theme_variables, dark=app.current_theme.dark)
+    return Palette.of(app.theme_variables, dark=app.current_theme.dark, diffs=getattr(app, "diffs", "auto"))

@@ -39,9 +39,11 @@ class Palette:
     removed_word: Style
     tokens: Mapping[str, Style]
     """Code by what it is: keyword, name, string, number, comment, operator, type."""
+    diffs: str = "auto"
+    """How changes of files are shown: `beside` each other, `below`, or as there is room."""
 
     @classmethod
-    def of(cls, variables: Mapping[str, str], *, dark: bool) -> "Palette":
+    def of(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
         """The palette of a theme, given the variables it computes."""
 
         def colour(name: str, otherwise: str) -> str:
@@ -78,6 +80,7 @@ class Palette:
             added_word=Style(bgcolor=_mix(good, ground, 0.38)),
             removed_word=Style(bgcolor=_mix(bad, ground, 0.38)),
             tokens={**code, "comment": Style(color=muted, italic=True), "plain": Style(color=text)},
+            diffs=diffs,
         )
 
 

@@ -20,6 +20,7 @@ from accord.tui.start import Start
 from accord.tui.status import Status, StatusLine, TitleLine
 from accord.tui.transcript.item import NoteItem
 from accord.tui.transcript.view import Transcript
+from accord.tui.words import at_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ class SessionView(Vertical):
         super().__init__(id=id)
         self.start = start
         self.clock = clock
-        self.status = Status(agent=start.name, folder=_home(start.cwd))
+        self.status = Status(agent=start.name, folder=at_home(start.cwd))
         self.queue = DraftQueue()
         self.conversation: Conversation | None = None
         self.dialog: Dialog | None = None
@@ -406,10 +407,3 @@ def _current(pickers: "Sequence[Any]") -> list[str]:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0].partition("; its last words")[0]
-
-
-def _home(path: str) -> str:
-    import os
-
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from accord.client.servers import Server
     from accord.client.servers.trusting import Trusting
     from accord.policy.rules import Word
     from accord.wire.remote.dial import Dial
+
+Choose: TypeAlias = "Callable[[str, str, Trusting], Server]"
+"""Finds an agent by its name, for work in a folder. For a thread; may raise UsageError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

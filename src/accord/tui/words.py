@@ -1,6 +1,7 @@
-"""Small things in words, for the screen: counts, tokens, values."""
+"""Small things in words, for the screen: counts, tokens, values, errors."""
 
 import json
+import os
 from typing import Any, Final
 
 _LONGEST: Final = 20_000
@@ -24,3 +25,14 @@ def shown(value: Any) -> str:
     """Any JSON value, readable."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n… {len(text) - _LONGEST} characters more"
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def at_home(path: str) -> str:
+    """A path, that of the user's own folder written short."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PAUSE: Final = 0.5
 """Seconds without a key, from the moment it was painted, until it takes keys."""
+UNARMED: Final = "one moment: keys go to the prompt"
 
 
 class Dialog(Vertical, can_focus=True):
@@ -50,12 +51,30 @@ class Dialog(Vertical, can_focus=True):
     # -- being seen ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.border_subtitle = "one moment: keys go to the prompt"
+        self.border_subtitle = UNARMED
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
-        self._seen = self.clock.now()
-        self._wait()
+        if self._in_view:
+            self._seen = self.clock.now()
+            self._wait()
+
+    @property
+    def _in_view(self) -> bool:
+        """Whether it is on the screen, and no other screen on top of it."""
+        return self.is_attached and self.is_on_screen and self.screen.is_current
+
+    def look_again(self) -> None:
+        """Its session is shown again: it begins anew to be seen."""
+        self.call_after_refresh(self._painted)
+
+    def put_away(self) -> None:
+        """Another session is shown, or another screen is on top: keys are not for this."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._seen, self.armed = None, False
+        self.add_class("unarmed")
+        self.border_subtitle = UNARMED
 
     def typed(self) -> None:
         """The user is typing elsewhere: they have not turned to this yet."""
@@ -68,8 +87,10 @@ class Dialog(Vertical, can_focus=True):
         left = max(self._seen, self._typed) + PAUSE - self.clock.now()
         if left > 0:
             self._timer = self.clock.call_later(left, self._paused)
-        else:
+        elif self._in_view:
             self._arm()
+        else:
+            self.put_away()
 
     def _paused(self) -> None:
         self.call_later(self._wait)  # behind the keys that have come in by now

@@ -26,6 +26,8 @@ FOLDED_LINES: Final = 40
 _MARGIN: Final = 4
 WIDE: Final = 130
 """From this width on the two sides stand beside each other."""
+NARROW: Final = 60
+"""The same where the user wants it."""
 TOO_LONG: Final = 20_000
 """Files of more lines are not compared."""
 AT_ONCE: Final = 400
@@ -118,11 +120,16 @@ class DiffPart(Part):
             head.append("  too long to compare here", palette.muted)
         head.truncate(width, overflow="ellipsis")
         drawing = _Drawing(self.path, compared, palette, width)
-        lines = drawing.beside() if width >= WIDE and self.before is not None else drawing.below()
+        lines = drawing.beside() if self._beside(width, palette) else drawing.below()
         if self.folded and len(lines) > FOLDED_LINES:
             left = len(lines) - FOLDED_LINES
             lines = [*lines[:FOLDED_LINES], strip_of(Text(f"      … {left} more lines", palette.faint))]
         return [strip_of(head), *lines]
+
+    def _beside(self, width: int, palette: "Palette") -> bool:
+        """Whether the sides stand beside each other: as the user wants it, where there is something to compare and room."""
+        least = NARROW if palette.diffs == "beside" else WIDE
+        return palette.diffs != "below" and self.before is not None and width >= least
 
     def estimate(self, width: int) -> int:
         if self.compared is None:

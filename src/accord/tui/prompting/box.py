@@ -10,9 +10,10 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from accord.tui.draft import Attachment, Draft
+from accord.tui.fuzzy import ranked
 from accord.tui.prompting.completing import Completing, Completion, completing, mention
 from accord.tui.prompting.editor import Editor
-from accord.tui.prompting.files import list_files, ranked
+from accord.tui.prompting.files import list_files
 from accord.tui.prompting.history import PromptHistory
 from accord.tui.prompting.popup import Popup
 
@@ -33,7 +34,7 @@ class PromptBox(Vertical):
     DEFAULT_CSS = """
     PromptBox { height: auto; max-height: 60%; }
     PromptBox > #frame {
-        height: auto; border: round $panel-lighten-2; padding: 0 1; margin: 0;
+        height: auto; border: round $foreground 25%; padding: 0 1; margin: 0;
         border-title-color: $text-muted; border-subtitle-color: $text-muted; background: $background;
     }
     PromptBox > #frame:focus-within { border: round $primary; }

@@ -54,6 +54,9 @@ class Editor(TextArea):
     class Emptied(Message):
         """Backspace was pressed where there is nothing before the cursor."""
 
+    class Asked(Message):
+        """A question mark where nothing is written: the keys are wanted."""
+
     class Typed(Message):
         """A key was pressed."""
 
@@ -77,6 +80,9 @@ class Editor(TextArea):
         elif self._popup.open and key in ("up", "down", "tab", "enter", "escape"):
             self._taken(event)
             self._complete(key)
+        elif key == "question_mark" and not self.text:
+            self._taken(event)
+            self.post_message(self.Asked())
         elif key == "enter":
             self._taken(event)
             if self._continues():
