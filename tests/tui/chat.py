@@ -16,6 +16,7 @@ from accord.tui.sessionview import SessionView
 from accord.tui.start import Start
 
 PUPPET = (sys.executable, str(Path(__file__).parent / "agents" / "puppet.py"))
+KEEPER = (sys.executable, str(Path(__file__).parent / "agents" / "keeper.py"))
 
 
 class Chat:
@@ -48,6 +49,11 @@ class Chat:
         """What is on the screen, line by line."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
+
+    @property
+    def told(self) -> list[str]:
+        """What was told in passing."""
+        return [note.message for note in self.app._notifications]
 
     async def until(self, condition: Callable[[], Any]) -> Any:
         """Wait until it holds; the run's own limit ends a wait that is in vain."""
@@ -90,19 +96,20 @@ async def chatting(
     size: tuple[int, int] = (100, 30),
     env: dict[str, str | None] | None = None,
     find: Callable[[Any], Server] | None = None,
+    name: str = "puppet",
+    app: dict[str, Any] | None = None,
     **start: Any,
 ) -> AsyncGenerator[Chat]:
-    """The client on a screen of this size, with the agent that a command starts."""
-    server = Server(name="puppet", origin="user", command=tuple(command), env=env or {})
+    """The client on a screen of this size, with the agent that a command starts; `app` is what the app is made with."""
+    server = Server(name=name, origin="user", command=tuple(command), env=env or {})
     clock = FakeClock()
-    app = ChatApp(
-        Start(find=find or (lambda _: server), cwd=str(cwd), name="puppet", **start), clock=_as_clock(clock)
-    )
-    async with app.run_test(size=size) as pilot:
+    begun = Start(find=find or (lambda _: server), cwd=str(cwd), name=name, **start)
+    chat = ChatApp(begun, clock=_as_clock(clock), **(app or {}))
+    async with chat.run_test(size=size) as pilot:
         try:
-            yield Chat(app, pilot, clock)
+            yield Chat(chat, pilot, clock)
         finally:
-            await app.close_sessions()
+            await chat.close_sessions()
 
 
 def _as_clock(clock: FakeClock) -> Clock:

@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from accord.cleaning import clean_line
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.actions import ACTIONS
 from accord.tui.attention import Attention
@@ -26,6 +27,7 @@ from accord.tui.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.notifications import SeverityLevel
 
     from accord.tui.start import Choose
 
@@ -285,6 +287,18 @@ class ChatApp(App[int]):
     def _asked(self, event: Editor.Asked) -> None:
         event.stop()
         self.action_help()
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: "SeverityLevel" = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Tell the user something in passing. Paths and names are in it, so nothing in it is markup."""
+        super().notify(clean_line(message), title=title, severity=severity, timeout=timeout, markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy it by the terminal, and into a file for terminals that cannot."""

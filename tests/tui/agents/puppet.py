@@ -15,6 +15,7 @@ OPTIONS = [
 ]
 HISTORY = os.environ.get("PUPPET_HISTORY", "")
 EVIL = "\x1b]0;owned\x07\x1b[2Jcalm\u202etxet\x1b[31m red\x9b1A end"
+SESSION = "s1"
 _waiting: dict[Any, str] = {}
 _ids = iter(range(1000, 10_000))
 _prompt: Any = None
@@ -29,7 +30,7 @@ def update(kind: str, /, **members: Any) -> None:
     send(
         {
             "method": "session/update",
-            "params": {"sessionId": "s1", "update": {"sessionUpdate": kind, **members}},
+            "params": {"sessionId": SESSION, "update": {"sessionUpdate": kind, **members}},
         }
     )
 
@@ -41,7 +42,7 @@ def say(text: str, kind: str = "agent_message_chunk") -> None:
 def ask(method: str, what: str, **params: Any) -> None:
     number = next(_ids)
     _waiting[number] = what
-    send({"id": number, "method": method, "params": {"sessionId": "s1", **params}})
+    send({"id": number, "method": method, "params": {"sessionId": SESSION, **params}})
 
 
 def ask_permission(call: str, **more: Any) -> None:
@@ -178,7 +179,7 @@ def serve(message: dict[str, Any]) -> None:
         offered = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
         send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": []}})
     elif method == "session/new":
-        send({"id": id, "result": {"sessionId": "s1"}})
+        send({"id": id, "result": {"sessionId": SESSION}})
     elif method == "session/load":
         for line in HISTORY.split("|") if HISTORY else ["before"]:
             say(line, "user_message_chunk")

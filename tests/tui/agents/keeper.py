@@ -1,0 +1,113 @@
+"""The puppet with more to choose from: models in groups, a mode, a switch, and sessions that are listed, forked and deleted.
+
+`KEEPER_FILE` holds its sessions, as `session/list` tells them. What begins with `refuse` cannot be set.
+"""
+
+import copy
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import puppet  # pyright: ignore[reportMissingImports]
+
+FILE = Path(os.environ["KEEPER_FILE"]) if "KEEPER_FILE" in os.environ else None
+EVIL = "ev\x1b]0;owned\x07il"
+OPTIONS: list[dict[str, Any]] = [
+    {
+        "id": "model",
+        "name": "Model",
+        "category": "model",
+        "type": "select",
+        "currentValue": "small",
+        "options": [
+            {"group": "fast", "name": "Fast ones", "options": [
+                {"value": "tiny", "name": "Tiny 1"}, {"value": "small", "name": "Small 2", "description": "quick and cheap"}]},
+            {"group": "able", "name": "Able ones", "options": [
+                {"value": "large", "name": "Large 3"}, {"value": "refuse-huge", "name": f"Huge 4 {EVIL}"}]},
+        ],
+    },
+    {
+        "id": "mode",
+        "name": "Mode",
+        "category": "mode",
+        "type": "select",
+        "currentValue": "ask",
+        "options": [{"value": "ask", "name": "Ask first"}, {"value": "code", "name": "Just code"}],
+    },
+    {"id": "web", "name": "Use the web", "description": "Look things up", "type": "boolean", "currentValue": False},
+    {
+        "id": "effort",
+        "name": "Effort",
+        "category": "thought_level",
+        "type": "select",
+        "currentValue": "low",
+        "options": [{"value": "low", "name": "Low"}, {"value": "high", "name": "High"}],
+    },
+]  # fmt: skip
+options = copy.deepcopy(OPTIONS)
+
+
+def sessions() -> list[dict[str, Any]]:
+    return json.loads(FILE.read_text()) if FILE is not None and FILE.exists() else []
+
+
+def keep(found: list[dict[str, Any]]) -> None:
+    if FILE is not None:
+        FILE.write_text(json.dumps(found))
+
+
+def serve(message: dict[str, Any]) -> None:
+    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+    match method:
+        case "initialize":
+            offered = {
+                "loadSession": True,
+                "sessionCapabilities": {"list": {}, "fork": {}, "delete": {}},
+                "promptCapabilities": {"image": True, "embeddedContext": True},
+            }
+            info = {"name": "keeper", "version": "1", "title": "Keeper"}
+            result = {
+                "protocolVersion": 1,
+                "agentCapabilities": offered,
+                "authMethods": [],
+                "agentInfo": info,
+            }
+            puppet.send({"id": id, "result": result})
+        case "session/new":
+            puppet.SESSION = f"k{os.getpid()}"
+            puppet.send({"id": id, "result": {"sessionId": puppet.SESSION, "configOptions": options}})
+        case "session/load":
+            puppet.SESSION = params["sessionId"]
+            puppet.say(f"before in {puppet.SESSION}", "user_message_chunk")
+            puppet.say("and the answer")
+            puppet.send({"id": id, "result": {"configOptions": options}})
+        case "session/list":
+            puppet.send({"id": id, "result": {"sessions": sessions()}})
+        case "session/fork":
+            fork = {"sessionId": f"{params['sessionId']}-fork", "cwd": params["cwd"], "title": "a fork"}
+            keep([*sessions(), fork])
+            puppet.send({"id": id, "result": {"sessionId": fork["sessionId"], "configOptions": options}})
+        case "session/delete":
+            if params["sessionId"].startswith("refuse"):
+                puppet.send({"id": id, "error": {"code": -32603, "message": "it is under a lock"}})
+                return
+            keep([one for one in sessions() if one["sessionId"] != params["sessionId"]])
+            puppet.send({"id": id, "result": {}})
+        case "session/set_config_option":
+            if str(params["value"]).startswith("refuse"):
+                error = {"code": -32603, "message": f"your plan does not have it {EVIL}\nsecond line"}
+                puppet.send({"id": id, "error": error})
+                return
+            for option in options:
+                if option["id"] == params["configId"]:
+                    option["currentValue"] = params["value"]
+            puppet.send({"id": id, "result": {"configOptions": options}})
+        case _:
+            puppet.serve(message)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        serve(json.loads(line))
