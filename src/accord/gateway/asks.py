@@ -78,6 +78,11 @@ class Ask:
         return self.session.id if self.session is not None else None
 
     @property
+    def waits(self) -> bool:
+        """Whether somebody may come later who answers it: a person, by the session it is of."""
+        return self.method in WAITING and self.session is not None
+
+    @property
     def options(self) -> list[PermissionOption]:
         """What a permission request offers."""
         return self.value.options if isinstance(self.value, RequestPermissionRequest) else []
@@ -135,8 +140,11 @@ class Asks:
     ) -> None:
         """A request came: show it to these clients."""
         ask = Ask(next(self._numbers), session, upstream, agent_id, method, body, value)
-        if method not in WAITING and not any(map(ask.suits, visitors)):
-            upstream.refuse(agent_id, MethodNotFound(data={"method": method}))
+        if not ask.waits and not any(map(ask.suits, visitors)):
+            if method == ELICITATION:
+                upstream.answer(agent_id, encode(ElicitationCancelAction()))
+            else:
+                upstream.refuse(agent_id, MethodNotFound(data={"method": method}))
             return
         self._open[ask.number] = ask
         if session is not None:
@@ -231,7 +239,7 @@ class Asks:
         for ask in self:
             if visitor in ask.shown and (session is None or ask.session is session):
                 ask.shown.remove(visitor)
-                if not ask.shown and ask.method not in WAITING:
+                if not ask.shown and not ask.waits:
                     self._close(ask, "the client is gone")
                     ask.upstream.refuse(ask.agent_id, InternalError("The client is gone"))
 

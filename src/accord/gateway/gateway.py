@@ -70,7 +70,7 @@ class Gateway:
         self.visitors: list[Visitor] = []
         self.stopping = False
         """Whether it only waits for the running turns to end."""
-        self._clock = clock
+        self.clock = clock
         self._idle = idle
         self._queue: list[tuple[Iterable[Visitor], Outgoing, str | None]] = []
         self._flushing = False
@@ -91,7 +91,7 @@ class Gateway:
         self.visitors.append(visitor)
         self.audit.record(visa, "connect", agent=hosted.name, connection=line.id)
         if self._watch is None:
-            self._watch = self._clock.call_later(_EVERY, self._look_around)
+            self._watch = self.clock.call_later(_EVERY, self._look_around)
         return visitor
 
     def _default_for(self, visa: Pass) -> HostedAgent | None:
@@ -112,7 +112,7 @@ class Gateway:
     def attach(self, visitor: Visitor, session: LiveSession) -> None:
         """From now on it sees what happens in the session, and what waits in it; unless it has left meanwhile."""
         if not visitor.here:
-            session.left = self._clock.now()
+            session.left = self.clock.now()
             return
         visitor.sessions[session.id] = session
         if visitor not in session.visitors:
@@ -127,7 +127,7 @@ class Gateway:
         visitor.sessions.pop(session.id, None)
         session.visitors = tuple(other for other in session.visitors if other is not visitor)
         self.asks.leave(visitor, session)
-        session.left = self._clock.now()
+        session.left = self.clock.now()
         self.overview.changed(session)
 
     def move(self, session: LiveSession, additional: tuple[str, ...]) -> None:
@@ -172,7 +172,7 @@ class Gateway:
         """Return once less is unsent to this client, or it is gone."""
         pause = 0.001
         while visitor.here and visitor.line.unsent > below:
-            await self._clock.sleep(pause)
+            await self.clock.sleep(pause)
             pause = min(pause * 2, 0.1)
 
     # -- sessions and agents that end ---------------------------------------------------------------------------
@@ -260,8 +260,8 @@ class Gateway:
 
     def _look_around(self) -> None:
         """End agents that nobody has needed for long."""
-        self._watch = self._clock.call_later(_EVERY, self._look_around)
-        now = self._clock.now()
+        self._watch = self.clock.call_later(_EVERY, self._look_around)
+        now = self.clock.now()
         for agent in self.agents.values():
             upstream = agent.upstream
             if upstream is None or now - agent.used < self._idle or upstream.busy or agent.running_turns:
@@ -286,7 +286,7 @@ class Gateway:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        await asyncio.gather(*(agent.stop() for agent in self.agents.values()))
+        await asyncio.gather(*(agent.stop(for_good=True) for agent in self.agents.values()))
         for session in self.sessions:
             await self._put_away(session)
         if self._tasks:

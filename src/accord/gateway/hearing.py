@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.gateway")
 
 _ORPHANS_MOST: Final = 256
+_ORPHANS_BYTES: Final = 4 << 20
 _PUBLIC: Final = ("elicitation/complete",)
 """Notifications that name no session, and tell nothing to who was not asked."""
+_LONGEST_NAME: Final = 100
 _ENDING: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 _CHOSEN: Final = GATED | {ConfigOptionUpdate}
 """Updates that not every client gets, or not all of them."""
@@ -49,7 +51,7 @@ class Hearing:
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
-        self._orphans: dict[tuple[str, str], list[tuple[SessionNotification, bytes]]] = {}
+        self._orphans: dict[str, list[tuple[SessionNotification, bytes]]] = {}
         self._latest: LiveSession | None = (
             None  # updates come in bursts: most are of the same session as the one before
         )
@@ -95,15 +97,22 @@ class Hearing:
                 self._gateway.tell(session, told, (visitor,))
 
     def _orphan(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """Some agents speak of a session before they have named it: kept until they do."""
-        if sum(map(len, self._orphans.values())) < _ORPHANS_MOST:
-            kept = self._orphans.setdefault((agent.name, notification.session_id), [])
+        """Some agents speak of a session before they have named it: kept while they are about to name one."""
+        kept = self._orphans.setdefault(agent.name, [])
+        upstream = agent.upstream
+        if upstream is None or not upstream.naming:
+            kept.clear()
+        elif len(kept) < _ORPHANS_MOST and sum(len(known) for _, known in kept) < _ORPHANS_BYTES:
             kept.append((notification, frame))
 
     def adopt(self, agent: HostedAgent, session: LiveSession) -> None:
         """A session got its name: what was said of it before is heard now."""
-        for said, frame in self._orphans.pop(session.key, ()):
-            self.update(agent, said, frame)
+        kept = self._orphans.pop(agent.name, [])
+        for said, frame in kept:
+            if said.session_id == session.id:
+                self.update(agent, said, frame)
+            else:
+                self._orphan(agent, said, frame)
 
     def requested(
         self, agent: HostedAgent, id: RequestId, method: str, params: Raw | None, alias: Alias | None
@@ -180,15 +189,26 @@ class Hearing:
         except RpcError:
             return
         facts = _members(value)
+        upstream = agent.upstream
         if method == CANCEL_REQUEST:
-            upstream = agent.upstream
             asked = facts.get("requestId")
             if upstream is not None and isinstance(asked, int | str):
                 self._gateway.asks.withdraw(asked, upstream)
             return
-        if not method.startswith("_") and notification("client", method) is None:
-            LOG.info("agent %s sent an unknown notification: %s", agent.name, method)
+        entry = notification("client", method)
+        if upstream is None:
             return
+        if entry is None and not method.startswith("_"):
+            LOG.info("agent %s sent an unknown notification: %s", agent.name, method[:_LONGEST_NAME])
+            return
+        if entry is not None:
+            try:
+                body = upstream.official.params(entry, params).body
+            except RpcError as error:
+                agent.odd(f"{method}: {error}")
+                return
+            if params is None or body != bytes(params):
+                frame = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), body)
         named = facts.get("sessionId")
         session = self._gateway.sessions.find(agent.name, named) if isinstance(named, str) else None
         if session is not None:
@@ -234,8 +254,7 @@ class Hearing:
                 self._gateway.own(session.workplace.aclose())
                 session.workplace = None
             self._gateway.overview.changed(session)
-        for key in [key for key in self._orphans if key[0] == agent.name]:
-            del self._orphans[key]
+        self._orphans.pop(agent.name, None)
         self._gateway.flush()
 
     def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:

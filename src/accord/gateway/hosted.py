@@ -93,14 +93,16 @@ class HostedAgent:
         self._upstream: Upstream | None = None
         self._agreed: InitializeResponse | None = None
         self._starting: asyncio.Task[Upstream] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._over = False
         self._lease: Lease | None = None
         self.running_turns: dict[str, int] = {}
         """Sessions with a turn, and how many."""
 
     @property
     def upstream(self) -> Upstream | None:
-        """The running program, if it runs and has been agreed with."""
-        return self._upstream if self.state == "ready" else None
+        """The running program, if it runs, has been agreed with, and is not being ended."""
+        return self._upstream if self.state == "ready" and self._stopping is None else None
 
     @property
     def agreed(self) -> InitializeResponse:
@@ -127,14 +129,30 @@ class HostedAgent:
     async def ready(self) -> Upstream:
         """The running program; started if it is not. Raises ConnectionClosed and its kin, RequestTimeout, UsageError."""
         self.used = self._clock.now()
+        while self._stopping is not None:
+            await asyncio.wait((self._stopping,))
+        if self._over:
+            raise ConnectionClosed(f"{self.name} is not started: the gateway is being stopped")
         if self.state == "ready" and self._upstream is not None:
             return self._upstream
         if self._starting is None or self._starting.done():
             self._starting = asyncio.get_running_loop().create_task(self._start())
         return await asyncio.shield(self._starting)
 
-    async def stop(self) -> None:
-        """End the program; bounded. It starts again when it is needed."""
+    async def stop(self, *, for_good: bool = False) -> None:
+        """End the program; bounded. It starts again when it is needed, unless this is for good."""
+        self._over = self._over or for_good
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        try:
+            await self._end()
+        finally:
+            self._stopping = None
+
+    async def _end(self) -> None:
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -148,15 +166,14 @@ class HostedAgent:
         self.starts += 1
         try:
             upstream = await self._agree(await self.source.start(self._stderr))
+            if upstream.end is not None:  # it died in the very moment it was ready
+                raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
         except BaseException as error:
             lease.release()
             self.state = "failed"
             self.reason = str(error) if isinstance(error, AccordError) else "its start was given up"
             LOG.warning("agent %s: %s", self.name, self.reason)
             raise
-        if upstream.end is not None:  # it died in the very moment it was ready
-            lease.release()
-            raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
         self.state, self._lease = "ready", lease
         LOG.info("agent %s is ready", self.name)
         return upstream

@@ -36,7 +36,8 @@ class Outgoing:
         """As the data of a server-sent event; an id line may be put before it."""
         form = self._event
         if form is None:
-            form = self._event = b"data: " + self.body + b"\n\n"
+            # A bare CR, which is white space in JSON, would end the line there.
+            form = self._event = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
         return form
 
 

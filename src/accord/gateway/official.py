@@ -4,7 +4,7 @@ One of these stands for each peer, since a dialect is noted once per peer.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
@@ -15,6 +15,9 @@ from accord.schema.dialects.telltales import PARAMS_TELLTALES, RESULT_TELLTALES
 from accord.schema.jsontext import NotJson, is_utf8, parse_json
 from accord.schema.methods import Method
 from accord.schema.reader import Reader, Several
+
+_DIGITS: Final = 19
+"""More than any number of ours has."""
 
 
 class Read(NamedTuple):
@@ -78,6 +81,13 @@ def plain(raw: Raw | None) -> Read:
         return Read(line(raw), parse_json(raw))
     except (NotJson, *UNFIT) as error:
         raise InvalidParams(f"Invalid params: {error}") from None
+
+
+def our_id(id: Any) -> int | None:
+    """The number that an answer names: we number our requests, and some peers give numbers back as texts."""
+    if isinstance(id, str) and len(id) < _DIGITS and id.isascii() and id.isdecimal():
+        return int(id)
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
 
 
 def _tells(raw: Raw, telltales: tuple[bytes, ...]) -> bool:

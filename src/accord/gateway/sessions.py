@@ -136,6 +136,8 @@ class LiveSession:
         elif kind in _CALLS and shows_terminals(cast(ToolCall, update)):
             for item in cast(ToolCall, update).content or ():
                 if isinstance(item, Terminal):
+                    if len(self._shown) >= _SHOWN_MOST:
+                        del self._shown[next(iter(self._shown))]
                     self._shown[item.terminal_id] = cast(ToolCall, update)
         if self.loading is None:
             self.log.note(cast(SessionUpdate, update))
@@ -201,6 +203,8 @@ class LiveSession:
         return False
 
 
+_SHOWN_MOST = 256
+"""Terminals of a session whose end is still to be told."""
 _CALLS = frozenset({ToolCall, ToolCallChange})
 _STANDING = frozenset(
     {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import UNSET, Raw, Struct
 
 from accord.errors import BadAnswer, ConnectionClosed, InternalError, RpcError
-from accord.gateway.official import Official, line
+from accord.gateway.official import Official, line, our_id
 from accord.schema import SessionNotification
 from accord.schema.codec import UNFIT, encode
 from accord.schema.dialects.names import Alias
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 _UPDATE: Final = "session/update"
+_NAMING: Final = ("session/new", "session/fork")
+_LONGEST_ID: Final = 100
 _EXPRESS: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 
 
@@ -101,6 +103,11 @@ class Upstream:
     def busy(self) -> int:
         """Calls that have not been answered."""
         return len(self._open)
+
+    @property
+    def naming(self) -> bool:
+        """Whether it is about to name a session."""
+        return any(method in _NAMING for method, _ in self._open.values())
 
     @property
     def unsent(self) -> int:
@@ -232,11 +239,10 @@ class Upstream:
             self._ears.update(one, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(one))
 
     def _answered(self, id: Any, envelope: Envelope) -> None:
-        call = self._open.pop(id, None) if isinstance(id, int) else None
-        if call is None and isinstance(id, str) and id.isascii() and id.isdecimal():
-            call = self._open.pop(int(id), None)
+        number = our_id(id)
+        call = self._open.pop(number, None) if number is not None else None
         if call is None:
-            self._ears.odd(f"an answer to no open request (id {id!r})")
+            self._ears.odd(f"an answer to no open request (id {str(id)[:_LONGEST_ID]!r})")
             return
         if envelope.error is not ABSENT and envelope.result is ABSENT:
             call[1](Answer(error=read_error(envelope.error)))

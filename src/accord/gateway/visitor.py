@@ -1,7 +1,7 @@
 """A client of the gateway: the session's end of one line. Takes what the client sends in order, and answers it.
 
-Messages about one session are handled one after the other, those about different sessions side by side; answers and
-cancellations wait for nobody.
+Messages about one session are handled one after the other, those about different sessions, and what the gateway itself is
+asked, side by side; answers wait for nobody.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from accord.gateway.access.passes import NOT_ALLOWED, Pass
 from accord.gateway.ending import rpc_error
 from accord.gateway.hosted import HostedAgent
 from accord.gateway.line import Line, Outgoing
-from accord.gateway.official import Official, Read, plain
+from accord.gateway.official import Official, Read, our_id, plain
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Answer, Upstream
 from accord.schema import (
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 LOG = getLogger("accord.gateway")
 
+Lane: TypeAlias = str | tuple[str, str] | None
 Serve: TypeAlias = Callable[["Visitor", "Incoming"], Awaitable[None] | None]
 
 GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
@@ -63,6 +64,9 @@ GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
 
 _WAITING_MOST: Final = 1024
 """Messages of one client that wait for their turn."""
+
+_UNSENT_MOST: Final = 64 << 20
+"""Bytes that an agent may leave unread before it gets no more requests."""
 
 
 class _Scope(Struct):
@@ -74,7 +78,7 @@ class _Scope(Struct):
 class Incoming:
     """One request of the client, or a notification (`id` is UNSET)."""
 
-    __slots__ = ("id", "method", "over", "params", "session_id", "visitor")
+    __slots__ = ("id", "lane", "method", "over", "params", "session_id", "visitor")
 
     def __init__(
         self, visitor: "Visitor", id: Any, method: str, params: Raw | None, session_id: str | None
@@ -84,8 +88,21 @@ class Incoming:
         self.method = method
         self.params = params
         self.session_id = session_id
+        self.lane = self._lane
+        """Among which messages of its client it keeps its place."""
         self.over = id is UNSET
         """Whether it has been answered."""
+
+    @property
+    def _lane(self) -> Lane:
+        if self.visitor.capabilities is None:
+            return None  # everything waits for `initialize`
+        if self.method.startswith("_accord/") or self.method == "session/list":
+            return (
+                "",
+                self.method,
+            )  # a list that an agent does not give keeps nothing else waiting, least of all an answer
+        return self.session_id
 
     @property
     def entry(self) -> Method | None:
@@ -158,7 +175,7 @@ class Visitor:
         self.wants_sessions = False
         self.here = True
         self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
-        self._waiting: dict[str | None, deque[Incoming]] = {}
+        self._waiting: dict[Lane, deque[Incoming]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- what it can show ---------------------------------------------------------------------------------------
@@ -260,7 +277,7 @@ class Visitor:
             self._cancelled(params)
             return
         call = Incoming(self, envelope.id, envelope.method, params, _session_of(params))
-        lane = self._waiting.get(call.session_id)
+        lane = self._waiting.get(call.lane)
         if lane is None:
             self._serve(call)
         elif len(lane) >= _WAITING_MOST:
@@ -273,7 +290,7 @@ class Visitor:
         work = self._begin(call)
         if work is None:
             return
-        self._waiting.setdefault(call.session_id, deque())
+        self._waiting.setdefault(call.lane, deque())
         task = asyncio.get_running_loop().create_task(self._finish(call, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -285,6 +302,9 @@ class Visitor:
             serve = self.gateway.methods.find(call)
             if serve is None:
                 raise MethodNotFound(data={"method": call.method})
+            upstream = self.agent.upstream
+            if upstream is not None and upstream.unsent > _UNSENT_MOST:
+                raise RpcError(f"The agent {self.agent.name} does not read what it is sent: try again later")
             if self.gateway.methods.is_audited(call.method):
                 self._record(call, "request")
             return serve(self, call)
@@ -301,15 +321,15 @@ class Visitor:
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(call, error)
         finally:
-            self._next(call.session_id)
+            self._next(call.lane)
             self.gateway.flush()
 
-    def _next(self, session_id: str | None) -> None:
+    def _next(self, key: Lane) -> None:
         """Serve what waited behind; with nothing left, messages are served as they come again."""
-        lane = self._waiting.pop(session_id, None)
+        lane = self._waiting.pop(key, None)
         while lane and self.here:
             self._serve(lane.popleft())
-            begun = self._waiting.get(session_id)
+            begun = self._waiting.get(key)
             if begun is not None:  # it takes longer: the rest waits behind it
                 begun.extend(lane)
                 return
@@ -329,10 +349,8 @@ class Visitor:
         )
 
     def _answered(self, envelope: Envelope) -> None:
-        number = envelope.id
-        if isinstance(number, str) and number.isascii() and number.isdecimal():
-            number = int(number)
-        if not isinstance(number, int) or isinstance(number, bool):
+        number = our_id(envelope.id)
+        if number is None:
             return
         failed = envelope.error is not ABSENT
         error = read_error(envelope.error) if failed else None

@@ -30,14 +30,20 @@ class HandLine:
         self.transport = transport
         self.client: Any = None
         self.sent: list[tuple[Outgoing, str | None]] = []
+        self.stalled = False
+        """Whether its client has stopped to read: what is sent stays unsent."""
+        self._held = 0
 
     @property
     def unsent(self) -> int:
-        return self.transport.unsent
+        return self.transport.unsent + self._held
 
     def send(self, frame: Outgoing, stream: str | None) -> None:
         self.sent.append((frame, stream))
-        self.transport.send(frame.body)
+        if self.stalled:
+            self._held += len(frame.body)
+        else:
+            self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
         self.client.gone(reason)

@@ -1,12 +1,15 @@
 """The sessions there are: the agent's own list and the gateway's, as one; closing and deleting."""
 
+import asyncio
 import base64
 import binascii
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET
 
-from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse
+from accord.clock import Clock, within
+from accord.errors import AccordError, InvalidParams, NotFound, RequestTimeout, RpcError, SessionInUse
 from accord.gateway.methods.joining import check_folders
 from accord.gateway.upstream import Upstream
 from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
@@ -15,9 +18,13 @@ from accord.schema.codec import encode
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Visitor
 
+T = TypeVar("T")
+
 PAGE: Final = 100
 _PAGES_MOST: Final = 50
 """Of an agent that never ends its list, so many pages are read."""
+_PATIENCE: Final = 15.0
+"""Seconds that its list may take; then the gateway's own is all there is."""
 
 
 async def list_sessions(visitor: "Visitor", call: "Incoming") -> None:
@@ -44,7 +51,7 @@ async def sessions_for(visitor: "Visitor", cwd: str | None = None) -> dict[str, 
     try:
         upstream = await agent.ready()
         if agent.offers("session/list"):
-            for info in await _theirs(upstream, cwd):
+            for info in await _in_time(gateway.clock, _theirs(upstream, cwd)):
                 known = found.get(info.session_id)
                 if known is None:
                     found[info.session_id] = info
@@ -68,6 +75,16 @@ async def check_theirs(visitor: "Visitor", session_id: str) -> None:
     """
     if visitor.visa.folders is not None and session_id not in await sessions_for(visitor):
         raise NotFound("There is no such session", {"sessionId": session_id})
+
+
+async def _in_time(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
+    asking = asyncio.ensure_future(work)
+    try:
+        if not await within(clock, _PATIENCE, asking):
+            raise RequestTimeout(f"session/list was not answered within {_PATIENCE:g} s")
+        return asking.result()
+    finally:
+        asking.cancel()
 
 
 async def _theirs(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:

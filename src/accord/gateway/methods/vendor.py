@@ -11,7 +11,7 @@ from msgspec import Raw
 from accord.errors import InvalidParams, NotFound, RpcError
 from accord.gateway.access.passes import NOT_ALLOWED
 from accord.gateway.methods.talking import attached
-from accord.gateway.official import plain
+from accord.gateway.official import our_id, plain
 from accord.schema.codec import encode
 from accord.workspace.finding import best_matches, files_of
 
@@ -42,13 +42,13 @@ def agents(visitor: "Visitor", call: "Incoming") -> None:
 
 def sessions(visitor: "Visitor", call: "Incoming") -> None:
     """The sessions of all agents that were ever here, as far as the token covers them; and, if wanted, what changes."""
-    visitor.wants_sessions = bool(_params(call).get("subscribe", visitor.wants_sessions))
+    visitor.wants_sessions = _flag(_params(call), "subscribe", visitor.wants_sessions)
     call.answer(encode({"sessions": visitor.gateway.overview.sessions(visitor.visa)}))
 
 
 def inbox(visitor: "Visitor", call: "Incoming") -> None:
     """What waits for a person, over all sessions; and, if wanted, what comes and goes."""
-    visitor.wants_inbox = bool(_params(call).get("subscribe", visitor.wants_inbox))
+    visitor.wants_inbox = _flag(_params(call), "subscribe", visitor.wants_inbox)
     items = [ask.item for ask in visitor.gateway.asks if visitor.gateway.overview.in_inbox_of(visitor, ask)]
     call.answer(b'{"items":[%s]}' % b",".join(items))
 
@@ -58,7 +58,8 @@ def answer(visitor: "Visitor", call: "Incoming") -> None:
     params = _params(call)
     gateway = visitor.gateway
     number = params.get("id")
-    ask = gateway.asks.find(int(number)) if isinstance(number, str) and number.isdecimal() else None
+    found = our_id(number)
+    ask = gateway.asks.find(found) if found is not None else None
     if ask is None or not gateway.overview.in_inbox_of(visitor, ask):
         raise NotFound("This is no longer pending", {"id": number})
     if "result" not in params:
@@ -154,6 +155,13 @@ def _text(params: dict[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
     if not isinstance(value, str) or "\0" in value:
         raise InvalidParams(f"Invalid params: `{name}` is a text")
+    return value
+
+
+def _flag(params: dict[str, Any], name: str, default: bool) -> bool:
+    value = params.get(name, default)
+    if not isinstance(value, bool):
+        raise InvalidParams(f"Invalid params: `{name}` is true or false")
     return value
 
 
