@@ -121,5 +121,5 @@ async def test_another_theme_draws_everything_anew(tmp_path: Path) -> None:
         await chat.shows("hello")
         before = chat.view.transcript.palette_now().text
         chat.app.theme = "textual-light"
-        await chat.until(lambda: chat.view.transcript._palette.text != before)
+        await chat.until(lambda: chat.view.transcript.palette.text != before)
         await chat.shows("hello")

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Something that is drawn. `height`, `guess` and `kept` belong to the layout."""
+    """Something that is drawn. `height` and `kept` belong to the layout."""
 
     gap = 1
     """Empty lines above it."""
 
     def __init__(self) -> None:
         self.height: int | None = None
-        self.guess: int | None = None
         self.kept: list[Strip] | None = None
 
     def draw(self, width: int, palette: "Palette") -> list[Strip]:
@@ -40,7 +39,7 @@ class Part:
 
     def forget(self) -> None:
         """It has changed: it is drawn and measured anew."""
-        self.height = self.guess = self.kept = None
+        self.height = self.kept = None
 
 
 @lru_cache(maxsize=1)

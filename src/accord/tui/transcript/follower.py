@@ -1,7 +1,7 @@
 """Keeps the conversation on the screen in step with the session: everything shown is read from the session's own state."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.client import ClientEvent, ClientSession, TerminalPrinted
 from accord.schema import (
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from accord.clock import Clock
     from accord.tui.transcript.view import Transcript
 
+_SCREENFUL: Final = 60
+"""Entries that are shown at once when a session is opened; the ones before them follow."""
+_PORTION: Final = 100
+"""Entries that follow at a time."""
 _CHUNKS = {AgentMessageChunk: "agent", AgentThoughtChunk: "thought", UserMessageChunk: "user"}
 
 
@@ -45,7 +49,8 @@ class Follower:
         self._session = session
         self._view = view
         self._history: History | None = None
-        self._shown = 0  # entries of the timeline that have their place
+        self._first = 0  # entry of the timeline that has its place
+        self._shown = 0  # entries up to which all behind it have theirs
         self._items: dict[int, Item] = {}  # by the identity of the entry
         self._thought: ThoughtItem | None = None
         self._comparing: set[asyncio.Future[Any]] = set()
@@ -56,12 +61,27 @@ class Follower:
     def whole(self) -> None:
         """Show the session from its beginning."""
         self._history = self._session.state.history
-        self._shown, self._thought = 0, None
+        self._thought = None
         self._items.clear()
+        self._shown = self._first = max(len(self._session.state.timeline) - _SCREENFUL, 0)
         live, self._around.live = self._around.live, False
-        self._view.show([])
+        self._view.show([], self._older if self._first else None)
         self._grow()
         self._around.live = live
+
+    def _older(self) -> list[Item]:
+        """The entries in front of the first that has its place, some at a time."""
+        items: dict[int, Item] = {}
+        live, self._around.live = self._around.live, False
+        while self._first and not items:
+            stop, self._first = self._first, max(self._first - _PORTION, 0)
+            for entry in self._session.state.timeline[self._first : stop]:
+                item = self._item(entry)
+                if item is not None:
+                    items[id(entry)] = item
+        self._around.live = live
+        self._items.update(items)
+        return list(items.values())
 
     def take(self, event: ClientEvent) -> None:
         """Something happened; the state knows it already."""
