@@ -10,7 +10,7 @@ from accord.client.terminals import TerminalPrinted
 from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
 from accord.gateway.access.limits import Lease
 from accord.gateway.hosted import HostedAgent
-from accord.gateway.line import Outgoing
+from accord.gateway.line import PACE, Outgoing
 from accord.gateway.official import plain
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Upstream
@@ -75,7 +75,13 @@ class Hearing:
         out = Outgoing(frame)
         if session.heard(notification, out) and session.loader is None:
             return
-        visitors: Sequence[Visitor] = session.visitors if session.loader is None else (session.loader,)
+        visitors: Sequence[Visitor] = session.visitors
+        if session.loader is not None:
+            if session.held is None and session.loading and session.loader.line.unsent > PACE:
+                session.held = len(session.loading) - 1
+            if session.held is not None:
+                return
+            visitors = (session.loader,)
         kind = type(notification.update)
         if kind in _CHOSEN:
             if kind is ConfigOptionUpdate:
@@ -242,7 +248,7 @@ class Hearing:
         for session in self._gateway.sessions.of(agent):
             session.live = False
             session.uncount()
-            session.silent, session.loading, session.loader = False, None, None
+            session.silent, session.loading, session.loader, session.held = False, None, None, None
             while session.turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
             for event in session.log.close_open():

@@ -4,12 +4,16 @@ The front knows sockets, streams and resumption, and nothing of ACP beyond an en
 ACP and nothing of sockets: a line that drops and comes back is one line to it.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from accord.gateway.access.passes import Pass
 
 _SHORT = 126
 _MEDIUM = 1 << 16
+
+
+PACE: Final = 1 << 20
+"""Bytes of a history that may lie unsent to a client before the rest waits."""
 
 
 class Outgoing:

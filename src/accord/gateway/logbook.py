@@ -202,6 +202,15 @@ class Reading:
         for event in self.state.history.events():
             yield from cast(list[SessionUpdate], updates_of(event))
 
+    def skip(self) -> None:
+        """Leave out what happened until now. Raises StoreError."""
+        if self._key is not None:
+            self._book.commit()
+            try:
+                self._seen = self._book.store.last(self._key)
+            except NotFound:
+                return
+
     def more(self) -> Iterator[SessionUpdate]:
         """What happened since; nothing once all has been read. Raises StoreError."""
         for event in self._news():

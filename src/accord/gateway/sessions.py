@@ -59,6 +59,8 @@ class LiveSession:
         """While the agent sends the history again: what is to be logged once that has worked."""
         self.loader: Visitor | None = None
         """Who asked for that history, and alone gets it."""
+        self.held: int | None = None
+        """From which update of that history on it waits, since its client reads more slowly than the agent sends."""
         self.silent = False
         """While the agent sends the history again and nobody wants it."""
         self.visitors: tuple[Visitor, ...] = ()

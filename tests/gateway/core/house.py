@@ -30,18 +30,26 @@ class HandLine:
         self.transport = transport
         self.client: Any = None
         self.sent: list[tuple[Outgoing, str | None]] = []
-        self.stalled = False
-        """Whether its client has stopped to read: what is sent stays unsent."""
-        self._held = 0
+        self._held: list[bytes] | None = None
 
     @property
     def unsent(self) -> int:
-        return self.transport.unsent + self._held
+        return self.transport.unsent + sum(map(len, self._held or ()))
+
+    def pause(self) -> None:
+        """Its client stops reading: what is sent stays unsent."""
+        self._held = []
+
+    def go_on(self) -> None:
+        """Its client reads again."""
+        held, self._held = self._held or [], None
+        for body in held:
+            self.transport.send(body)
 
     def send(self, frame: Outgoing, stream: str | None) -> None:
         self.sent.append((frame, stream))
-        if self.stalled:
-            self._held += len(frame.body)
+        if self._held is not None:
+            self._held.append(frame.body)
         else:
             self.transport.send(frame.body)
 

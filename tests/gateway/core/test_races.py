@@ -195,7 +195,7 @@ async def test_a_client_that_does_not_read_keeps_nobody_from_joining(audit: Audi
         for _ in range(40):
             await first.update()
         stalled = await home.client()
-        stalled.line.stalled = True
+        stalled.line.pause()
         stalled.ask("session/load", load_of("s1", tmp_path))
         await asyncio.sleep(0)
         joining = await home.client()
@@ -204,6 +204,33 @@ async def test_a_client_that_does_not_read_keeps_nobody_from_joining(audit: Audi
         assert stalled.line.unsent < 4 << 20, "a joining client is sent no more than it reads"
         assert not stalled.line.client.sessions
         await leave(home, stalled)
+
+
+async def test_a_history_that_the_agent_sends_faster_than_it_is_read_waits_and_comes_once_and_whole(
+    audit: Audit, tmp_path: Path
+) -> None:
+    async with house(audit=audit) as home:
+        guest, other = await home.client(), await home.client()
+        asked = guest.ask("session/load", load_of("old", tmp_path))
+        load = await home.agent.until_method("session/load")
+        guest.line.pause()
+        for number in range(100):
+            home.agent.tell(
+                "old", {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": "x" * 100_000}
+            )
+        home.agent.notify("_sent", {})
+        await other.until_method("_sent")
+        assert guest.line.unsent < 4 << 20
+        home.agent.reply(load, {})
+        home.agent.tell("old", {"sessionUpdate": "tool_call", "toolCallId": "after", "title": "live"})
+        home.agent.notify("_sent", {})
+        await other.until_method("_sent")
+        guest.line.go_on()
+        updates, _ = await guest.updates_until(asked)
+        home.agent.tell("old", {"sessionUpdate": "tool_call", "toolCallId": "last", "title": "live"})
+        seen = [update["toolCallId"] for update in updates]
+        seen.append((await guest.update())["toolCallId"])
+        assert seen == [*(f"c{number}" for number in range(100)), "after", "last"]
 
 
 async def test_a_question_taken_back_is_answered_by_nobody(audit: Audit, tmp_path: Path) -> None:

@@ -41,11 +41,14 @@ def flood(stage: Stage, which: int, size: int) -> int:
 
 
 async def test_a_client_with_too_much_unread_is_cut_off_alone_and_comes_back() -> None:
+    clock = FakeClock()
     config = FrontConfig(unsent=1_000_000)
-    async with a_front(config) as stage:
+    async with a_front(config, clock=clock) as stage:
         deaf, _ = await a_deaf_socket(stage)
         good = await RawSocket.open(stage)
         count = flood(stage, 0, 8_000_000)
+        await stage.until(lambda: stage.echo.clients[0].line.unsent > 0)
+        await clock.advance(5)
         await stage.until(lambda: stage.front.metrics.cut_off == 1)
         assert stage.echo.clients[0].reasons == []
         stage.echo.clients[1].tell({"method": "note", "params": 1})
@@ -98,6 +101,14 @@ async def test_a_slow_client_that_reads_on_is_not_cut_off() -> None:
         assert stage.front.metrics.cut_off == 0
 
 
+async def test_a_burst_longer_than_a_socket_is_read_by_who_reads() -> None:
+    async with a_front(FrontConfig(unsent=1_000_000)) as stage:
+        reader = await RawSocket.open(stage)
+        for _ in range(flood(stage, 0, 20_000_000)):
+            assert (await reader.hear())["params"] == CHUNK
+        assert stage.front.metrics.cut_off == 0
+
+
 @pytest.mark.parametrize("stalls", [True, False])
 async def test_a_reader_of_an_event_stream_that_stops_is_cut_off_and_its_line_stays(stalls: bool) -> None:
     clock = FakeClock()
@@ -115,9 +126,8 @@ async def test_a_reader_of_an_event_stream_that_stops_is_cut_off_and_its_line_st
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         count = flood(stage, 0, 7_000_000)
         [opened] = stage.echo.clients
-        if stalls:
-            await stage.until(lambda: opened.line.unsent > 0)
-            await clock.advance(35)
+        await stage.until(lambda: opened.line.unsent > 0)
+        await clock.advance(35 if stalls else 5)
         await stage.until(lambda: stage.front.metrics.cut_off == 1)
         assert opened.reasons == []
         again, asking = await stage.raw()

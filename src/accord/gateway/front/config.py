@@ -53,7 +53,10 @@ class FrontConfig(Struct, frozen=True, kw_only=True):
     """For clients to take note of the end."""
 
     unsent: int = 8 * MIB
-    """Bytes waiting for a connected client at which it is cut off."""
+    unsent_time: float = 2.0
+    """Bytes waiting for a connected client at which it is cut off, once nothing has left for so long: however fast a client
+    reads, a burst is longer than its socket.
+    """
     kept_bytes: int = 8 * MIB
     kept_frames: int = 4096
     """Written frames kept for a client that has never acknowledged any."""

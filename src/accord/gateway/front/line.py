@@ -103,11 +103,8 @@ class FrontLine(ABC):
             self._weigh(waiting)
 
     def _weigh(self, waiting: int) -> None:
-        """Judge what could not leave: the reader that is too slow, the line that holds too much."""
+        """Judge what could not leave: the line that holds too much. Who is too slow shows only with time, see `tick`."""
         config = self._config
-        for stream in self.streams():
-            if stream.behind > config.unsent:
-                self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
         frames = sum(len(stream.waiting) for stream in self.streams())
         if waiting > config.held_bytes or frames > config.held_frames:
             self._overflow(f"more than {config.held_bytes} bytes or {config.held_frames} messages waited")
@@ -150,7 +147,12 @@ class FrontLine(ABC):
         """Once a second: stalled readers, a client that did not come back."""
         config = self._config
         for stream in list(self.streams()):
-            if stream.outlet is not None and stream.stood_still(now) >= config.stall:
+            if stream.outlet is None:
+                continue
+            still = stream.stood_still(now)
+            if still >= config.stall:
                 self.cut_off(stream, f"nothing was read for {config.stall:g} seconds")
+            elif still >= config.unsent_time and stream.behind > config.unsent:
+                self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
         if self.left is not None and not self.over and now - self.left >= config.grace:
             self.end(GOING_AWAY, f"no client came back within {config.grace:g} seconds")

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from os.path import isabs
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from accord.errors import InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.passes import NOT_ALLOWED, Pass
-from accord.gateway.line import Outgoing
+from accord.gateway.line import PACE, Outgoing
+from accord.gateway.logbook import Reading
 from accord.gateway.sessions import LiveSession
 from accord.schema import (
     LoadSessionResponse,
@@ -25,34 +26,46 @@ from accord.session.terminals import without_terminals
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Visitor
 
-_PACE: Final = 1 << 20
-"""Bytes of history that may lie unsent before the rest waits."""
+
+class Rest(NamedTuple):
+    """What is left of a history that the agent sent faster than the client read it."""
+
+    updates: list[SessionUpdate]
+    reading: Reading
+    """Stands behind them."""
+    answer: Any
 
 
-async def join(visitor: "Visitor", call: "Incoming", session: LiveSession) -> None:
-    """Replay the log to one client, then attach it: it misses nothing and sees nothing twice."""
+async def join(visitor: "Visitor", call: "Incoming", session: LiveSession, rest: Rest | None = None) -> None:
+    """Replay the log, or the rest of the agent's history, to one client, then attach it: it misses nothing and sees nothing
+    twice.
+    """
     session.joining += 1
     try:
-        await _replay(visitor, call, session)
+        await _replay(visitor, call, session, rest)
     finally:
         session.joining -= 1
 
 
-async def _replay(visitor: "Visitor", call: "Incoming", session: LiveSession) -> None:
+async def _replay(visitor: "Visitor", call: "Incoming", session: LiveSession, rest: Rest | None) -> None:
     gateway = visitor.gateway
-    reading = session.log.reading()
+    reading = rest.reading if rest is not None else session.log.reading()
     try:
-        await _tell(visitor, session, reading.history())
+        await _tell(visitor, session, rest.updates if rest is not None else reading.history())
         while True:
-            rest = list(reading.more())
-            if not rest:
+            more = list(reading.more())
+            if not more:
                 break
-            await _tell(visitor, session, rest)
+            await _tell(visitor, session, more)
     except StoreError as error:
         raise RpcError(f"The history cannot be read: {error}") from None
     known_session(visitor, session.id)  # it may have got other folders, which the token does not cover
     if gateway.sessions.find(session.agent.name, session.id) is not session:
         raise NotFound("There is no such session any more", {"sessionId": session.id})
+    if rest is not None:
+        call.give(rest.answer)
+        gateway.attach(visitor, session)
+        return
     if session.title:
         _post(visitor, session, SessionInfoUpdate(title=session.title))
     stands = session.settings.whole(SessionOpened(session.id))
@@ -69,10 +82,10 @@ async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[Sess
     posted = 0
     for update in updates:
         posted += _post(visitor, session, update)
-        if posted > _PACE:
+        if posted > PACE:
             posted = 0
             gateway.flush()
-            await gateway.drained(visitor, _PACE)
+            await gateway.drained(visitor, PACE)
 
 
 def _post(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> int:

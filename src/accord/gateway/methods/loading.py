@@ -6,41 +6,43 @@ to its end also without the client that wanted it, and one at a time; the histor
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from msgspec import structs
 
-from accord.errors import NotFound, NotOffered, RpcError
-from accord.gateway.methods.joining import check_folders, join, known_session
+from accord.errors import NotFound, NotOffered, RpcError, StoreError
+from accord.gateway.methods.joining import Rest, check_folders, join, known_session
 from accord.gateway.methods.listing import check_theirs
 from accord.gateway.methods.reviving import revive_now, told_of, with_ours
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import Answer, Upstream
-from accord.schema import LoadSessionRequest, ResumeSessionRequest, ResumeSessionResponse
+from accord.schema import LoadSessionRequest, ResumeSessionRequest, ResumeSessionResponse, SessionUpdate
 from accord.schema.codec import encode
 from accord.session import ReplayEnded, ReplayStarted, SessionOpened
 
 if TYPE_CHECKING:
     from accord.gateway.visitor import Incoming, Visitor
 
+Found: TypeAlias = tuple[LiveSession, Rest | None]
+
 
 async def load(visitor: "Visitor", call: "Incoming") -> None:
     """Open a session with its history."""
     asked: LoadSessionRequest = call.read().value
-    session = await visitor.gateway.finish(_to_join(visitor, call, asked))
-    if session is not None:
-        await join(visitor, call, session)
+    session, rest = await visitor.gateway.finish(_to_join(visitor, call, asked))
+    if not call.over:
+        await join(visitor, call, session, rest)
 
 
-async def _to_join(visitor: "Visitor", call: "Incoming", asked: LoadSessionRequest) -> LiveSession | None:
-    """The session whose log is to be replayed; None if the agent has replayed it itself."""
+async def _to_join(visitor: "Visitor", call: "Incoming", asked: LoadSessionRequest) -> Found:
+    """The session whose log is to be replayed; the call is over if the agent has replayed it itself."""
     gateway, agent, read_only = visitor.gateway, visitor.agent, visitor.visa.read_only
     async with gateway.opening(agent.name, asked.session_id):
         session = known_session(visitor, asked.session_id)
         if session is None or not session.live:
             check_folders(visitor.visa, asked.cwd, *(asked.additional_directories or ()))
         if session is not None and (session.live or read_only):
-            return session
+            return session, None
         if read_only:
             raise _no_session(asked.session_id)
         upstream = await agent.ready()
@@ -55,7 +57,7 @@ async def _to_join(visitor: "Visitor", call: "Incoming", asked: LoadSessionReque
             await revive_now(visitor, session)
         except (RpcError, NotOffered) as error:
             gateway.note("session %s of %s can only be read: %s", session.id, agent.name, error)
-        return session
+        return session, None
 
 
 async def _load(
@@ -64,8 +66,10 @@ async def _load(
     upstream: Upstream,
     asked: LoadSessionRequest,
     known: LiveSession | None,
-) -> LiveSession | None:
-    """Through the agent: its replay goes to whoever asked, and into the log once it is complete."""
+) -> Found:
+    """Through the agent: its replay goes to whoever asked, as far as that one reads so fast, and into the log once it is
+    complete.
+    """
     gateway, agent = visitor.gateway, visitor.agent
     lease = await gateway.room(visitor.visa)
     additional = tuple(asked.additional_directories or ())
@@ -74,15 +78,17 @@ async def _load(
     gateway.move(session, additional)  # a session that is known stays in its folder
     servers = with_ours(agent, asked.mcp_servers or [])
     session.mcp_servers = encode(asked.mcp_servers or [])
-    session.loading, session.loader = [], visitor
+    session.loading, session.loader, session.held = [], visitor, None
     over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     entry = call.entry
     assert entry is not None
     shown = False
+    rest: Rest | None = None
 
     def done(answer: Answer) -> None:
-        nonlocal shown
+        nonlocal rest, shown
         replayed, session.loading, session.loader = session.loading or [], None, None
+        held, session.held = session.held, None
         shown = bool(replayed)
         try:
             read = upstream.result(entry, answer)
@@ -94,8 +100,16 @@ async def _load(
         session.count(lease, visitor.visa)
         session.log.append(ReplayStarted(), *replayed, ReplayEnded())
         session.opened(told_of(session, read.value))
-        call.give(read.value, read.body)
-        gateway.attach(visitor, session)
+        if held is None:
+            call.give(read.value, read.body)
+            gateway.attach(visitor, session)
+        else:
+            reading = session.log.reading()
+            try:
+                reading.skip()
+            except StoreError as error:
+                gateway.note("session %s of %s: %s", session.id, agent.name, error)
+            rest = Rest(cast(list[SessionUpdate], replayed[held:]), reading, read.value)
         gateway.overview.changed(session)
         over.set_result(None)
 
@@ -103,7 +117,7 @@ async def _load(
     visitor.forward(call, upstream, body, done)
     failure = await over
     if failure is None:
-        return None
+        return session, rest
     if known is None:
         gateway.sessions.forget(session)
         gateway.sessions.book.delete(agent.name, session.id)
@@ -112,7 +126,7 @@ async def _load(
     if shown:  # the whole log behind a part of the history would show that part twice
         raise failure
     gateway.note("session %s of %s can only be read: %s", session.id, agent.name, failure)
-    return session
+    return session, None
 
 
 async def resume(visitor: "Visitor", call: "Incoming") -> None:
