@@ -57,7 +57,7 @@ class ChatApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop, clear or quit", show=False, priority=True),
         Binding("ctrl+d", "leave", "Quit", show=False, priority=True),
-        Binding("f1", "help", "Keys", show=False),
+        Binding("f1", "help", "Keys", show=False, priority=True),
         Binding("pageup", "scroll(-1)", "Scroll up", show=False, priority=True),
         Binding("pagedown", "scroll(1)", "Scroll down", show=False, priority=True),
         *(
@@ -280,8 +280,9 @@ class ChatApp(App[int]):
         """The keys."""
         from accord.tui.help import HelpScreen
 
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.settings.keys))
+        if isinstance(self.screen, HelpScreen):
+            raise SkipAction  # there the same key closes it
+        self.push_screen(HelpScreen(self.settings.keys))
 
     @on(Editor.Asked)
     def _asked(self, event: Editor.Asked) -> None:

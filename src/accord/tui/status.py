@@ -10,7 +10,7 @@ from textual.widget import Widget
 from accord.cleaning import clean_line
 from accord.tui.host import palette_of
 from accord.tui.palette import Palette
-from accord.tui.words import tokens
+from accord.tui.words import end_of, tokens
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -52,7 +52,7 @@ class TitleLine(Widget):
         left = Text(clean_line(status.agent), palette.heading)
         if status.title:
             left.append("  ").append(clean_line(status.title), palette.text)
-        return _spread(left, Text(_end_of(clean_line(status.folder), width // 3), palette.muted), width)
+        return _spread(left, Text(end_of(clean_line(status.folder), width // 3), palette.muted), width)
 
 
 class StatusLine(Widget):
@@ -106,11 +106,6 @@ def meter_of(usage: "UsageUpdate | None", palette: Palette) -> Text:
     if usage.cost and usage.cost.amount:
         out.append(f"  {usage.cost.amount:.2f} {clean_line(usage.cost.currency)[:8]}", palette.muted)
     return out
-
-
-def _end_of(path: str, longest: int) -> str:
-    """A path, of a long one the end."""
-    return path if len(path) <= longest else f"…{path[1 - longest :]}" if longest > 1 else ""
 
 
 def _spread(left: Text, right: Text, width: int) -> Text:

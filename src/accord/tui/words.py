@@ -36,3 +36,8 @@ def at_home(path: str) -> str:
     """A path, that of the user's own folder written short."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(home + "/")) else path
+
+
+def end_of(path: str, longest: int) -> str:
+    """A path, of a long one the end."""
+    return path if len(path) <= longest else f"…{path[1 - longest :]}" if longest > 1 else ""

@@ -13,7 +13,7 @@ from accord.tui.lists.line import SureScreen
 from accord.tui.lists.rows import Row
 from accord.tui.lists.screen import ListScreen
 from accord.tui.stored.gathering import Gathered
-from accord.tui.words import at_home, first_line
+from accord.tui.words import at_home, end_of, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -84,7 +84,7 @@ class SessionsScreen(ListScreen):
         self.show_rows(sorted(rows, key=lambda row: row.group != here))
 
     def _row(self, entry: Entry, group: str) -> Row:
-        where = "" if group == "This folder" else at_home(entry.cwd)
+        where = "" if group == "This folder" else end_of(at_home(entry.cwd), 36)
         title = entry.title or entry.session_id
         return Row(
             entry,
@@ -99,7 +99,7 @@ class SessionsScreen(ListScreen):
                     ),
                 )
             ),
-            right="  ".join(filter(None, (one_line(entry.agent, 24), entry.when))),
+            right=" · ".join(filter(None, (one_line(entry.agent, 24), entry.when))),
             group=group,
             current=self._gathered.view_of(entry) is not None,
             also=f"{entry.session_id} {entry.cwd}",
