@@ -122,7 +122,8 @@ class SessionView(Vertical):
     async def _connect(self) -> None:
         """The client is imported when the prompt is on the screen and can be used."""
         module: Any = await asyncio.to_thread(import_module, "accord.tui.conversation")
-        asking: Any = import_module("accord.tui.asking")
+        asking: Any = await asyncio.to_thread(import_module, "accord.tui.asking")
+        await asyncio.to_thread(import_module, "accord.tui.transcript.follower")
         conversation = module.Conversation(self.start, self, asking.Questions(self), self.queue, self.clock)
         self.conversation = conversation
         conversation.begin()

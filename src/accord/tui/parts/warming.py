@@ -1,4 +1,6 @@
-"""What drawing needs for the first time takes a while to import: done in a thread, so that nobody waits for it at a key."""
+"""What would hold the keys up if it happened at its own time: imports, done in a thread, and the collection of garbage."""
+
+import gc
 
 
 def warm_up() -> None:
@@ -10,3 +12,9 @@ def warm_up() -> None:
     find_lexer_class_for_filename("a.py")
     for name in ("python", "bash", "json", "diff", "typescript"):
         get_lexer_by_name(name)
+    leave_alone()
+
+
+def leave_alone() -> None:
+    """What is there now stays: the collector, which stops everything while it looks, need not look at it again."""
+    gc.freeze()

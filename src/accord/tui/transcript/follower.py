@@ -27,6 +27,7 @@ from accord.session import (
 )
 from accord.tui.parts.diff import DiffPart
 from accord.tui.parts.note import Tone
+from accord.tui.parts.warming import leave_alone
 from accord.tui.transcript.calls import CallItem
 from accord.tui.transcript.item import Item, NoteItem, Surroundings
 from accord.tui.transcript.messages import AnswerItem, CompactionItem, PromptItem, ThoughtItem
@@ -81,6 +82,8 @@ class Follower:
                     items[id(entry)] = item
         self._around.live = live
         self._items.update(items)
+        if not self._first:
+            leave_alone()
         return list(items.values())
 
     def take(self, event: ClientEvent) -> None:

@@ -197,8 +197,13 @@ class Paper(ScrollView):
 
     def _resize(self) -> None:
         size = Size(self.sheet.layout.width, self.drawn_lines)
-        if self.virtual_size != size:
+        if self.virtual_size == size:
+            return
+        if self.styles.auto_dimensions:
             self.virtual_size = size
+        else:  # nothing else on the screen moves by that: laying it all out again would cost more than the frame
+            self.set_reactive(Paper.virtual_size, size)  # pyright: ignore[reportArgumentType]
+            self._scroll_update(size)
 
     def go_to(self, line: int) -> None:
         """Have a line at the top of the screen."""
