@@ -202,8 +202,8 @@ class Gateway:
             self._disband(old, "the agent began another session under this name")
             self.own(self._put_away(old))
             self.sessions.forget(old)
-        self.sessions.book.set_aside(agent.name, session_id)
-        return self.sessions.add(agent, session_id, cwd, additional)
+        logged = self.sessions.book.set_aside(agent.name, session_id)
+        return self.sessions.add(agent, session_id, cwd, additional, logged=logged)
 
     async def room(self, visa: Pass) -> Lease:
         """A place for one more live session. Where there is none left, sessions that can be loaded again and that nobody uses

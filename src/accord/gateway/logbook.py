@@ -37,9 +37,15 @@ class Logbook:
         private_folder(path.parent)
         return Logbook(open_store(path))
 
-    def log(self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = ()) -> "SessionLog":
-        """The log of a session, begun if there is none."""
+    def log(
+        self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = (), *, kept: bool = True
+    ) -> "SessionLog":
+        """The log of a session, begun if there is none. One that is not kept has the id of another session's log: it neither
+        writes nor reads that.
+        """
         journal: Journal | None = None
+        if not kept:
+            return SessionLog(self, agent, session_id, None, kept=False)
         try:
             journal = self.records.journal(
                 session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional)
@@ -71,18 +77,26 @@ class Logbook:
         known = self.find(agent, session_id)
         return known is not None and self.records.delete(known)
 
-    def set_aside(self, agent: str, session_id: str) -> None:
-        """Another session begins under this id: what was logged under it is kept under an id of its own."""
+    def set_aside(self, agent: str, session_id: str) -> bool:
+        """Another session begins under this id: what was logged under it is kept under an id of its own. Whether the id is
+        free now; it is not while another gateway writes there.
+        """
         known = self.find(agent, session_id)
         if known is None:
-            return
+            return True
         head = known.head
+        aside = f"{head.session_id}~{head.created}"
         try:
-            aside = f"{head.session_id}~{head.created}"
             self.store.fork(head.session_id, aside, additional_directories=head.additional_directories)
-            self.store.delete(head.session_id)
+            try:
+                self.store.delete(head.session_id)
+            except StoreError:
+                self.store.delete(aside)
+                raise
         except (StoreError, UsageError) as error:
-            LOG.error("the former session %s of %s cannot be set aside: %s", session_id, agent, error)
+            LOG.error("session %s of %s is not logged, its id is another one's: %s", session_id, agent, error)
+            return False
+        return True
 
     def commit(self) -> None:
         """Write what was noted in any log."""
@@ -112,9 +126,13 @@ class Logbook:
 class SessionLog:
     """The log of one session. Nothing here raises."""
 
-    __slots__ = ("_agent", "_book", "_failed", "_journal", "_noted", "_session_id")
+    __slots__ = ("_agent", "_book", "_failed", "_journal", "_noted", "_session_id", "kept")
 
-    def __init__(self, book: Logbook, agent: str, session_id: str, journal: Journal | None) -> None:
+    def __init__(
+        self, book: Logbook, agent: str, session_id: str, journal: Journal | None, *, kept: bool = True
+    ) -> None:
+        self.kept = kept
+        """Whether what the store has under this id is of this session."""
         self._book = book
         self._agent = agent
         self._session_id = session_id
@@ -165,12 +183,12 @@ class SessionLog:
     def head(self) -> Head | None:
         """What a list shows of it."""
         self._book.commit()
-        known = self._book.find(self._agent, self._session_id)
+        known = self._book.find(self._agent, self._session_id) if self.kept else None
         return known.head if known else None
 
     def reading(self) -> "Reading":
         """Everything that happened so far, and then what happens on."""
-        return Reading(self._book, self._agent, self._session_id)
+        return Reading(self._book, self._book.find(self._agent, self._session_id) if self.kept else None)
 
     def close(self) -> None:
         """Let others write to it."""
@@ -186,14 +204,11 @@ class SessionLog:
 class Reading:
     """A reader of a session's log: first the history in as few updates as say it all, then what came since."""
 
-    def __init__(self, book: Logbook, agent: str, session_id: str) -> None:
+    def __init__(self, book: Logbook, known: RecordedSession | None) -> None:
         self.state = SessionState()
         self._book = book
-        self._key: str | None = None
+        self._key = known.head.session_id if known is not None else None
         self._seen = 0
-        known = book.find(agent, session_id)
-        if known is not None:
-            self._key = known.head.session_id
 
     def history(self) -> Iterator[SessionUpdate]:
         """What happened until now. Raises StoreError."""

@@ -56,6 +56,8 @@ class Overview:
             if agent is None:
                 continue
             session = self._gateway.sessions.find(agent.name, recorded.session_id)
+            if session is not None and not session.log.kept:
+                session = None  # it only has the same id
             head = recorded.head
             folders = session.folders if session else (head.cwd, *head.additional_directories)
             if not visa.covers(agent.name, folders):

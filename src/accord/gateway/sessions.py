@@ -235,14 +235,20 @@ class Sessions:
         return [session for session in self._by_key.values() if session.agent is agent]
 
     def add(
-        self, agent: HostedAgent, session_id: str, cwd: str, additional: tuple[str, ...] = ()
+        self,
+        agent: HostedAgent,
+        session_id: str,
+        cwd: str,
+        additional: tuple[str, ...] = (),
+        *,
+        logged: bool = True,
     ) -> LiveSession:
         """Begin to know a session."""
         session = self._by_key.get((agent.name, session_id))
         if session is not None:
             session.cwd, session.additional = cwd, additional
             return session
-        log = self.book.log(agent.name, session_id, cwd, additional)
+        log = self.book.log(agent.name, session_id, cwd, additional, kept=logged)
         session = LiveSession(agent, session_id, cwd, additional, log)
         head = log.head
         if head is not None:

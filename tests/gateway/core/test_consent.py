@@ -193,6 +193,29 @@ async def test_a_name_that_an_agent_uses_again_is_another_session(
         assert [entry["cwd"] for entry in (await guest.call("_accord/sessions"))["sessions"]] == [str(inside)]
 
 
+async def test_a_name_whose_log_another_gateway_writes_shows_nothing_of_it(
+    audit: Audit, inside: Path, outside: Path, tmp_path: Path
+) -> None:
+    stores = [open_store(tmp_path / "log.db") for _ in range(2)]
+    async with house(store=stores[0], audit=audit) as one, house(store=stores[1], audit=audit) as two:
+        owner, guest = await one.client(), await two.client(bound(inside))
+        await open_session(one, owner, outside, "1")
+        one.agent.say("1", "said outside")
+        await owner.update()
+        await open_session(two, guest, inside, "1")
+        two.agent.say("1", "said inside")
+        await guest.update()
+        other = await two.client(bound(inside))
+        updates, _ = await other.load("1", str(inside))
+        assert updates == []
+        assert len(list(stores[1].list().heads)) == 1
+        assert (await guest.call("_accord/sessions"))["sessions"] == []
+        (entry,) = (await (await two.client()).call("_accord/sessions"))["sessions"]
+        assert entry["cwd"] == str(outside)
+    for store in stores:
+        store.close()
+
+
 async def test_what_an_agent_says_of_no_session_goes_only_to_who_may_see_all_of_its_sessions(
     audit: Audit, inside: Path, outside: Path
 ) -> None:

@@ -238,3 +238,14 @@ async def test_a_client_that_knows_nothing_of_terminals_is_told_what_they_printe
         other = await home.client()
         updates, _ = await other.load("s1", str(tmp_path))
         assert [item["content"]["text"] for item in updates[0]["content"]] == ["```\nhello\n```"]
+
+
+async def test_a_cancellation_sent_as_a_request_is_done_and_answered(audit: Audit, tmp_path: Path) -> None:
+    async with house(audit=audit) as home:
+        guest = await home.client()
+        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await home.agent.opened("s1")
+        await guest.answer_to(asked)
+        assert await guest.call("session/cancel", {"sessionId": "s1"}) == {}
+        await home.agent.until_method("session/cancel")
+        assert await guest.call("session/cancel", {"sessionId": "none"}) == {}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, InvalidRequest, NotFound, RpcError
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError
 from accord.gateway.ending import rpc_error
 from accord.gateway.line import Outgoing
 from accord.gateway.methods.reviving import revive
@@ -113,14 +113,14 @@ def cancel(visitor: "Visitor", call: "Incoming") -> None:
     assert entry is not None
     body, asked = visitor.official.params(entry, call.params)
     session = visitor.sessions.get(asked.session_id)
-    if session is None:
-        return
-    upstream = session.agent.upstream
-    if upstream is not None and session.live:
-        if session.turns:
-            session.log.append(TurnCancelling())
-        upstream.notify("session/cancel", body)
-    visitor.gateway.asks.dismiss(session, "the turn was cancelled")
+    if session is not None:
+        upstream = session.agent.upstream
+        if upstream is not None and session.live:
+            if session.turns:
+                session.log.append(TurnCancelling())
+            upstream.notify("session/cancel", body)
+        visitor.gateway.asks.dismiss(session, "the turn was cancelled")
+    call.answer(b"{}")  # where somebody sends it as a request
 
 
 async def set_mode(visitor: "Visitor", call: "Incoming") -> None:
@@ -171,8 +171,6 @@ async def forward(visitor: "Visitor", call: "Incoming") -> None:
         return
     if not call.method.startswith("_") and call.entry is None:
         raise RpcError("Method not found", {"method": call.method}, code=-32601)
-    if call.method in ("initialize", "session/cancel"):
-        raise InvalidRequest(f"`{call.method}` is no request here")
     if body and not body.startswith((b"{", b"[")):
         raise InvalidParams("Invalid params: they are an object")
     upstream = await visitor.agent.ready() if session is None else await revive(visitor, session)
