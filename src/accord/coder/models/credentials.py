@@ -6,7 +6,6 @@ Keys go to their provider and nowhere else: a `Secret` shows itself only when it
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -136,6 +135,8 @@ def _write(file: Path, keys: Mapping[str, Secret]) -> Path:
     content = msgspec.json.format(
         msgspec.json.encode(_Keys({name: key.reveal() for name, key in keys.items()})), indent=2
     )
+    import tempfile  # only where a key is kept: every start reads them
+
     descriptor, draft = tempfile.mkstemp(dir=folder, prefix=f".{file.name}.")  # made with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -28,7 +28,6 @@ from accord.coder.models.model import (
     ThoughtDelta,
     Usage,
 )
-from accord.coder.models.rehearsal.play import next_parts
 
 PROVIDER: Final = "rehearsal"
 CONTEXT_SIZE: Final = 100_000
@@ -59,6 +58,10 @@ class Rehearsal:
 
 def answer(request: ModelRequest, context_size: int = CONTEXT_SIZE) -> Iterator[ModelEvent]:
     """The answer to a request, as a stream of events."""
+    from accord.coder.models.rehearsal.play import (
+        next_parts,
+    )  # on first use: an agent that starts has no prompt yet
+
     read = _tokens_of(request)
     if read > context_size:
         raise ModelError(
