@@ -58,9 +58,8 @@ class Rehearsal:
 
 def answer(request: ModelRequest, context_size: int = CONTEXT_SIZE) -> Iterator[ModelEvent]:
     """The answer to a request, as a stream of events."""
-    from accord.coder.models.rehearsal.play import (
-        next_parts,
-    )  # on first use: an agent that starts has no prompt yet
+    # On first use: an agent that starts has no prompt yet.
+    from accord.coder.models.rehearsal.play import next_parts
 
     read = _tokens_of(request)
     if read > context_size:
