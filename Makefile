@@ -70,6 +70,10 @@ bench-coder: $(VENV)/dev.stamp
 bench-gateway: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks.gateway
 
+# The terminal client: its first paint, a long session, keys during a flood, memory.
+bench-tui: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.tui
+
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m accord.schema.reference docs/methods.md
 

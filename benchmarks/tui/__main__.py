@@ -1,157 +1,60 @@
-"""Run the measurements, each once, and print a line for each figure."""
+"""`python -m benchmarks.tui`: every work in a process of its own, round after round; prints the table."""
 
-import asyncio
+import argparse
+import json
 import os
-import resource
+import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from time import perf_counter, thread_time
-from typing import Any
 
-from textual.events import Key
+from .works import WORKS
 
-from accord.client.servers import Server
-from accord.tui.app import ChatApp
-from accord.tui.draft import Draft
-from accord.tui.start import Start
+PAGE = Path(__file__).parents[2] / "docs/benchmarks.md"
+BEGIN, END = "<!-- tui: begin -->", "<!-- tui: end -->"
 
-HERE = Path(__file__).parent
-EMPTY = """
-from time import perf_counter; began = perf_counter()
-from textual.app import App
-class Empty(App):
-    def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
-print(Empty().run(headless=True))
-"""
-OURS = """
-from time import perf_counter; began = perf_counter()
-from accord.cli.chatting.arguments import read_arguments
-from accord.cli.chat import start_of
-from accord.tui.app import ChatApp
-class Ours(ChatApp):
-    def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
-print(Ours(start_of(read_arguments([]))).run(headless=True))
-"""
-
-
-def painting() -> None:
-    """The first paint, beside that of an empty app: the best of several."""
-    best: dict[str, float] = {}
-    for name, program in [("empty", EMPTY), ("ours", OURS)] * 5:
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-        )
-        best[name] = min(best.get(name, 60.0), float(done.stdout.strip().splitlines()[-1]))
-    print(
-        f"first paint: {best['ours'] * 1000:.0f} ms, empty app {best['empty'] * 1000:.0f} ms, ratio {best['ours'] / best['empty']:.2f}"
-    )
-
-
-def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
-    """The client with the flooding agent behind it."""
-    server = Server(
-        name="flood", origin="user", command=(sys.executable, str(HERE / "flood_agent.py"), str(count))
-    )
-    return ChatApp(Start(find=lambda _: server, cwd=cwd, name="flood", session=session))
-
-
-class Stretches:
-    """The longest that the event loop was held by one callback, in seconds of processor time: other programs do not count."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self.what = ""
-        self._run: Any = asyncio.events.Handle._run
-
-    def __enter__(self) -> "Stretches":
-        run = self._run
-
-        def timed(handle: Any) -> None:
-            began = thread_time()
-            run(handle)
-            took = thread_time() - began
-            if took > self.longest:
-                self.longest, self.what = took, repr(getattr(handle._callback, "__self__", handle))[:300]
-
-        asyncio.events.Handle._run = timed  # pyright: ignore
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.events.Handle._run = self._run  # pyright: ignore[reportPrivateUsage]
-
-
-async def reached(condition: Any, seconds: float = 60.0) -> float:
-    """Wait until it holds; how long that took."""
-    began = perf_counter()
-    while not condition():
-        if perf_counter() - began > seconds:
-            raise TimeoutError
-        await asyncio.sleep(0.002)
-    return perf_counter() - began
-
-
-async def flood(count: int, cwd: str) -> None:
-    """Keys while a turn floods the screen: from the key to the letter in the editor."""
-    app = app_for(count, cwd)
-    async with app.run_test(size=(120, 40)):
-        view = app.view
-        await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
-        began = perf_counter()
-        delays: list[float] = []
-        with Stretches() as held:
-            view.say(Draft("go"))
-            while view.conversation is not None and view.conversation.phase == "running":
-                length = len(view.prompt.editor.text)
-                view.prompt.editor.post_message(Key("x", "x"))
-                delays.append(await reached(lambda before=length: len(view.prompt.editor.text) > before))
-                await asyncio.sleep(0.01)
-        took = perf_counter() - began
-        delays.sort()
-        print(
-            f"flood: {count} updates in {took:.2f} s; keys: median {delays[len(delays) // 2] * 1000:.0f} ms, "
-            f"worst {delays[-1] * 1000:.0f} ms of {len(delays)}, "
-            f"the loop was held for {held.longest * 1000:.0f} ms at most; memory {_memory():.0f} MiB"
-        )
-        if held.longest > 0.05:
-            print("  by", held.what)
-
-
-async def opening(count: int, cwd: str) -> None:
-    """A long session: from the start of the program to the screen, and then page after page."""
-    app = app_for(count, cwd, session="s")
-    async with app.run_test(size=(120, 40)) as pilot:
-        view = app.view
-        took = await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
-        shown = took + await reached(lambda: view.transcript.drawn_lines > count)
-        pages: list[float] = []
-        for _ in range(100):
-            began = perf_counter()
-            view.transcript.scroll_page_up(animate=False)
-            await pilot.pause()
-            pages.append(perf_counter() - began)
-        pages.sort()
-        print(
-            f"session of {count} messages: shown after {shown:.2f} s (agent and import included); a page up: median "
-            f"{pages[50] * 1000:.0f} ms, worst {pages[-1] * 1000:.0f} ms; memory {_memory():.0f} MiB"
-        )
-
-
-def _memory() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+REACH = {
+    "first paint, times an empty app": "3 at most",
+    "10 000 updates: the slowest key, ms": "100 at most",
+    "10 000 updates: longest hold of the loop, CPU ms": "100 at most",
+    "2 000 messages: the newest are shown, ms": "1 000 at most",
+}
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ACCORD_HOME"] = folder
-        wanted = sys.argv[1:] or ["painting", "opening", "flood"]
-        if "painting" in wanted:
-            painting()
-        if "opening" in wanted:
-            asyncio.run(opening(2_000, folder))
-        if "flood" in wanted:
-            asyncio.run(flood(10_000, folder))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tui", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", choices=list(WORKS), default=list(WORKS))
+    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
+    options = parser.parse_args()
+    before = os.getloadavg()[0]
+    figures: dict[str, list[float]] = {}
+    for _ in range(options.rounds):
+        for work in options.only:
+            for name, value in measured(work).items():
+                figures.setdefault(name, []).append(value)
+    load = f"Load of the machine (1 minute): {before:.1f} before, {os.getloadavg()[0]:.1f} after, on {os.cpu_count()} processors."
+    head = [f"Medians of {options.rounds} rounds, in brackets the smallest and the largest.", load, ""]
+    rows = ["| figure | Accord | to reach |", "| --- | --- | --- |"]
+    rows += [f"| {name} | {shown(values)} | {REACH.get(name, '')} |" for name, values in figures.items()]
+    text = "\n".join([*head, *rows])
+    print(text)
+    if options.write_docs:
+        page = PAGE.read_text()
+        first, last = page.index(BEGIN) + len(BEGIN), page.index(END)
+        PAGE.write_text(f"{page[:first]}\n\n{text}\n\n{page[last:]}")
+
+
+def measured(work: str) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.tui.works", work],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def shown(values: list[float]) -> str:
+    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
 
 
 if __name__ == "__main__":

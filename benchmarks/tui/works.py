@@ -1,0 +1,200 @@
+"""What is measured of the terminal client. Each work runs in a process of its own: `python -m benchmarks.tui.works NAME` prints its figures."""
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, process_time, thread_time
+from typing import Any
+
+from textual.events import Key
+
+from accord.client.servers import Server
+from accord.tui.app import ChatApp
+from accord.tui.draft import Draft
+from accord.tui.start import Start
+
+Figures = dict[str, float]
+
+HERE = Path(__file__).parent
+SIZE = (120, 40)
+PAGES = 60
+EMPTY = """
+from time import perf_counter; began = perf_counter()
+from textual.app import App
+class Empty(App):
+    def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
+print(Empty().run(headless=True))
+"""
+OURS = """
+from time import perf_counter; began = perf_counter()
+from accord.cli.chatting.arguments import read_arguments
+from accord.cli.chat import start_of
+from accord.tui.app import ChatApp
+class Ours(ChatApp):
+    def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
+print(Ours(start_of(read_arguments([]))).run(headless=True))
+"""
+
+
+def painting(cwd: str) -> Figures:
+    """The first paint, beside that of an empty app."""
+    took: dict[str, float] = {}
+    for name, program in (("empty", EMPTY), ("ours", OURS)):
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=60, check=True
+        )
+        took[name] = float(done.stdout.strip().splitlines()[-1]) * 1000
+    return {
+        "first paint, ms": took["ours"],
+        "first paint of an empty app, ms": took["empty"],
+        "first paint, times an empty app": took["ours"] / took["empty"],
+    }
+
+
+def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
+    """The client with the flooding agent behind it."""
+    server = Server(
+        name="flood", origin="user", command=(sys.executable, str(HERE / "flood_agent.py"), str(count))
+    )
+    return ChatApp(Start(find=lambda _: server, cwd=cwd, name="flood", session=session))
+
+
+class Stretches:
+    """The longest that the event loop was held by one callback, in seconds of processor time: other programs do not count."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self.what = ""
+        self._run: Any = asyncio.events.Handle._run
+
+    def __enter__(self) -> "Stretches":
+        run = self._run
+
+        def timed(handle: Any) -> None:
+            began = thread_time()
+            run(handle)
+            took = thread_time() - began
+            if took > self.longest:
+                self.longest, self.what = took, repr(getattr(handle._callback, "__self__", handle))[:300]
+
+        asyncio.events.Handle._run = timed  # pyright: ignore
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.events.Handle._run = self._run  # pyright: ignore[reportPrivateUsage]
+
+
+async def reached(condition: Callable[[], Any], seconds: float = 120.0) -> float:
+    """Wait until it holds; how long that took."""
+    began = perf_counter()
+    while not condition():
+        if perf_counter() - began > seconds:
+            raise TimeoutError
+        await asyncio.sleep(0.002)
+    return perf_counter() - began
+
+
+def on_screen(app: ChatApp, text: str) -> bool:
+    strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
+    return any(text in strip.text for strip in strips)
+
+
+def resident() -> float:
+    """MiB that this process has in memory now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+async def opening(cwd: str, count: int = 2_000) -> Figures:
+    """A long session: from the start of the app to its newest message on the screen, and then page after page."""
+    began, spent = perf_counter(), process_time()
+    app = app_for(count, cwd, session="s")
+    with Stretches() as held:
+        async with app.run_test(size=SIZE):
+            view = app.view
+            await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
+            await reached(lambda: on_screen(app, f"Answer {count // 2 - 1}"))
+            shown, used = perf_counter() - began, process_time() - spent
+            await reached(lambda: len(view.transcript.items) == count)
+            whole = perf_counter() - began
+            await asyncio.sleep(0.2)
+            walls: list[float] = []
+            busy: list[float] = []
+            for _ in range(PAGES):
+                painted = asyncio.Event()
+                began, spent = perf_counter(), thread_time()
+                view.transcript.page(-1)
+                view.transcript.call_after_refresh(painted.set)
+                await painted.wait()
+                walls.append(perf_counter() - began)
+                busy.append(thread_time() - spent)
+    return {
+        "2 000 messages: the newest are shown, ms": shown * 1000,
+        "2 000 messages: the same, CPU ms": used * 1000,
+        "2 000 messages: all can be scrolled to, ms": whole * 1000,
+        "2 000 messages: longest hold of the loop, CPU ms": held.longest * 1000,
+        "a page up, ms": statistics.median(walls) * 1000,
+        "a page up, CPU ms": statistics.median(busy) * 1000,
+        "the slowest page up, CPU ms": max(busy) * 1000,
+    }
+
+
+async def flood(cwd: str, count: int = 10_000) -> Figures:
+    """Keys while a turn floods the screen: from the key to the letter in the editor."""
+    app = app_for(count, cwd)
+    async with app.run_test(size=SIZE):
+        view = app.view
+        await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
+        before = resident()
+        began = perf_counter()
+        delays: list[float] = []
+        with Stretches() as held:
+            view.say(Draft("go"))
+            while view.conversation is not None and view.conversation.phase == "running":
+                length = len(view.prompt.editor.text)
+                view.prompt.editor.post_message(Key("x", "x"))
+                delays.append(await reached(lambda before=length: len(view.prompt.editor.text) > before))
+                await asyncio.sleep(0.01)
+        took = perf_counter() - began
+        await reached(lambda: on_screen(app, "done"))
+        name = f"{count:,}".replace(",", " ") + " updates"
+        return {
+            f"{name}: ms": took * 1000,
+            f"{name}: a key, median ms": statistics.median(delays) * 1000,
+            f"{name}: the slowest key, ms": max(delays) * 1000,
+            f"{name}: longest hold of the loop, CPU ms": held.longest * 1000,
+            f"{name}: memory before, MiB": before,
+            f"{name}: memory after, MiB": resident(),
+        }
+
+
+async def long_flood(cwd: str) -> Figures:
+    """Ten times as many."""
+    return await flood(cwd, 100_000)
+
+
+WORKS: dict[str, Callable[[str], Any]] = {
+    "painting": painting,
+    "opening": opening,
+    "flood": flood,
+    "long_flood": long_flood,
+}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="accord-bench-") as folder:
+        os.environ["ACCORD_HOME"] = folder
+        done = WORKS[sys.argv[1]](folder)
+        print(json.dumps(asyncio.run(done) if asyncio.iscoroutine(done) else done))
+
+
+if __name__ == "__main__":
+    main()
