@@ -139,7 +139,8 @@ async def test_an_agent_without_settings_says_so(tmp_path: Path) -> None:
     async with chatting(tmp_path) as chat:
         await chat.ready()
         await chat.pilot.press("f3", "f5")
-        assert chat.told == ["The agent lets nobody choose a model", "The agent has nothing to set"]
+        expected = ["The agent lets nobody choose a model", "The agent has nothing to set"]
+        await chat.until(lambda: chat.told == expected)
 
 
 async def test_another_agent_takes_the_place_of_an_unused_session(tmp_path: Path, home: Path) -> None:
