@@ -176,7 +176,7 @@ class Visitor:
         self.here = True
         self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
         self._waiting: dict[Lane, deque[Incoming]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Incoming] = {}
 
     # -- what it can show ---------------------------------------------------------------------------------------
 
@@ -292,8 +292,8 @@ class Visitor:
             return
         self._waiting.setdefault(call.lane, deque())
         task = asyncio.get_running_loop().create_task(self._finish(call, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = call
+        task.add_done_callback(lambda _: self._tasks.pop(task, None))
 
     def _begin(self, call: Incoming) -> Awaitable[None] | None:
         try:
@@ -372,6 +372,11 @@ class Visitor:
                     return
         if (place := self._forwarded.get(id)) is not None:
             place[0].cancel(place[1])
+            return
+        for task, call in tuple(self._tasks.items()):
+            if call.id == id:
+                call.fail(RequestCancelled())
+                task.cancel()
 
 
 def _session_of(params: Raw | None) -> str | None:

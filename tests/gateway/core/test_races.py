@@ -121,6 +121,44 @@ async def test_a_prompt_and_its_cancellation_wait_for_the_session_to_be_there_ag
         assert (await guest.answer_to(turn))["result"]["stopReason"] == "cancelled"
 
 
+async def test_a_prompt_runs_although_its_client_left_while_the_agent_was_being_started(
+    audit: Audit, tmp_path: Path
+) -> None:
+    async with house(audit=audit) as home:
+        guest, other = await home.client(), await home.client()
+        await open_session(home, guest, tmp_path)
+        await lost(home, guest)
+        guest.prompt("s1", "go")
+        resume = await home.agent.until_method("session/resume")
+        await leave(home, guest)
+        home.agent.reply(resume, {})
+        prompt = await home.agent.until_method("session/prompt")
+        home.agent.say("s1", "done")
+        home.agent.reply(prompt, {"stopReason": "end_turn"})
+        home.agent.notify("_done", {})
+        await other.until_method("_done")
+        updates, _ = await other.load("s1", str(tmp_path))
+        assert said(updates) == [("user_message_chunk", "go"), ("agent_message_chunk", "done")]
+        assert not home.gateway.busy
+
+
+async def test_a_request_is_taken_back_while_the_agent_is_not_there(audit: Audit, tmp_path: Path) -> None:
+    async with house(audit=audit) as home:
+        guest = await home.client()
+        await open_session(home, guest, tmp_path)
+        await lost(home, guest)
+        turn = guest.prompt("s1", "go")
+        resume = await home.agent.until_method("session/resume")
+        guest.notify("$/cancel_request", {"requestId": turn})
+        assert (await guest.answer_to(turn))["error"]["code"] == -32800
+        home.agent.reply(resume, {})
+        again = guest.prompt("s1", "something else")
+        prompt = await home.agent.until_method("session/prompt")
+        assert prompt["params"]["prompt"][0]["text"] == "something else"
+        home.agent.reply(prompt, {"stopReason": "end_turn"})
+        assert (await guest.answer_to(again))["result"]["stopReason"] == "end_turn"
+
+
 async def test_a_resumed_session_gets_the_servers_of_who_resumes_it(audit: Audit, tmp_path: Path) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()

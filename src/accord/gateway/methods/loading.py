@@ -101,8 +101,10 @@ async def _load(
         session.log.append(ReplayStarted(), *replayed, ReplayEnded())
         session.opened(told_of(session, read.value))
         if held is None:
+            taken_back = call.over
             call.give(read.value, read.body)
-            gateway.attach(visitor, session)
+            if not taken_back:
+                gateway.attach(visitor, session)
         else:
             reading = session.log.reading()
             try:

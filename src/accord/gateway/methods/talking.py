@@ -56,7 +56,14 @@ def prompt(visitor: "Visitor", call: "Incoming") -> "Awaitable[None] | None":
 async def _prompt_later(
     visitor: "Visitor", call: "Incoming", session: LiveSession, body: bytes, asked: PromptRequest
 ) -> None:
-    _prompt(visitor, call, session, await revive(visitor, session), body, asked)
+    """Once the agent has the session again; also if the client, which has seen its prompt leave, goes meanwhile."""
+
+    async def go_on() -> None:
+        upstream = await revive(visitor, session)
+        if not (call.over and visitor.here):  # else it was taken back
+            _prompt(visitor, call, session, upstream, body, asked)
+
+    await visitor.gateway.finish(go_on())
 
 
 def _prompt(
