@@ -84,7 +84,7 @@ async def test_the_marked_message_is_shown_in_full_and_can_be_copied(tmp_path: P
         screen = await wire(chat)
         screen.letters.value = "session/new >"
         await chat.until(lambda: len(names(screen)) == 1)
-        await chat.until(lambda: '"method": "session/new",' in chat.screen and '"cwd": ' in chat.screen)
+        await chat.until(lambda: '"method": "session/new",' in chat.screen and '"cwd":' in chat.screen)
         await chat.pilot.press("f8")
         assert '  "params": {\n' in chat.app.clipboard
         await chat.pilot.press("tab")

@@ -52,6 +52,7 @@ class ChatApp(App[int]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     CSS = """
     Screen { background: $background; }
+    ModalScreen { background: $background 60%; }
     ContentSwitcher { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

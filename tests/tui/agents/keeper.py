@@ -47,6 +47,27 @@ OPTIONS: list[dict[str, Any]] = [
     },
 ]  # fmt: skip
 options = copy.deepcopy(OPTIONS)
+ANSWER = """say The loop ends at the last newline, so what stands behind it is never taken. I would change `take`:
+
+```python
+def take(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line]
+```
+
+- keeps what comes behind the last newline
+- leaves **empty** lines out
+"""
+SCENES = {
+    "Why does the parser lose the last line?": [
+        "think The loop ends one too early, it seems.",
+        "title Fix the parser",
+        "plan",
+        "tool",
+        ANSWER,
+    ],
+    "Write the guide": ["title Write the guide", "say It is written."],
+}
+"""What people would say, and what the puppet is told then."""
 
 
 def sessions() -> list[dict[str, Any]]:
@@ -95,6 +116,12 @@ def serve(message: dict[str, Any]) -> None:
                 return
             keep([one for one in sessions() if one["sessionId"] != params["sessionId"]])
             puppet.send({"id": id, "result": {}})
+        case "session/prompt" if (text := params["prompt"][0].get("text", "")) in SCENES:
+            *parts, last = SCENES[text]
+            for part in parts:
+                puppet.play(part)
+            puppet._prompt = id
+            puppet.play(last)
         case "session/set_config_option":
             if str(params["value"]).startswith("refuse"):
                 error = {"code": -32603, "message": f"your plan does not have it {EVIL}\nsecond line"}

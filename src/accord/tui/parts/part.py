@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
@@ -52,7 +53,10 @@ def console() -> Console:
 
 def strip_of(text: Text, *, ground: Style | None = None, width: int = 0) -> Strip:
     """A text of one line as a strip; with a ground it is filled up to the width."""
-    segments = list(text.render(console()))
+    if text.spans:
+        segments = list(text.render(console()))
+    else:  # rich leaves the style of the whole to whoever prints it
+        segments = [Segment(text.plain, console().get_style(text.style))]
     strip = Strip(segments, cell_len(text.plain))
     if ground is None:
         return strip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 60_000
 """Characters of one message that are shown."""
-_WIDE: Final = 90
+_WIDE: Final = 76
 _OTHERS: Final = {
     "noise": "no message",
     "cut": "too long",
