@@ -11,7 +11,7 @@ from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from accord.errors import (
     BadAnswer,
@@ -25,10 +25,10 @@ from accord.errors import (
 )
 from accord.gateway.access.limits import LIMIT_REACHED
 from accord.gateway.access.passes import NOT_ALLOWED, Pass
-from accord.gateway.ending import rpc_error
 from accord.gateway.hosted import HostedAgent
+from accord.gateway.incoming import Incoming, Lane, session_of
 from accord.gateway.line import Line, Outgoing
-from accord.gateway.official import Official, Read, our_id, plain
+from accord.gateway.official import Official, our_id, plain
 from accord.gateway.sessions import LiveSession
 from accord.gateway.upstream import CANCEL_REQUEST, Answer, Upstream
 from accord.schema import (
@@ -38,8 +38,7 @@ from accord.schema import (
     Notice,
     SessionConfigBoolean,
 )
-from accord.schema.codec import UNFIT, decoder, encode
-from accord.schema.methods import Method, request
+from accord.schema.codec import encode
 from accord.schema.reader import Reader
 from accord.wire.envelope import (
     ABSENT,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
 LOG = getLogger("accord.gateway")
 
-Lane: TypeAlias = str | tuple[str, str] | None
 Serve: TypeAlias = Callable[["Visitor", "Incoming"], Awaitable[None] | None]
 
 GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
@@ -67,92 +65,6 @@ _WAITING_MOST: Final = 1024
 
 _UNSENT_MOST: Final = 64 << 20
 """Bytes that an agent may leave unread before it gets no more requests."""
-
-
-class _Scope(Struct):
-    """Which session a message is about."""
-
-    session_id: Any = msgspec.field(name="sessionId", default=None)
-
-
-class Incoming:
-    """One request of the client, or a notification (`id` is UNSET)."""
-
-    __slots__ = ("id", "lane", "method", "over", "params", "session_id", "visitor")
-
-    def __init__(
-        self, visitor: "Visitor", id: Any, method: str, params: Raw | None, session_id: str | None
-    ) -> None:
-        self.visitor = visitor
-        self.id = id
-        self.method = method
-        self.params = params
-        self.session_id = session_id
-        self.lane = self._lane
-        """Among which messages of its client it keeps its place."""
-        self.over = id is UNSET
-        """Whether it has been answered."""
-
-    @property
-    def _lane(self) -> Lane:
-        if self.visitor.capabilities is None:
-            return None  # everything waits for `initialize`
-        if self.method.startswith("_accord/") or self.method == "session/list":
-            return (
-                "",
-                self.method,
-            )  # a list that an agent does not give keeps nothing else waiting, least of all an answer
-        return self.session_id
-
-    @property
-    def entry(self) -> Method | None:
-        """The method in the table."""
-        return request("agent", self.method)
-
-    def read(self) -> Read:
-        """Its parameters. Raises InvalidParams."""
-        entry = self.entry
-        return plain(self.params) if entry is None else self.visitor.official.params(entry, self.params)
-
-    def answer(self, result: bytes) -> None:
-        """Answer it, once."""
-        if not self.over:
-            self.over = True
-            self.visitor.done(self.id)
-            body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(self.id), result)
-            self.visitor.post(Outgoing(body), self._stream)
-
-    def fail(self, error: BaseException) -> None:
-        """Answer it with an error, once."""
-        if not self.over:
-            self.over = True
-            self.visitor.done(self.id)
-            self.visitor.post(Outgoing(encode_failure(self.id, rpc_error(error))), self._stream)
-
-    def give(self, value: Any, body: bytes | None = None) -> None:
-        """Answer with a value, whose JSON text may be known; options that the client does not know are left out."""
-        told = self.visitor.fitting(value)
-        self.answer(encode(told) if body is None or told is not value else body)
-
-    def settle(self, upstream: Upstream, answer: Answer) -> Any:
-        """Answer as the agent did, in official shape; gives the result as it was understood, None for an error."""
-        if answer.error is not None:
-            self.fail(answer.error)
-            return None
-        assert answer.result is not None
-        entry = self.entry
-        try:
-            read = plain(answer.result) if entry is None else upstream.official.result(entry, answer.result)
-        except (RpcError, BadAnswer) as error:
-            self.fail(error)
-            return None
-        self.give(read.value, read.body)
-        return read.value
-
-    @property
-    def _stream(self) -> str | None:
-        # Those open a session: whoever asked reads the connection's own stream.
-        return None if self.method in ("session/new", "session/load", "session/fork") else self.session_id
 
 
 class Visitor:
@@ -276,7 +188,7 @@ class Visitor:
         if envelope.method == CANCEL_REQUEST:
             self._cancelled(params)
             return
-        call = Incoming(self, envelope.id, envelope.method, params, _session_of(params))
+        call = Incoming(self, envelope.id, envelope.method, params, session_of(params))
         lane = self._waiting.get(call.lane)
         if lane is None:
             self._serve(call)
@@ -377,13 +289,3 @@ class Visitor:
             if call.id == id:
                 call.fail(RequestCancelled())
                 task.cancel()
-
-
-def _session_of(params: Raw | None) -> str | None:
-    if params is None:
-        return None
-    try:
-        found = decoder(_Scope).decode(params).session_id
-    except UNFIT:
-        return None
-    return found if isinstance(found, str) else None

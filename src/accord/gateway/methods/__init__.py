@@ -7,7 +7,8 @@ from accord.gateway.access.passes import NOT_ALLOWED
 from accord.gateway.methods import listing, loading, opening, talking, vendor
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Serve
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Serve
 
 _SERVED: "dict[str, Serve]" = {
     "initialize": opening.initialize,

@@ -24,7 +24,8 @@ from accord.session import SessionOpened
 from accord.session.terminals import without_terminals
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 
 class Rest(NamedTuple):

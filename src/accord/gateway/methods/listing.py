@@ -16,7 +16,8 @@ from accord.schema import ListSessionsRequest, ListSessionsResponse, SessionInfo
 from accord.schema.codec import encode
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 T = TypeVar("T")
 

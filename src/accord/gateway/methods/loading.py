@@ -21,7 +21,8 @@ from accord.schema.codec import encode
 from accord.session import ReplayEnded, ReplayStarted, SessionOpened
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 Found: TypeAlias = tuple[LiveSession, Rest | None]
 

@@ -27,7 +27,8 @@ from accord.schema.codec import encode
 from accord.session import Event
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 ANNOUNCED: Final[dict[str, dict[str, object]]] = {
     "inbox": {},

@@ -26,7 +26,8 @@ from accord.session.v1 import prompt_answered
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 
 def attached(visitor: "Visitor", session_id: str | None) -> LiveSession:

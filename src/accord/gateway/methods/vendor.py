@@ -16,7 +16,8 @@ from accord.schema.codec import encode
 from accord.workspace.finding import best_matches, files_of
 
 if TYPE_CHECKING:
-    from accord.gateway.visitor import Incoming, Visitor
+    from accord.gateway.incoming import Incoming
+    from accord.gateway.visitor import Visitor
 
 _FILES_MOST: Final = 200
 _FOLDERS_MOST: Final = 1000
