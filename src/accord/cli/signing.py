@@ -5,7 +5,6 @@ environment it is said what to set.
 """
 
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from accord.cli.running.person import Person, is_there
 from accord.client import ClientHandlers, ClientOptions, Launch, RemoteAgent, run_in_terminal
 from accord.client.connect import Connecting
 from accord.client.servers import Server
+from accord.client.signin import described, what_to_set
 from accord.errors import NotOffered, UsageError
 from accord.schema import AuthMethod, AuthMethodTerminal
 from accord.schema.dialects import variables
@@ -140,7 +140,7 @@ class SigningIn:
         async with person.asked() as question:
             question.say(f"How do you want to sign in to {self._name}?")
             for number, method in enumerate(methods, 1):
-                question.say(f"{number}  {self._described(method)}", "  ")
+                question.say(f"{number}  {one_line(method.id)}: {described(method, self._launch)}", "  ")
             answer = await question.line("Number or id: ")
         if not answer:
             raise UsageError("no way to sign in was chosen; nothing was changed")
@@ -151,30 +151,14 @@ class SigningIn:
                 return method
         raise UsageError(f"there is no {answer!r} among them; nothing was changed")
 
-    def _described(self, method: AuthMethod) -> str:
-        text = f"{one_line(method.id)}: {one_line(clean_line(method.name))}"
-        if method.description:
-            text += f", {one_line(clean_line(method.description))}"
-        if isinstance(method, AuthMethodTerminal):
-            text += f" (runs {one_line(shlex.join(self._launch.for_login(method).command))})"
-        elif names := variables(method):
-            text += f" (set {', '.join(map(one_line, names))})"
-        return text
-
     def _tell_variables(self, method: AuthMethod, names: Sequence[str]) -> int:
         """A key in the environment: nothing to call, but to set, and to hand on."""
-        child = {**os.environ, **(self._launch.env or {})}
-        missing = [name for name in names if not child.get(name)]
-        if not missing:
+        lines = list(what_to_set(names, self._name, self._launch))
+        if not lines:
             _say(f"{self._name} gets {', '.join(map(one_line, names))} already: there is nothing to do")
             return DONE
-        for name in map(one_line, missing):
-            if os.environ.get(name):
-                _say(f"{name} is set here, but {self._name} does not get it")
-            else:
-                _say(f"set {name} in your environment")
-        entry = ", ".join(f'"{one_line(name)}": "${{{one_line(name)}}}"' for name in missing)
-        _say(f'and hand it on in acp.json, in the entry of {self._name}: "env": {{{entry}}}')
+        for line in lines:
+            _say(line)
         return AUTH
 
     def _keys(self) -> str:

@@ -1,11 +1,14 @@
 """What to do when an agent wants the user to sign in first: its methods, and how each is used."""
 
+import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from accord.cleaning import clean_line, one_line
 from accord.client.login import Launch
 from accord.errors import AuthRequired
-from accord.schema import AuthMethodTerminal
+from accord.schema import AuthMethod, AuthMethodTerminal
+from accord.schema.dialects import variables
 
 
 def how_to_sign_in(error: AuthRequired, name: str | None, launch: Launch) -> Iterator[str]:
@@ -16,6 +19,32 @@ def how_to_sign_in(error: AuthRequired, name: str | None, launch: Launch) -> Ite
     for method in error.methods:
         description = f" ({method.description})" if method.description else ""
         yield f"sign in by {method.name!r}{description}: {_how(method, name, launch)}"
+
+
+def described(method: AuthMethod, launch: Launch | None) -> str:
+    """A way to sign in, on one line: what it is called, and what it does. `launch` is None for an agent that was not started here."""
+    text = one_line(clean_line(method.name))
+    if method.description:
+        text += f", {one_line(clean_line(method.description))}"
+    if isinstance(method, AuthMethodTerminal):
+        text += "" if launch is None else f" (runs {one_line(shlex.join(launch.for_login(method).command))})"
+    elif names := variables(method):
+        text += f" (set {', '.join(map(one_line, names))})"
+    return text
+
+
+def what_to_set(names: Sequence[str], agent: str, launch: Launch) -> Iterator[str]:
+    """A line each on what is missing of the variables that an agent wants; none where it gets them all."""
+    child = {**os.environ, **(launch.env or {})}
+    missing = [name for name in names if not child.get(name)]
+    for name in map(one_line, missing):
+        if os.environ.get(name):
+            yield f"{name} is set here, but {agent} does not get it"
+        else:
+            yield f"set {name} in your environment"
+    if missing:
+        entry = ", ".join(f'"{one_line(name)}": "${{{one_line(name)}}}"' for name in missing)
+        yield f'and hand it on in acp.json, in the entry of {agent}: "env": {{{entry}}}'
 
 
 def _how(method: object, name: str | None, launch: Launch) -> str:

@@ -1,20 +1,22 @@
 """What the agent asks of the user, put on the screen: permissions, forms, addresses, plain questions. One at a time."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from accord.client import DECLINED, Address, ClientSession, Form, PermissionRequest
+from accord.client import DECLINED, Address, ClientSession, Form, Launch, PermissionRequest
 from accord.client.askuser import answer_to, read_question
 from accord.client.elicitation import FormAnswer
 from accord.policy.request import Decision, Request
-from accord.schema import PermissionOption
+from accord.schema import AuthMethod, PermissionOption
 from accord.tui.dialogs.address import AddressDialog
 from accord.tui.dialogs.form import FormDialog
 from accord.tui.dialogs.permission import AccessDialog, PermissionDialog
 from accord.tui.dialogs.question import QuestionDialog
+from accord.tui.dialogs.signin import SignInDialog
 from accord.tui.dialogs.trust import TrustDialog
+from accord.tui.outside import run_outside
 
 if TYPE_CHECKING:
     from accord.client.servers.reading import ServersFile
@@ -27,6 +29,10 @@ class Asker(Protocol):
 
     async def ask(self, dialog: "Dialog") -> Any:
         """Show it and wait for the answer; None when the user went away. Cancelling takes it off the screen."""
+        ...
+
+    def lend_terminal(self, run: Callable[[], int]) -> int:
+        """Leave the terminal to something else until it is done."""
         ...
 
 
@@ -88,6 +94,18 @@ class Questions:
             return answer_to(None)
         async with self.asked():
             return answer_to(await self._asker.ask(QuestionDialog(*asked)))
+
+    async def sign_in(
+        self, agent: str, why: str, methods: Sequence[AuthMethod], launch: Launch | None
+    ) -> AuthMethod | None:
+        """By which of these ways?"""
+        async with self.asked():
+            return await self._asker.ask(SignInDialog(agent, why, methods, launch))
+
+    async def login(self, launch: Launch) -> int:
+        """Run a program of the agent in the terminal of the user."""
+        async with self.asked():
+            return self._asker.lend_terminal(lambda: run_outside(launch))
 
     def trusting(self) -> "Trusting":
         """Asks whether a project's file counts. For a thread, which waits for the answer."""

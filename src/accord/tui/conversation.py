@@ -26,6 +26,7 @@ from accord.tui.blocks import blocks_of
 from accord.tui.draft import Draft, DraftQueue
 from accord.tui.offer import Offer
 from accord.tui.recalled import recall
+from accord.tui.signing import sign_in
 from accord.tui.stage import Phase, Stage
 from accord.tui.start import Start
 
@@ -55,6 +56,7 @@ class Conversation:
         self.ring = Ring(clock=clock)
         """What crosses the connection, for whoever looks."""
         self._opening: Opening | None = None
+        self._signing = False
         self._records: Records | None = None
         self._recording: Recording | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,11 +119,36 @@ class Conversation:
             self._opening = self._opening_for(self.agent, server)
             if self._records is None:
                 self._records = self._open_records()
-            await self._open(self._opening, await self._entered(self._opening))
+            await self._open(self._opening, await self._admitted(self._opening))
         except AuthRequired as error:
             await self._unconnected(error, "\n".join(self._ways_in(error)))
         except AccordError as error:
             await self._unconnected(error)
+
+    async def _admitted(self, opening: Opening) -> ClientSession:
+        while True:
+            try:
+                return await self._entered(opening)
+            except AuthRequired as error:
+                if not await self._sign_in(opening.agent, error):
+                    raise
+
+    async def _sign_in(self, agent: RemoteAgent, error: AuthRequired) -> bool:
+        """Whether the user did something about it."""
+        if self._questions is None or self.server is None:
+            return False
+        launch = None if self._start.remote is not None else self.server.launch(self._start.cwd)
+        self._signing = True
+        try:
+            return await sign_in(agent, self.server.name, error, self._questions, launch, self._stage.note)
+        finally:
+            self._signing = False
+
+    def _heard(self, line: str) -> None:
+        """On stderr. Some agents print there what the user has to open to sign in, or a code to type."""
+        self.ring.note_stderr(line)
+        if self._signing:
+            self._stage.note(line)
 
     async def _entered(self, opening: Opening) -> ClientSession:
         start = self._start
@@ -167,7 +194,7 @@ class Conversation:
         return Opening(agent, server.name, self._start.cwd, self._start.add_dir, servers)
 
     def _offer(self) -> Offer:
-        return Offer(self._start, self._questions, self._warn, self._clock, self.ring)
+        return Offer(self._start, self._questions, self._warn, self._clock, self.ring, self._heard)
 
     # -- turns --------------------------------------------------------------------------------------------------
 
@@ -183,6 +210,11 @@ class Conversation:
             async for event in session.prompt(blocks):
                 if isinstance(event, TurnEnded):
                     ended = event
+        except AuthRequired as refused:
+            error = refused
+            if await self._sign_in(self.agent, refused):
+                error = None
+                self._queue.put_back(draft)
         except AccordError as failure:
             error = failure
         if ended is not None:

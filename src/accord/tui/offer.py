@@ -31,6 +31,8 @@ class Offer:
     clock: Clock
     ring: Ring
     """Where the frames of the connection go, to be looked at."""
+    heard: Callable[[str], None]
+    """Gets what the agent writes to stderr."""
 
     def handlers(self, server: Server) -> ClientHandlers:
         """What the agent may ask for."""
@@ -43,6 +45,7 @@ class Offer:
             workspace=guarded_workspace(consent) if offered else None,
             forms=None if asked is None else asked.form,
             urls=None if asked is None else asked.address,
+            login=None if asked is None else asked.login,
             extensions={} if asked is None else {ASK_USER: asked.question},
         )
 
@@ -53,7 +56,7 @@ class Offer:
                 clock=self.clock,
                 observer=self._observe,
                 wrap=lambda transport: Tapped(transport, self.ring, ours="client"),
-                on_stderr=self.ring.note_stderr,
+                on_stderr=self.heard,
                 features=Features(meta={"accord": {"extensions": [ASK_USER] if self.questions else []}}),
             )
         )

@@ -5,11 +5,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from textual import on
+from textual.app import SuspendNotSupported
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.draft import Draft, DraftQueue
+from accord.tui.host import app_of
 from accord.tui.parts.warming import warm_up
 from accord.tui.plan import PlanPanel
 from accord.tui.prompting.box import PromptBox
@@ -23,7 +25,7 @@ from accord.tui.transcript.view import Transcript
 from accord.tui.words import at_home
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -202,6 +204,16 @@ class SessionView(Vertical):
             if had_focus:
                 self.prompt.editor.focus()
             self._say_changed()
+
+    def lend_terminal(self, run: "Callable[[], int]") -> int:
+        """Take the screen away until something else has had the terminal."""
+        try:
+            with app_of(self).suspend():
+                return run()
+        except SuspendNotSupported:
+            from accord.errors import UsageError
+
+            raise UsageError("this terminal cannot be left to another program; sign in outside") from None
 
     def come_up(self) -> None:
         """It is the one that is shown."""
