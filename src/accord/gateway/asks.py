@@ -296,13 +296,15 @@ def _judged(ask: Ask, reader: Reader, result: Raw) -> tuple[bytes, PermissionOpt
 def _permission(ask: Ask, reader: Reader, result: Raw) -> tuple[bytes, PermissionOption | None]:
     outcome = reader.outcome_reader(ask.options)(result)
     chosen = next((option for option in ask.options if option.option_id == outcome.option_id), None)
-    if chosen is None:
-        return CANCELLED, None
     try:
         sent = decoder(RequestPermissionResponse).decode(result)
     except UNFIT:
         sent = None
     said = sent.outcome if sent is not None else None
+    if chosen is None:
+        if isinstance(said, CancelledOutcome) or outcome.rows or outcome.word:
+            return CANCELLED, None
+        raise BadAnswer(f"{PERMISSION}: the answer is none of the options that were offered")
     if isinstance(said, SelectedPermissionOutcome) and said.option_id == chosen.option_id:
         return encode(sent), chosen
     return encode(RequestPermissionResponse(SelectedPermissionOutcome(chosen.option_id))), chosen

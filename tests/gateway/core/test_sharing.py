@@ -159,6 +159,27 @@ async def test_an_error_of_one_client_leaves_the_question_to_the_others(audit: A
         assert (await home.agent.answer_to(asked))["result"]["outcome"]["optionId"] == "no"
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [None, {}, True, {"outcome": {"outcome": "selected", "optionId": "other"}}, {"outcome": "selected"}],
+)
+async def test_an_answer_that_is_none_of_the_options_decides_nothing_for_the_others(
+    audit: Audit, tmp_path: Path, answer: Any
+) -> None:
+    async with house(audit=audit) as home:
+        first, second = await two(home, tmp_path)
+        asking = home.agent.ask(
+            "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
+        )
+        asked = await first.until_method("session/request_permission")
+        first.reply(asked, answer)
+        error = await first.error("_accord/inbox/answer", {"id": str(asked["id"]), "result": answer})
+        assert "none of the options" in error["message"]
+        right = {"outcome": {"outcome": "selected", "optionId": "no"}}
+        second.reply(await second.until_method("session/request_permission"), right)
+        assert (await home.agent.answer_to(asking))["result"] == right
+
+
 async def test_a_pending_permission_waits_for_whoever_comes_back(audit: Audit, tmp_path: Path) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
