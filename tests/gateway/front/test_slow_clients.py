@@ -102,7 +102,7 @@ async def test_a_slow_client_that_reads_on_is_not_cut_off() -> None:
 
 
 async def test_a_burst_longer_than_a_socket_is_read_by_who_reads() -> None:
-    async with a_front(FrontConfig(unsent=1_000_000)) as stage:
+    async with a_front(FrontConfig(unsent=1_000_000), clock=FakeClock()) as stage:
         reader = await RawSocket.open(stage)
         for _ in range(flood(stage, 0, 20_000_000)):
             assert (await reader.hear())["params"] == CHUNK

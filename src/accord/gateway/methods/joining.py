@@ -1,8 +1,9 @@
 """Joining a session that is here: the log is replayed to one client, which then sees what everybody sees."""
 
+import asyncio
 from collections.abc import Iterable
 from os.path import isabs
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -26,6 +27,9 @@ from accord.session.terminals import without_terminals
 if TYPE_CHECKING:
     from accord.gateway.incoming import Incoming
     from accord.gateway.visitor import Visitor
+
+_AT_ONCE: Final = 256
+"""Updates of a history that are sent without a pause."""
 
 
 class Rest(NamedTuple):
@@ -81,11 +85,12 @@ async def _replay(visitor: "Visitor", call: "Incoming", session: LiveSession, re
 async def _tell(visitor: "Visitor", session: LiveSession, updates: Iterable[SessionUpdate]) -> None:
     gateway = visitor.gateway
     posted = 0
-    for update in updates:
+    for number, update in enumerate(updates, 1):
         posted += _post(visitor, session, update)
-        if posted > PACE:
+        if posted > PACE or number % _AT_ONCE == 0:
             posted = 0
             gateway.flush()
+            await asyncio.sleep(0)  # everybody else goes on meanwhile
             await gateway.drained(visitor, PACE)
 
 
