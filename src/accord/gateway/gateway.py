@@ -229,9 +229,7 @@ class Gateway:
         """Nobody needs it: end what runs in it, and let the agent forget it."""
         upstream = session.agent.upstream
         if upstream is not None and session.live:
-            if session.turns:
-                upstream.notify("session/cancel", encode({"sessionId": session.id}))
-            self.asks.dismiss(session, "the session was closed")
+            self.cancel(session, "the session was closed")
             if session.agent.offers("session/close"):
                 try:
                     await upstream.ask("session/close", CloseSessionRequest(session.id))
@@ -240,6 +238,13 @@ class Gateway:
                 session.live = False
         await self._put_away(session)
         self.overview.changed(session)
+
+    def cancel(self, session: LiveSession, reason: str) -> None:
+        """What runs in it is to stop, and what waits for an answer is answered so."""
+        upstream = session.agent.upstream
+        if upstream is not None and session.live and session.turns:
+            upstream.notify("session/cancel", encode({"sessionId": session.id}))
+        self.asks.dismiss(session, reason)
 
     async def drop_session(self, session: LiveSession) -> None:
         """It is deleted: everybody is detached from it."""

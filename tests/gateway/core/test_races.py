@@ -332,6 +332,7 @@ async def test_a_deleted_session_goes_in_the_middle_of_its_turn(audit: Audit, tm
         turn = first.prompt("s1")
         prompt = await home.agent.until_method("session/prompt")
         deleting = second.ask("session/delete", {"sessionId": "s1"})
+        await home.agent.until_method("session/cancel")
         home.agent.reply(await home.agent.until_method("session/delete"), {})
         await second.answer_to(deleting)
         for number in range(300):

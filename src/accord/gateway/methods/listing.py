@@ -132,6 +132,8 @@ async def delete(visitor: "Visitor", call: "Incoming") -> None:
         folders = _folders(theirs)
     check_folders(visitor.visa, *folders)
     upstream = await agent.ready()
+    if session is not None:
+        gateway.cancel(session, "the session was deleted")
     if agent.offers("session/delete"):
         await upstream.ask("session/delete", asked)
     if session is not None:
