@@ -94,6 +94,21 @@ async def test_a_long_session_is_scrolled_without_jumps(tmp_path: Path) -> None:
         assert transcript.scroll_offset.y == 0
 
 
+async def test_a_long_session_shows_its_end_first_and_the_rest_follows(tmp_path: Path) -> None:
+    history = "|".join(f"question {number}" for number in range(400))
+    async with chatting(tmp_path, session="s1", env={"PUPPET_HISTORY": history}) as chat:
+        transcript = chat.view.transcript
+        await chat.until(lambda: "heard question 399" in chat.screen)
+        await chat.pilot.press("pageup")
+        top = chat.screen.splitlines()[1:4]
+        await chat.until(lambda: len(transcript.items) == 800)
+        await chat.pilot.pause()
+        assert chat.screen.splitlines()[1:4] == top, "nothing moves while the past is fetched"
+        assert [line for line in transcript.lines() if line.startswith("▌")] == [
+            f"▌ question {number}" for number in range(400)
+        ]
+
+
 async def test_the_screen_is_usable_at_any_size(tmp_path: Path) -> None:
     async with chatting(tmp_path, size=(80, 24)) as chat:
         await chat.ready()

@@ -14,7 +14,10 @@ from accord.tui.parts.output import OutputPart
 from accord.tui.parts.part import Part, strip_of
 from accord.tui.parts.prose import Prose
 from accord.tui.parts.segments import segments_of
+from accord.tui.transcript.heights import Heights
+from accord.tui.transcript.item import Item
 from accord.tui.transcript.layout import KEPT_LINES, Layout
+from accord.tui.transcript.sheet import Sheet
 
 PALETTE = Palette.of({}, dark=True)
 
@@ -245,3 +248,63 @@ def test_only_what_is_near_is_kept() -> None:
     line = layout.line(layout.top(500) + 1)
     assert line is not None
     assert line.text == "500.0"
+
+
+def test_heights_are_summed_however_they_change() -> None:
+    chance = random.Random(11)
+    heights, plain = Heights(), []
+    for _ in range(300):
+        start = chance.randint(0, len(plain))
+        stop = chance.randint(start, min(start + 40, len(plain)))
+        fresh = [chance.randint(1, 9) for _ in range(chance.choice((1, 5, 60)))]
+        heights.splice(start, stop, fresh)
+        plain[start:stop] = fresh
+        index = chance.randrange(len(plain))
+        heights[index] = plain[index] = chance.randint(1, 9)
+        assert heights.total == sum(plain)
+        at = chance.randrange(len(plain) + 1)
+        assert heights.top(at) == sum(plain[:at])
+        line = chance.randrange(sum(plain))
+        found = heights.at(line)
+        assert heights.top(found) <= line < heights.top(found + 1)
+    assert heights.at(-5) == 0
+    assert heights.at(sum(plain) + 5) == len(plain) - 1
+
+
+def test_items_are_arranged_by_what_changed_only() -> None:
+    sheet = Sheet(PALETTE)
+    items = [Item() for _ in range(4)]
+    for number, item in enumerate(items):
+        item.parts = [Lines(f"{number}a", 1, 1), Lines(f"{number}b", 2, 2)]
+
+    def shown() -> str:
+        lines = [sheet.layout.line(line) for line in range(sheet.layout.height)]
+        return " ".join(line.text for line in lines if line is not None)
+
+    sheet.items[:] = items[1:3]
+    sheet.arrange(set())
+    assert shown() == "1a.0 1b.0 1b.1 2a.0 2b.0 2b.1"
+    sheet.items[:0] = [items[0]]
+    sheet.items.append(items[3])
+    sheet.arrange(set())
+    assert shown().split()[0] == "0a.0"
+    assert sheet.layout.height == 4 * 3 + 7, "no gap above the first"
+    kept = sheet.layout.parts[2]
+    items[1].parts = [items[1].parts[0], Lines("new", 1, 1)]
+    sheet.arrange({id(items[1])})
+    assert sheet.layout.parts[2] is kept
+    assert "1a.0 new.0 2a.0" in shown()
+    first = sheet.first_line(items[2])
+    assert first is not None
+    assert sheet.item_at(first) is items[2]
+    anchor = sheet.anchor(first)
+    assert anchor is not None
+    sheet.items.remove(items[0])
+    sheet.arrange(set())
+    assert sheet.line_of(anchor) == sheet.first_line(items[2])
+    sheet.items.remove(items[2])
+    sheet.arrange(set())
+    assert sheet.line_of(anchor) is None
+    sheet.items.clear()
+    sheet.arrange(set())
+    assert (sheet.layout.height, sheet.item_at(0), sheet.anchor(0)) == (0, None, None)
