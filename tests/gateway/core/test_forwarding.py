@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.gateway.core.house import house
 
+from accord.errors import HandshakeFailed
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.passes import Pass
+from accord.wire.transport import Transport
 
 
 async def test_the_welcome_is_the_agents_with_what_the_gateway_adds(audit: Audit) -> None:
@@ -205,7 +207,9 @@ async def test_a_token_keeps_to_its_folders_and_agents(audit: Audit, tmp_path: P
 
 async def test_a_token_that_only_reads_changes_nothing(audit: Audit, tmp_path: Path) -> None:
     async with house(audit=audit) as home:
-        reader = await home.client(Pass("t4", "reader", read_only=True))
+        owner, reader = home.guest(), home.guest(Pass("t4", "reader", read_only=True))
+        told = [(await guest.hello())["agentCapabilities"]["_meta"]["accord"] for guest in (owner, reader)]
+        assert [own["gateway"].get("readOnly", False) for own in told] == [False, True]
         for method, params in (
             ("session/new", {"cwd": str(tmp_path), "mcpServers": []}),
             ("session/delete", {"sessionId": "s1"}),
@@ -213,6 +217,16 @@ async def test_a_token_that_only_reads_changes_nothing(audit: Audit, tmp_path: P
             ("authenticate", {"methodId": "x"}),
         ):
             assert (await reader.error(method, params))["code"] == -32003, method
+
+
+async def test_an_agent_that_cannot_start_says_why_and_which_others_there_are(audit: Audit) -> None:
+    def start() -> Transport:
+        raise HandshakeFailed("hand: it exited with code 7", exit_code=7, stderr="no such model\n")
+
+    async with house(audit=audit, start=start) as home:
+        error = await home.guest().error("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert error["message"] == "hand: it exited with code 7"
+        assert error["data"] == {"exitCode": 7, "stderr": "no such model\n", "agents": ["hand"]}
 
 
 async def test_a_client_that_knows_nothing_of_terminals_is_told_what_they_printed(

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, structs
 
-from accord.errors import InvalidRequest, MethodNotFound
+from accord.errors import AccordError, InvalidRequest, MethodNotFound, RpcError
 from accord.gateway.access.limits import Lease
+from accord.gateway.ending import rpc_error
 from accord.gateway.hosted import PROTOCOL_VERSION, HostedAgent
 from accord.gateway.methods.joining import check_folders, known_session
 from accord.gateway.methods.listing import check_theirs
@@ -45,20 +46,31 @@ async def initialize(visitor: "Visitor", call: "Incoming") -> None:
     if visitor.capabilities is not None:
         raise InvalidRequest("`initialize` was said before")
     asked: InitializeRequest = call.read().value
-    await visitor.agent.ready()
+    try:
+        await visitor.agent.ready()
+    except AccordError as error:
+        raise _naming_others(visitor, rpc_error(error)) from error
     visitor.capabilities = asked.client_capabilities or ClientCapabilities()
     own = (visitor.capabilities.meta or {}).get("accord")
     visitor.announced = own if isinstance(own, dict) else {}
-    call.answer(encode(welcome(visitor.agent, visitor.line.id)))
+    call.answer(encode(welcome(visitor.agent, visitor.line.id, visitor.visa.read_only)))
 
 
-def welcome(agent: HostedAgent, connection_id: str) -> InitializeResponse:
+def _naming_others(visitor: "Visitor", error: RpcError) -> RpcError:
+    """The error, with the names of all agents the token covers: one that cannot start keeps nobody from the others."""
+    data: Any = error.data
+    facts: dict[str, object] = data if isinstance(data, dict) else {}
+    agents = [name for name in visitor.gateway.agents if visitor.visa.may_use(name)]
+    return RpcError(error.message, {**facts, "agents": agents}, code=error.code)
+
+
+def welcome(agent: HostedAgent, connection_id: str, read_only: bool = False) -> InitializeResponse:
     """The agent's own answer, with what the gateway does for it. Browsers cannot read the header that names the connection."""
     theirs = agent.capabilities
     own = {
         **ANNOUNCED,
         "resume": {"version": 1, "connectionId": connection_id},
-        "gateway": {"version": 1, "agent": agent.name},
+        "gateway": {"version": 1, "agent": agent.name, **({"readOnly": True} if read_only else {})},
     }
     sessions = theirs.session_capabilities or SessionCapabilities()
     forgets = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)

@@ -92,7 +92,8 @@ def _prompt(
             told = rpc_error(error)
             session.end_turn(turn_failed(told))
             call.fail(error)
-            facts["error"] = {"code": told.code, "message": told.message}
+            data = {"data": told.data} if told.has_data else {}
+            facts["error"] = {"code": told.code, "message": told.message, **data}
         else:
             ended = prompt_answered(read.value)
             session.end_turn(ended)
