@@ -22,7 +22,7 @@ from accord.tui.prompting.editor import Editor, know_alt_enter
 from accord.tui.sessionview import SessionView
 from accord.tui.settings.table import DARK, FOLLOW, LIGHT, Settings
 from accord.tui.start import Start
-from accord.tui.tabs import Tab, TabBar
+from accord.tui.tabs import Tab, TabBar, know_alt_digits
 from accord.tui.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class ChatApp(App[int]):
         """
         super().__init__()
         know_alt_enter()
+        know_alt_digits()
         self.clock = clock
         self.settings = settings or Settings()
         self.choose = choose

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.message import Message
 from textual.widget import Widget
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 SIGNS: Final[dict[Mark, str]] = {"": "", "busy": " …", "asks": " ?", "done": " ●", "dead": " ✗"}
 _NARROWEST: Final = 12
 _WIDEST: Final = 32
+
+
+def know_alt_digits() -> None:
+    """Textual takes Alt and a digit for a sign of some keyboards; here it is the number of a tab."""
+    known = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
+    for number in range(1, 10):
+        known.pop(f"\x1b{number}", None)
 
 
 @dataclass(frozen=True, slots=True)
