@@ -17,6 +17,8 @@ from accord.gateway.upstream import CANCEL_REQUEST, Upstream
 from accord.gateway.visitor import GATED, Visitor
 from accord.gateway.workplace import SERVED, Workplace
 from accord.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
     ConfigOptionUpdate,
     ElicitationFormMode,
     ElicitationUrlMode,
@@ -42,6 +44,8 @@ _PUBLIC: Final = ("elicitation/complete",)
 """Notifications that name no session, and tell nothing to who was not asked."""
 _LONGEST_NAME: Final = 100
 _ENDING: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
+_PLAIN: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
+"""Updates that everybody gets, and that change nothing but the conversation."""
 _CHOSEN: Final = GATED | {ConfigOptionUpdate}
 """Updates that not every client gets, or not all of them."""
 
@@ -73,6 +77,11 @@ class Hearing:
         if session.silent:
             return
         out = Outgoing(frame)
+        if type(notification.update) in _PLAIN and session.loading is None:  # most of all updates, by far
+            session.log.note(cast(SessionUpdate, notification.update))
+            if session.visitors:
+                self._gateway.later(session.visitors, out, session.id)
+            return
         if session.heard(notification, out) and session.loader is None:
             return
         visitors: Sequence[Visitor] = session.visitors
