@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/node
 
-.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node clean
+.PHONY: run serve web test check conform bench bench-coder bench-gateway bench-tui docs node screens clean
 .DEFAULT_GOAL := run
 
 $(VENV)/core.stamp: pyproject.toml
@@ -56,6 +56,10 @@ check: $(VENV)/dev.stamp
 conform: $(VENV)/core.stamp
 	$(BIN)/accord check agent --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord agent
 	$(BIN)/accord check client --quiet --slow 3 --jobs 4 --need schema,framing,faults -- $(BIN)/accord run {prompt} -- {agent}
+
+# The pictures of docs/chat.md.
+screens: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.tui.screens
 
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks

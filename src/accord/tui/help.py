@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from rich.table import Table
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -32,6 +33,7 @@ OTHERS: Final = (
     ("Alt+1 to Alt+9", "the session of that tab"),
     ("F1, ? in an empty prompt", "this page"),
 )
+_KEYS: Final = 33
 
 
 class HelpScreen(ModalScreen[None]):
@@ -42,6 +44,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen > VerticalScroll {
         width: 84; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; background: $surface; border: round $primary;
         border-title-color: $primary;
+        scrollbar-size-vertical: 1;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,15 +63,18 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         palette = palette_of(self)
-        out = Text()
+        out = Table.grid(padding=(0, 1))
+        out.add_column(width=_KEYS)
+        out.add_column()
         actions = [
             (self._keys.get(action.name) or action.shown or action.key, action.title)
             for action in ACTIONS
             if action.key
         ]
         for title, rows in (("Writing", WRITING), ("Doing", actions), ("Anywhere", OTHERS)):
-            out.append(f"\n{title}\n" if out else f"{title}\n", palette.heading)
+            if out.row_count:
+                out.add_row()
+            out.add_row(Text(title, palette.heading))
             for key, words in rows:
-                out.append(f"  {key:<32}", palette.strong).append(f"{words}\n", palette.muted)
-        out.rstrip()
+                out.add_row(Text(f"  {key}", palette.strong), Text(words, palette.muted))
         self.query_one("#keys", Static).update(out)
