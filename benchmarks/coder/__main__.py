@@ -1,6 +1,5 @@
 """`python -m benchmarks.coder`: every coding agent in turn on every work, round after round; prints the table."""
 
-import argparse
 import asyncio
 import os
 import statistics
@@ -9,11 +8,9 @@ from pathlib import Path
 
 from accord.testing.models import ModelServer
 
-from .agents import ACCORD, AGENTS, ROOT, CodingAgent
+from .. import report
+from .agents import ACCORD, AGENTS, CodingAgent
 from .works import WORKS, Desk, Figures, answered
-
-PAGE = ROOT / "docs/benchmarks.md"
-BEGIN, END = "<!-- coder: begin -->", "<!-- coder: end -->"
 
 REACH = {
     "initialize, CPU ms": "120, or a third of the better",
@@ -29,11 +26,7 @@ REACH = {
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coder", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="+", choices=list(WORKS), default=list(WORKS))
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
-    options = parser.parse_args()
+    options = report.options("benchmarks.coder", __doc__, WORKS)
     present = [agent for agent in AGENTS if agent.missing() is None]
     notes = [f"{agent.title} is left out: {why}." for agent in AGENTS if (why := agent.missing())]
     before = os.getloadavg()[0]
@@ -44,16 +37,8 @@ async def main() -> None:
                 for name, value in (await one(agent, work)).items():
                     if number:  # the first round only warms the caches up
                         figures.setdefault(name, {}).setdefault(agent.name, []).append(value)
-    notes.append(f"Load of the machine (1 minute): {before:.1f} before, {os.getloadavg()[0]:.1f} after.")
-    text = "\n".join(
-        [f"Medians of {options.rounds} rounds, in brackets the smallest and the largest.", *notes]
-    )
-    text += "\n\n" + table(present, figures)
-    print(text)
-    if options.write_docs:
-        page = PAGE.read_text()
-        head, tail = page.index(BEGIN) + len(BEGIN), page.index(END)
-        PAGE.write_text(f"{page[:head]}\n\n{text}\n\n{page[tail:]}")
+    text = "\n".join([report.rounds(options.rounds), *notes, report.load(before)])
+    report.publish("coder", f"{text}\n\n{table(present, figures)}", into_docs=options.write_docs)
 
 
 async def one(agent: CodingAgent, work: str) -> Figures:
@@ -71,17 +56,11 @@ def table(agents: list[CodingAgent], figures: dict[str, dict[str, list[float]]])
     lines = [f"| figure | {' | '.join(names)} |", f"| --- {'| --- ' * len(names)}|"]
     for name, values in figures.items():
         mine = values.get(ACCORD.name, [])
-        cells = [shown(values.get(agent.name, [])) for agent in (ACCORD, *others)]
+        cells = [report.shown(values.get(agent.name, [])) for agent in (ACCORD, *others)]
         best = min((statistics.median(values[a.name]) for a in others if values.get(a.name)), default=None)
         ratio = f"{best / statistics.median(mine):.1f}x" if best and mine else ""
         lines.append(f"| {name} | {' | '.join(cells)} | {ratio} | {REACH.get(name, '')} |")
     return "\n".join(lines)
-
-
-def shown(values: list[float]) -> str:
-    if not values:
-        return "-"
-    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
 
 
 asyncio.run(main())
