@@ -1,6 +1,6 @@
 """Coming in: `initialize`, and the two ways to a session that was not there before: new and fork."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET, structs
 
@@ -58,8 +58,7 @@ async def initialize(visitor: "Visitor", call: "Incoming") -> None:
 
 def _naming_others(visitor: "Visitor", error: RpcError) -> RpcError:
     """The error, with the names of all agents the token covers: one that cannot start keeps nobody from the others."""
-    data: Any = error.data
-    facts: Any = data if isinstance(data, dict) else {}
+    facts = cast("dict[str, object]", error.data if isinstance(error.data, dict) else {})
     agents = [name for name in visitor.gateway.agents if visitor.visa.may_use(name)]
     return RpcError(error.message, {**facts, "agents": agents}, code=error.code)
 
