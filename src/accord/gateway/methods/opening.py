@@ -58,7 +58,8 @@ async def initialize(visitor: "Visitor", call: "Incoming") -> None:
 
 def _naming_others(visitor: "Visitor", error: RpcError) -> RpcError:
     """The error, with the names of all agents the token covers: one that cannot start keeps nobody from the others."""
-    facts = cast("dict[str, object]", error.data if isinstance(error.data, dict) else {})
+    data = cast("dict[str, object] | None", error.data)
+    facts = data if isinstance(data, dict) else {}
     agents = [name for name in visitor.gateway.agents if visitor.visa.may_use(name)]
     return RpcError(error.message, {**facts, "agents": agents}, code=error.code)
 
