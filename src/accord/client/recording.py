@@ -132,6 +132,38 @@ class Recording:
         self._failed(f"this session is not recorded: {error}")
 
 
+class Recorder:
+    """The records, and the log of the session that is driven now. What cannot be done is told, and costs nothing else."""
+
+    def __init__(self, agent: str, failed: Callable[[str], None]) -> None:
+        self.records: Records | None = None
+        """None where they cannot be opened."""
+        self.recording: Recording | None = None
+        self._agent = agent
+        self._failed = failed
+        try:
+            self.records = Records.open()
+        except StoreError as error:
+            failed(f"this session is not recorded: {error}")
+
+    def begin(self, session: ClientSession) -> None:
+        """Write down what happens in this session from now on, and no longer in the one before."""
+        if self.recording is not None:
+            self.recording.close()
+        if self.records is not None:
+            self.recording = self.records.record(session, agent=self._agent, failed=self._failed)
+
+    def close(self) -> None:
+        """Write what is left, and let the store go."""
+        if self.recording is not None:
+            self.recording.close()
+        if self.records is not None:
+            try:
+                self.records.close()
+            except StoreError as error:
+                self._failed(str(error))
+
+
 def _journal(store: Store, session: ClientSession, agent: str) -> tuple[Journal, bool]:
     """The log of a session, and whether there was one before."""
     key, setup = _key(agent, session.id), session.setup

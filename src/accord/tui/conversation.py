@@ -14,12 +14,12 @@ from accord.client import (
 )
 from accord.client.connect import Connecting
 from accord.client.entering import Opening, reachable
-from accord.client.recording import Recording, Records
+from accord.client.recording import Recorder
 from accord.client.servers import Server
 from accord.client.settings import apply_settings
 from accord.client.signin import how_to_sign_in
 from accord.clock import Clock
-from accord.errors import AccordError, AuthRequired, StoreError
+from accord.errors import AccordError, AuthRequired
 from accord.session import TurnCancelling, TurnEnded
 from accord.trace import Ring
 from accord.tui.blocks import blocks_of
@@ -57,8 +57,7 @@ class Conversation:
         """What crosses the connection, for whoever looks."""
         self._opening: Opening | None = None
         self._signing = False
-        self._records: Records | None = None
-        self._recording: Recording | None = None
+        self._recorder: Recorder | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._shown = asyncio.Condition()
         self._last_shown: TurnEnded | None = None
@@ -102,7 +101,8 @@ class Conversation:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if agent is not None:
             await agent.aclose()
-        self._close_records()
+        if self._recorder is not None:
+            self._recorder.close()
 
     # -- connecting ---------------------------------------------------------------------------------------------
 
@@ -117,8 +117,8 @@ class Conversation:
                 offer.options(server),
             )
             self._opening = self._opening_for(self.agent, server)
-            if self._records is None:
-                self._records = self._open_records()
+            if self._recorder is None:
+                self._recorder = Recorder(server.name, self._warn)
             await self._open(self._opening, await self._admitted(self._opening))
         except AuthRequired as error:
             await self._unconnected(error, "\n".join(self._ways_in(error)))
@@ -152,19 +152,21 @@ class Conversation:
 
     async def _entered(self, opening: Opening) -> ClientSession:
         start = self._start
+        records = self._recorder.records if self._recorder is not None else None
         session_id = start.session
         if session_id is None and start.newest:
-            session_id = await opening.newest(self._records)
+            session_id = await opening.newest(records)
         if session_id is None:
             return await opening.new()
         session = await opening.again(session_id, whole=True)
-        if not session.state.timeline and self._records is not None:
-            recall(self._records, session, opening.name)
+        if not session.state.timeline and records is not None:
+            recall(records, session, opening.name)
         return session
 
     async def _open(self, opening: Opening, session: ClientSession) -> None:
         await apply_settings(self._start, opening.agent, session)
-        self._record(session)
+        if self._recorder is not None:
+            self._recorder.begin(session)
         self.session = session
         self._stage.opened(session, opening.agent)
         self._own(self._follow(session))
@@ -245,8 +247,8 @@ class Conversation:
     async def _follow(self, session: ClientSession) -> None:
         taken = 0
         async for event in session.events():
-            if self._recording is not None:
-                self._recording.take(event)
+            if self._recorder is not None and self._recorder.recording is not None:
+                self._recorder.recording.take(event)
             if isinstance(event, AgentEnded):
                 self._change("dead")
             elif isinstance(event, TurnCancelling) and self.phase == "running":
@@ -282,29 +284,7 @@ class Conversation:
             self._change("dead")
             self._stage.note(f"It could not be started again: {error}", "bad")
 
-    # -- what is kept of it -------------------------------------------------------------------------------------
-
-    def _open_records(self) -> Records | None:
-        try:
-            return Records.open()
-        except StoreError as error:
-            self._warn(f"this session is not recorded: {error}")
-            return None
-
-    def _record(self, session: ClientSession) -> None:
-        if self._recording is not None:
-            self._recording.close()
-        if self._records is not None and self.server is not None:
-            self._recording = self._records.record(session, agent=self.server.name, failed=self._warn)
-
-    def _close_records(self) -> None:
-        if self._recording is not None:
-            self._recording.close()
-        if self._records is not None:
-            try:
-                self._records.close()
-            except StoreError:
-                pass  # nobody is there any more to be told
+    # -- what goes on -------------------------------------------------------------------------------------------
 
     def _change(self, phase: Phase) -> None:
         if self.phase != "closed":

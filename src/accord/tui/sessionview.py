@@ -12,7 +12,7 @@ from textual.message import Message
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.draft import Draft, DraftQueue
 from accord.tui.host import app_of
-from accord.tui.parts.warming import warm_up
+from accord.tui.parts.warming import let_go, warm_up
 from accord.tui.plan import PlanPanel
 from accord.tui.prompting.box import PromptBox
 from accord.tui.prompting.editor import Editor
@@ -136,6 +136,7 @@ class SessionView(Vertical):
         await self._shell.aclose()
         if self.conversation is not None:
             await self.conversation.aclose()
+        let_go()
 
     # -- the stage ----------------------------------------------------------------------------------------------
 

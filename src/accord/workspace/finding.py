@@ -5,6 +5,7 @@ For pickers: blocking, for a thread; bounded in how much it looks at.
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -12,18 +13,24 @@ LOOKED_AT: Final = 50_000
 """Files that are looked at, at most."""
 
 _NEVER: Final = frozenset(
-    (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache")
+    (
+        ".git",
+        ".hg",
+        ".svn",
+        "node_modules",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".tox",
+        ".mypy_cache",
+        ".ruff_cache",
+    )
 )
 
 
 def files_of(folder: str, most: int = LOOKED_AT) -> list[str]:
     """The files below a folder, as paths relative to it; what git ignores is left out where `rignore` is installed."""
-    found: list[str] = []
-    for path in _walk(folder):
-        found.append(path)
-        if len(found) >= most:
-            break
-    return found
+    return list(islice((path for path in paths_of(folder) if not path.endswith("/")), most))
 
 
 def best_matches(query: str, names: Iterable[str], most: int = 20) -> list[str]:
@@ -43,7 +50,7 @@ def best_matches(query: str, names: Iterable[str], most: int = 20) -> list[str]:
 def fit(wanted: str, name: str) -> int | None:
     """How well a name fits the letters, which are case-folded; None where it does not hold them in that order."""
     folded = name.casefold()
-    place = folded.rfind("/") + 1
+    place = folded.rstrip("/").rfind("/") + 1
     base = folded[place:]
     if wanted in base:
         return 1000 + (500 if base.startswith(wanted) else 0) + (500 if base == wanted else 0) - len(base)
@@ -60,7 +67,8 @@ def fit(wanted: str, name: str) -> int | None:
     return score
 
 
-def _walk(folder: str) -> Iterator[str]:
+def paths_of(folder: str) -> Iterator[str]:
+    """Files and folders below a folder, relative to it, folders with a slash at their end; as `files_of` sees them. Blocking."""
     try:
         import rignore
     except ImportError:
@@ -78,14 +86,16 @@ def _walk(folder: str) -> Iterator[str]:
             return
         except (ValueError, OSError):
             continue  # a name that is no text, or a folder that may not be entered
-        if not os.path.isdir(path):
-            yield os.path.relpath(path, folder)
+        relative = os.path.relpath(path, folder)
+        if relative != os.curdir:
+            yield relative + "/" if os.path.isdir(path) else relative
 
 
 def _plain_walk(folder: str) -> Iterator[str]:
+    """Without the library that reads what git ignores: what nobody wants to see is left out by name."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NEVER)
-        for name in sorted(files):
-            path = os.path.relpath(os.path.join(here, name), folder)
+        for name in (*(f"{name}/" for name in folders), *sorted(files)):
+            path = os.path.relpath(os.path.join(here, name), folder) + ("/" if name.endswith("/") else "")
             if path.isprintable():
                 yield path

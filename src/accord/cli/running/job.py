@@ -29,12 +29,12 @@ from accord.client.entering import Opening, reachable
 from accord.client.guarded import guarded_workspace
 from accord.client.mentions import mentions_in
 from accord.client.options import ClientReport
-from accord.client.recording import Recording, Records
+from accord.client.recording import Recorder
 from accord.client.restart import RestartPolicy
 from accord.client.servers import Server
 from accord.client.settings import apply_settings
 from accord.client.signin import how_to_sign_in
-from accord.errors import AccordError, AuthRequired, StoreError
+from accord.errors import AccordError, AuthRequired
 from accord.policy.rules import Word
 from accord.schema import ContentBlock, TextContent
 
@@ -58,8 +58,7 @@ class Job:
         self._interrupts = Interrupts(output.note)
         self._noise = 0
         self._code: int | None = None
-        self._records: Records | None = None
-        self._recording: Recording | None = None
+        self._recorder: Recorder | None = None
 
     async def run(self) -> int:
         """Everything, to the last line."""
@@ -73,7 +72,8 @@ class Job:
                 raise
             self._finish(Result())
         finally:
-            self._close_records()
+            if self._recorder is not None:
+                self._recorder.close()
         assert self._code is not None, "every way out tells how it went"
         return self._code
 
@@ -82,9 +82,9 @@ class Job:
         async with Connecting(source, self._handlers(), self._options()) as agent:
             servers = reachable(self._server.mcp_servers(), agent, self._output.note)
             opening = Opening(agent, self._server.name, self._given.cwd, self._given.add_dir, servers)
-            self._records = self._open_records()
-            session = await self._opened(opening)
-            self._finish(await self._turn(opening, session).run(self._blocks(agent)))
+            self._recorder = recorder = Recorder(self._server.name, self._output.note)
+            session = await self._opened(opening, recorder)
+            self._finish(await self._turn(opening, session, recorder).run(self._blocks(agent)))
 
     # -- what the agent is started with -------------------------------------------------------------------------
 
@@ -127,29 +127,29 @@ class Job:
 
     # -- the session and its turn -------------------------------------------------------------------------------
 
-    async def _opened(self, opening: Opening) -> ClientSession:
+    async def _opened(self, opening: Opening, recorder: Recorder) -> ClientSession:
         if self._given.session is not None:
             session = await opening.again(self._given.session)
         elif self._given.newest:
-            session = await opening.again(await opening.newest(self._records))
+            session = await opening.again(await opening.newest(recorder.records))
         else:
             session = await opening.new()
         await apply_settings(self._given, opening.agent, session)
-        self._record(session)
+        recorder.begin(session)
         self._output.opened(session, opening.agent)
         return session
 
-    def _turn(self, opening: Opening, session: ClientSession) -> TurnRun:
+    def _turn(self, opening: Opening, session: ClientSession, recorder: Recorder) -> TurnRun:
         given, restart = self._given, session.life.options.restart
         turn = TurnRun(
             session,
             self._output,
-            lambda: self._recording,
+            lambda: recorder.recording,
             served=lambda: self._consent.done + self._asking.done,
             deadline=given.deadline,
             retries=restart.max_restarts if given.retry and restart is not None else 0,
             settle=lambda session: apply_settings(given, opening.agent, session),
-            reopen=None if given.session or given.newest else lambda: self._opened(opening),
+            reopen=None if given.session or given.newest else lambda: self._opened(opening, recorder),
             stopping=None if self._person is None else self._person.dismiss,
         )
         self._consent.caught_up = turn.caught_up
@@ -166,30 +166,6 @@ class Job:
         blocks += [attaching.mentioned(path) for path in found.paths]
         blocks += [attaching.attached(path) for path in given.attach]
         return blocks
-
-    # -- what is kept of it -------------------------------------------------------------------------------------
-
-    def _open_records(self) -> Records | None:
-        try:
-            return Records.open()
-        except StoreError as error:
-            self._output.note(f"this session is not recorded: {error}")
-            return None
-
-    def _record(self, session: ClientSession) -> None:
-        if self._recording is not None:
-            self._recording.close()
-        if self._records is not None:
-            self._recording = self._records.record(session, agent=self._server.name, failed=self._output.note)
-
-    def _close_records(self) -> None:
-        if self._recording is not None:
-            self._recording.close()
-        if self._records is not None:
-            try:
-                self._records.close()
-            except StoreError as error:
-                self._output.note(str(error))
 
     # -- how it went --------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from accord.cleaning import clean_line, one_line
-from accord.tui.fuzzy import score
 from accord.tui.host import palette_of
 from accord.tui.parts.part import strip_of
+from accord.workspace.finding import fit
 
 if TYPE_CHECKING:
     from textual import events
@@ -76,11 +76,11 @@ def _score(row: Row, words: list[str]) -> float | None:
     """Every word has to be in it, in the name rather than beside it."""
     points = 0.0
     for word in words:
-        in_name = score(row.name, word)
-        beside = in_name if in_name is not None else score(row.searched, word)
+        in_name = fit(word, row.name)
+        beside = in_name if in_name is not None else fit(word, row.searched)
         if beside is None:
             return None
-        points += beside + (100 if in_name is not None else 0)
+        points += beside + (2_000 if in_name is not None else 0)
     return points
 
 

@@ -18,3 +18,8 @@ def warm_up() -> None:
 def leave_alone() -> None:
     """What is there now stays: the collector, which stops everything while it looks, need not look at it again."""
     gc.freeze()
+
+
+def let_go() -> None:
+    """A session is over: what it held may go."""
+    gc.unfreeze()

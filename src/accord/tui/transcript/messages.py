@@ -18,14 +18,14 @@ def said(body: Body) -> str:
     return "\n".join([words_of(block) for block in blocks])
 
 
-class PromptItem(Item):
-    """What the user said."""
+class SaidItem(Item):
+    """A message that is one part, which can be folded."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, part: PromptPart | ThoughtPart) -> None:
         super().__init__()
         self._message = message
-        self._part = PromptPart("")
-        self.parts = [self._part]
+        self._part = part
+        self.parts = [part]
         self.refresh()
 
     def refresh(self) -> bool:
@@ -44,6 +44,13 @@ class PromptItem(Item):
     @property
     def text(self) -> str:
         return self._part.text
+
+
+class PromptItem(SaidItem):
+    """What the user said."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message, PromptPart(""))
 
 
 class AnswerItem(Item):
@@ -67,42 +74,23 @@ class AnswerItem(Item):
         return self._said
 
 
-class ThoughtItem(Item):
+class ThoughtItem(SaidItem):
     """What the agent thinks: one line until somebody wants to read it."""
 
     def __init__(self, message: Message, around: Surroundings) -> None:
-        super().__init__()
-        self._message = message
+        self._thought = ThoughtPart()
+        self._thought.going_on = around.live
         self._around = around
-        self._part = ThoughtPart()
-        self._part.going_on = around.live
         self._began = around.clock.now()
-        self.parts = [self._part]
-        self.refresh()
-
-    def refresh(self) -> bool:
-        text = said(self._message)
-        if text == self._part.text:
-            return False
-        self._part.text = text
-        self._part.forget()
-        return True
+        super().__init__(message, self._thought)
 
     def over(self) -> None:
         """Something else has begun."""
-        if self._part.going_on:
-            self._part.going_on = False
-            self._part.took = seconds(self._around.clock.now() - self._began)
-            self._part.forget()
-
-    def toggle(self) -> bool:
-        self._part.folded = not self._part.folded
-        self._part.forget()
-        return True
-
-    @property
-    def text(self) -> str:
-        return self._part.text
+        thought = self._thought
+        if thought.going_on:
+            thought.going_on = False
+            thought.took = seconds(self._around.clock.now() - self._began)
+            thought.forget()
 
 
 class CompactionItem(Item):
