@@ -20,7 +20,6 @@ from accord.tui.dialogs.trust import TrustDialog
         ("dies-opening", "exited"),
         ("refuses-initialize", "initialize"),
         ("wrong-version", "9"),
-        ("wants-login", "sign in by"),
     ],
 )
 async def test_an_agent_that_cannot_be_used_is_told_of_and_can_be_tried_again(
@@ -33,6 +32,18 @@ async def test_an_agent_that_cannot_be_used_is_told_of_and_can_be_tried_again(
         assert [draft.text for draft in chat.view.queue.drafts] == ["kept"]
         await chat.pilot.press("ctrl+r")
         await chat.until(lambda: chat.phase == "failed" and chat.text.count("✗") == 2)
+
+
+async def test_an_agent_that_wants_a_login_asks_for_it_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+    async with chatting(tmp_path, hostile_command("wants-login")) as chat:
+        await chat.say("kept")
+        for times in (1, 2):
+            await chat.question()
+            await chat.pilot.press("escape")
+            await chat.until(lambda times=times: chat.phase == "failed" and chat.text.count("✗") == times)
+            await chat.shows("sign in by")
+            assert [draft.text for draft in chat.view.queue.drafts] == ["kept"]
+            await chat.pilot.press("ctrl+r")
 
 
 @pytest.mark.parametrize("habit", ["dies-in-turn", "killed-in-turn", "hangs-up", "dies-asking"])

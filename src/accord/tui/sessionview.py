@@ -18,9 +18,9 @@ from accord.tui.prompting.box import PromptBox
 from accord.tui.prompting.editor import Editor
 from accord.tui.prompting.waiting import Waiting
 from accord.tui.shell import Shell, ShellItem
+from accord.tui.showing import Showing
 from accord.tui.start import Start
 from accord.tui.status import Status, StatusLine, TitleLine
-from accord.tui.transcript.item import NoteItem
 from accord.tui.transcript.view import Transcript
 from accord.tui.words import at_home
 
@@ -30,38 +30,17 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from accord.client import ClientEvent, ClientSession, RemoteAgent
-    from accord.errors import AccordError
     from accord.schema import AvailableCommand
-    from accord.session import TurnEnded
     from accord.tui.conversation import Conversation
     from accord.tui.dialogs.dialog import Dialog
     from accord.tui.parts.note import Tone
-    from accord.tui.stage import Phase
-    from accord.tui.transcript.follower import Follower
 
 BESIDE: Final = 120
 """From this width on the plan stands beside the conversation."""
-_GLANCE: Final = 0.1
-_WORDS: Final = {
-    "connecting": "connecting",
-    "ready": "ready",
-    "running": "working",
-    "cancelling": "stopping",
-    "dead": "the agent has ended",
-    "failed": "not connected",
-    "closed": "closed",
-}
-_HINTS: Final = {
-    "running": "Esc stops",
-    "dead": "Ctrl+R starts it again",
-    "failed": "Ctrl+R tries again",
-    "ready": "Ctrl+P commands · F1 keys",
-}
 
 
 class SessionView(Vertical):
-    """A session, and everything around it. It is the stage of its conversation."""
+    """A session, and everything around it."""
 
     DEFAULT_CSS = """
     SessionView { height: 1fr; }
@@ -94,11 +73,14 @@ class SessionView(Vertical):
         self._line = StatusLine(self.status)
         self._shell = Shell(start.cwd, self.transcript.changed)
         self._ran: ShellItem | None = None
-        self._follower: Follower | None = None
-        self._began = 0.0
-        self._looking = False
-        self.turns = 0
-        """Turns that are over."""
+        self.showing = Showing(
+            self.transcript,
+            (self.plan, self.side_plan),
+            self.status,
+            clock,
+            changed=self._show_status,
+            queue_changed=self.waiting.update,
+        )
 
     def compose(self) -> "ComposeResult":
         yield self._title
@@ -126,7 +108,9 @@ class SessionView(Vertical):
         module: Any = await asyncio.to_thread(import_module, "accord.tui.conversation")
         asking: Any = await asyncio.to_thread(import_module, "accord.tui.asking")
         await asyncio.to_thread(import_module, "accord.tui.transcript.follower")
-        conversation = module.Conversation(self.start, self, asking.Questions(self), self.queue, self.clock)
+        conversation = module.Conversation(
+            self.start, self.showing, asking.Questions(self), self.queue, self.clock
+        )
         self.conversation = conversation
         conversation.begin()
         await asyncio.to_thread(warm_up)  # while the agent starts
@@ -138,57 +122,7 @@ class SessionView(Vertical):
             await self.conversation.aclose()
         let_go()
 
-    # -- the stage ----------------------------------------------------------------------------------------------
-
-    def phase_changed(self, phase: "Phase") -> None:
-        """Something else goes on now."""
-        status = self.status
-        if phase == "running":
-            self._began = self.clock.now()
-        status.doing, status.hint = _WORDS[phase], _HINTS.get(phase, "")
-        status.busy = phase in ("connecting", "running", "cancelling")
-        status.bad = phase in ("dead", "failed")
-        status.since = ""
-        self._show_status()
-
-    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
-        """The session is there."""
-        from accord.tui.transcript.follower import Follower
-
-        notes = [item for item in self.transcript.items if isinstance(item, NoteItem | ShellItem)]
-        self._follower = Follower(session, self.transcript, self.clock)
-        self.transcript.add(*notes)
-        self.status.agent = agent.name if agent.info is not None else self.start.name
-        self._look(session)
-
-    def happened(self, event: "ClientEvent") -> None:
-        """An event of the session."""
-        from accord.client import AgentEnded
-        from accord.session import TurnEnded
-
-        assert self._follower is not None
-        self._follower.take(event)
-        if isinstance(event, TurnEnded):
-            self._follower.turn_ended()
-        elif isinstance(event, AgentEnded):
-            self.note(f"The agent has ended: {_first_line(str(event.error))}", "bad", event.stderr)
-        if not self._looking:
-            self._looking = True
-            self.set_timer(_GLANCE, self._glance)
-
-    def _glance(self) -> None:
-        """However much has happened, the edges of the screen are looked at a few times a second only."""
-        self._looking = False
-        if self.conversation is not None and self.conversation.session is not None:
-            self._look(self.conversation.session)
-
-    def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
-        """Tell the user something."""
-        self.transcript.add(NoteItem(text, tone, details))
-
-    def queue_changed(self) -> None:
-        """A prompt left the queue, or returned to it."""
-        self.waiting.update()
+    # -- questions ----------------------------------------------------------------------------------------------
 
     async def ask(self, dialog: "Dialog") -> Any:
         """Show a question and wait for its answer."""
@@ -233,46 +167,18 @@ class SessionView(Vertical):
 
     # -- showing ------------------------------------------------------------------------------------------------
 
-    def _look(self, session: "ClientSession") -> None:
-        """Show what the state says beside the conversation."""
-        state = session.state
-        self.plan.show(state.plan)
-        self.side_plan.show(state.plan)
-        title = state.title or ""
-        settings = " · ".join(filter(None, _current(state.settings.pickers)))
-        if (title, settings, state.usage) != (self.status.title, self.status.settings, self.status.usage):
-            self.status.title, self.status.settings, self.status.usage = title, settings, state.usage
-            self._show_status()
+    @property
+    def turns(self) -> int:
+        """Turns that are over."""
+        return self.showing.turns
 
-    def failed(self, error: "AccordError", details: str) -> None:
-        """It could not be connected."""
-        self.note(str(error), "bad", details)
-
-    def turn_over(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
-        """A turn is over."""
-        self.turns += 1
-        self._say_changed()
-        from accord.client.words import ending, seconds
-        from accord.errors import ConnectionClosed
-
-        if error is not None and not isinstance(error, ConnectionClosed):
-            self.note(str(error), "bad")
-        if error is not None or ended is None:
-            return  # the end of the agent has been told already
-        words = [ending(ended), seconds(self.clock.now() - self._began)]
-        if ended.usage is not None:
-            words.append(f"{ended.usage.total_tokens:,} tokens")
-        tone: Tone = "quiet" if ended.stop_reason in ("end_turn", "cancelled") else "warn"
-        self.note(" · ".join(words), tone)
+    def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
+        """Tell the user something."""
+        self.showing.note(text, tone, details)
 
     def _tick(self) -> None:
-        if self.conversation is None or self.conversation.phase not in ("running", "cancelling"):
-            return
-        from accord.client.words import seconds
-
-        self.status.since = seconds(self.clock.now() - self._began)
-        if self._follower is not None:
-            self._follower.tick()
+        if self.conversation is not None and self.conversation.phase in ("running", "cancelling"):
+            self.showing.tick()
 
     def _show_status(self) -> None:
         self._title.refresh()
@@ -307,7 +213,6 @@ class SessionView(Vertical):
         if event.draft:
             self.say(event.draft)
         elif self.queue.held:
-            self.queue.held = False
             self._advance()
         self.transcript.action_bottom()
 
@@ -406,18 +311,3 @@ class SessionView(Vertical):
             self.waiting.focus()
         else:
             self.notify("No prompt waits")
-
-
-def _current(pickers: "Sequence[Any]") -> list[str]:
-    """The model and the mode that are set, by name."""
-    found: list[str] = []
-    for category in ("model", "mode"):
-        picker = next((one for one in pickers if one.category == category), None)
-        if picker is not None and not isinstance(picker.current, bool):
-            names = {choice.value: choice.name for choice in picker.choices}
-            found.append(names.get(picker.current, picker.current))
-    return found
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0].partition("; its last words")[0]

@@ -1,7 +1,7 @@
 """The two lines around a session: above it what it is about, below it what goes on, and how full the context is."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -13,10 +13,29 @@ from accord.tui.palette import Palette
 from accord.tui.words import end_of, tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.style import Style
 
     from accord.schema import UsageUpdate
+    from accord.session import SessionState
+    from accord.tui.stage import Phase
 
+_DOING: Final = {
+    "connecting": "connecting",
+    "ready": "ready",
+    "running": "working",
+    "cancelling": "stopping",
+    "dead": "the agent has ended",
+    "failed": "not connected",
+    "closed": "closed",
+}
+_HINTS: Final = {
+    "running": "Esc stops",
+    "dead": "Ctrl+R starts it again",
+    "failed": "Ctrl+R tries again",
+    "ready": "Ctrl+P commands · F1 keys",
+}
 FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BARS: Final = 8
 
@@ -35,6 +54,21 @@ class Status:
     hint: str = ""
     settings: str = ""
     usage: "UsageUpdate | None" = None
+
+    def enter(self, phase: "Phase") -> None:
+        """Something else goes on now."""
+        self.doing, self.hint, self.since = _DOING[phase], _HINTS.get(phase, ""), ""
+        self.busy = phase in ("connecting", "running", "cancelling")
+        self.bad = phase in ("dead", "failed")
+
+    def read(self, state: "SessionState") -> bool:
+        """Take over what the session says of itself; whether that is something new."""
+        settings = " · ".join(filter(None, _current(state.settings.pickers)))
+        told = (state.title or "", settings, state.usage)
+        if told == (self.title, self.settings, self.usage):
+            return False
+        self.title, self.settings, self.usage = told
+        return True
 
 
 class TitleLine(Widget):
@@ -116,3 +150,14 @@ def _spread(left: Text, right: Text, width: int) -> Text:
     left.truncate(room, overflow="ellipsis")
     gap = max(width - cell_len(left.plain) - cell_len(right.plain), 0)
     return left.append(" " * gap).append_text(right)
+
+
+def _current(pickers: "Sequence[Any]") -> list[str]:
+    """The model and the mode that are set, by name."""
+    found: list[str] = []
+    for category in ("model", "mode"):
+        picker = next((one for one in pickers if one.category == category), None)
+        if picker is not None and not isinstance(picker.current, bool):
+            names = {choice.value: choice.name for choice in picker.choices}
+            found.append(names.get(picker.current, picker.current))
+    return found
