@@ -48,7 +48,7 @@ async def tabs(chat: Chat) -> None:
         await chat.ready()
         view.say(Draft(words))
         await chat.until(lambda view=view: view.turns or view.dialog)
-    chat.app.show(chat.app.views[0])
+    chat.app.desk.show(chat.app.views[0])
 
 
 async def settings(chat: Chat) -> None:

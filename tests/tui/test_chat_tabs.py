@@ -8,6 +8,7 @@ from tests.tui.chat import KEEPER, Chat, chatting
 from textual import events
 
 from accord.tui.attention import desktop_note
+from accord.tui.lists.line import SureScreen
 from accord.tui.settings.table import Settings
 from accord.tui.tabs import TabBar
 
@@ -88,7 +89,7 @@ async def test_a_session_that_is_done_unseen_has_a_mark_until_it_is_looked_at(tm
         await chat.until(lambda: marks(chat)[0] == "asks")
         assert " ?" in chat.screen.splitlines()[0]
         assert written == []
-        chat.app.show(first)
+        chat.app.desk.show(first)
         await chat.question()
         await chat.pilot.press("1")
         await chat.until(lambda: first.turns == 1)
@@ -216,3 +217,21 @@ def _draft(text: str) -> Any:
     from accord.tui.draft import Draft
 
     return Draft(text)
+
+
+async def test_a_session_in_which_a_turn_runs_is_closed_only_by_who_is_sure(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        await chat.ready()
+        await another(chat)
+        first, second = chat.app.views
+        await chat.say("wait")
+        await chat.shows("waiting")
+        await chat.pilot.press("alt+w")
+        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.pilot.press("enter")
+        await chat.until(lambda: len(chat.app.screen_stack) == 1)
+        assert chat.app.views == [first, second]
+        await chat.pilot.press("alt+w")
+        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.pilot.press("down", "enter")
+        await chat.until(lambda: chat.app.views == [first])

@@ -4,7 +4,6 @@ import inspect
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -12,17 +11,17 @@ from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher
 
 from accord.cleaning import clean_line
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.actions import ACTIONS
 from accord.tui.attention import Attention
+from accord.tui.desk import Desk, DeskScreen
 from accord.tui.prompting.editor import Editor, know_alt_enter
 from accord.tui.sessionview import SessionView
 from accord.tui.settings.table import DARK, FOLLOW, LIGHT, Settings
 from accord.tui.start import Start
-from accord.tui.tabs import Tab, TabBar, know_alt_digits
+from accord.tui.tabs import TabBar, know_alt_digits
 from accord.tui.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -30,18 +29,6 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from accord.tui.start import Choose
-
-
-class Desk(Screen[None]):
-    """Where the sessions lie. While another screen is on top, no question of theirs takes a key."""
-
-    def on_screen_suspend(self) -> None:
-        for view in self.query(SessionView):
-            view.put_away()
-
-    def on_screen_resume(self) -> None:
-        for view in self.query(SessionView):
-            view.look_again()
 
 
 class ChatApp(App[int]):
@@ -53,7 +40,6 @@ class ChatApp(App[int]):
     CSS = """
     Screen { background: $background; }
     ModalScreen { background: $background 60%; }
-    ContentSwitcher { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop, clear or quit", show=False, priority=True),
@@ -103,125 +89,83 @@ class ChatApp(App[int]):
         self._dark = dark
         self._typed = typed
         self._start = start
-        self._opened: list[SessionView] = []
-        self._numbers = count(1)
         self._asked_to_quit = False
-        self._write = write or self._send
-        self._tabs = TabBar()
-        self.attention = Attention(self._write, os.environ)
-        self._switcher = ContentSwitcher(id="sessions")
-        self._shown: SessionView | None = None
+        self._attention = Attention(write or self._send, os.environ)
+        self._desk: Desk | None = None
         self.theme = self._theme_now()
         self.set_keymap(dict(self.settings.keys))
 
     def get_default_screen(self) -> Screen[None]:
-        return Desk(id="_default")
+        return DeskScreen(id="_default")
 
     def compose(self) -> "ComposeResult":
-        self._shown = self._new_view(self._start)
-        yield self._tabs
-        with self._switcher:
-            yield self._shown
+        self._desk = Desk(self._start, self.clock, self._attention, lambda: self.settings)
+        yield self._desk
 
     def on_mount(self) -> None:
-        self._switcher.current = self.view.id
         if self._typed:
             self.view.prompt.editor.write(self._typed)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
     @property
+    def desk(self) -> Desk:
+        """Where the sessions lie."""
+        assert self._desk is not None, "it is there from the first paint on"
+        return self._desk
+
+    @property
     def view(self) -> SessionView:
         """The session that is shown."""
-        assert self._shown is not None, "there is one from the first paint on"
-        return self._shown
+        return self.desk.view
 
     @property
     def views(self) -> list[SessionView]:
         """All of them, in the order of their tabs."""
-        return list(self._opened)
+        return list(self.desk.views)
 
     async def open(self, start: Start) -> SessionView:
         """Open another session and show it."""
-        view = self._new_view(start)
-        await self._switcher.mount(view)
-        self.show(view)
-        return view
-
-    def show(self, view: SessionView) -> None:
-        """Let this one be on the screen."""
-        if view is not self.view:
-            self.view.put_away()
-            self._shown = view
-            self._switcher.current = view.id
-            view.come_up()
-        self._look(view)
+        return await self.desk.open(start)
 
     async def close(self, view: SessionView) -> None:
         """End one; with the last, everything."""
-        if len(self._opened) == 1:
+        if len(self.desk.views) == 1:
             self.exit(0)
+        else:
+            await self.desk.close(view)
+
+    def ask_to_close(self, view: SessionView) -> None:
+        """End one, if the user is sure where something goes on in it."""
+        if view.conversation is None or view.conversation.phase not in ("running", "cancelling"):
+            self.run_worker(self.close(view))
             return
-        at = self._opened.index(view)
-        self._opened.remove(view)
-        self.attention.forget(view)
-        if view is self.view:
-            self.show(self._opened[min(at, len(self._opened) - 1)])
-        await view.aclose()
-        await view.remove()
-        self._show_tabs()
+        from accord.tui.lists.line import SureScreen
+
+        async def answered(sure: Any) -> None:
+            if sure and view in self.desk.views:
+                await self.close(view)
+
+        self.push_screen(SureScreen("A turn runs in this session", "Close it", "Let it run"), answered)
 
     def action_show(self, number: int) -> None:
         """Show the session of this tab."""
         self._insist_on_sessions()
-        if number <= len(self._opened):
-            self.show(self._opened[number - 1])
-
-    def step(self, by: int) -> None:
-        """Show the one beside."""
-        self.show(self._opened[(self._opened.index(self.view) + by) % len(self._opened)])
-
-    def _new_view(self, start: Start) -> SessionView:
-        view = SessionView(start, clock=self.clock, id=f"session-{next(self._numbers)}")
-        self._opened.append(view)
-        return view
-
-    @on(SessionView.Changed)
-    def _changed(self, event: SessionView.Changed) -> None:
-        event.stop()
-        self._look(event.view)
+        if number <= len(self.desk.views):
+            self.desk.show(self.desk.views[number - 1])
 
     def watch_app_focus(self) -> None:
-        if self._shown is not None:
-            self._look(self._shown)
-
-    def _look(self, view: SessionView) -> None:
-        if view in self._opened:
-            seen = view is self.view and self.app_focus
-            self.attention.look(view, seen=seen, settings=self.settings)
-            self._show_tabs()
-
-    def _show_tabs(self) -> None:
-        self._tabs.show(
-            [
-                Tab(
-                    view.id or "",
-                    view.status.title or view.status.agent,
-                    self.attention.mark(view),
-                    view is self.view,
-                )
-                for view in self._opened
-            ]
-        )
+        if self._desk is not None:
+            self._desk.look(self._desk.view)
 
     @on(TabBar.Chosen)
-    async def _tab_chosen(self, event: TabBar.Chosen) -> None:
+    def _tab_chosen(self, event: TabBar.Chosen) -> None:
         event.stop()
-        view = next((view for view in self._opened if view.id == event.id), None)
+        view = next((view for view in self.desk.views if view.id == event.id), None)
         if view is not None and event.close:
-            await self.close(view)
+            self.ask_to_close(view)
         elif view is not None:
-            self.show(view)
+            self.desk.show(view)
 
     @on(TabBar.Wanted)
     async def _tab_wanted(self, event: TabBar.Wanted) -> None:
@@ -331,9 +275,9 @@ class ChatApp(App[int]):
 
     async def close_sessions(self) -> None:
         """End every agent."""
-        for view in self._opened:
-            await view.aclose()
-        self._opened.clear()
+        views = [] if self._desk is None else self._desk.views
+        while views:
+            await views.pop().aclose()
 
     # -- settings -----------------------------------------------------------------------------------------------
 
@@ -360,6 +304,6 @@ class ChatApp(App[int]):
 
     def restyle(self) -> None:
         """Draw every conversation anew."""
-        for view in self._opened:
+        for view in [] if self._desk is None else self._desk.views:
             for transcript in view.query(Transcript):
                 transcript.restyle()

@@ -117,7 +117,7 @@ class SessionsScreen(ListScreen):
         view = self._gathered.view_of(entry)
         if view is not None:
             self.dismiss(None)
-            self._chat.show(view)
+            self._chat.desk.show(view)
         else:
             self._open(entry, entry.session_id)
 
