@@ -14,3 +14,34 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} ({self.prog} --help tells more)")
+
+
+def session_options(made: Parser) -> None:
+    """Which session with which settings, and where: the same wherever one talks with an agent."""
+    option = made.add_argument
+    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
+    option(
+        "--continue",
+        dest="newest",
+        action="store_true",
+        help="go on with the newest session of this folder and agent",
+    )
+    option("--session", metavar="ID", help="go on with this session")
+    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
+    option(
+        "--add-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a further folder that the agent may use",
+    )
+    option("--model", metavar="M", help="a model that the agent lists")
+    option("--mode", metavar="M", help="a mode that the agent lists")
+
+
+def check_session_options(given: argparse.Namespace) -> None:
+    """Raises UsageError for those that contradict each other."""
+    if given.url is None and given.token_file is not None:
+        raise UsageError("--token-file goes with --url: a local agent takes no token")
+    if given.newest and given.session is not None:
+        raise UsageError("--continue and --session both name a session: choose one")

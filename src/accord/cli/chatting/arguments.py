@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from accord.cli.chosen import split_command
 from accord.cli.folders import told_folder
-from accord.cli.parser import Parser
+from accord.cli.parser import Parser, check_session_options, session_options
 from accord.errors import UsageError
 from accord.policy.rules import WORDS, Word
 
@@ -44,10 +44,7 @@ def read_arguments(words: Sequence[str]) -> Arguments:
     ]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} both name an agent: choose one")
-    if given.url is None and given.token_file is not None:
-        raise UsageError("--token-file goes with --url: a local agent takes no token")
-    if given.newest and given.session is not None:
-        raise UsageError("--continue and --session both name a session: choose one")
+    check_session_options(given)
     for name in ("agent", "url", "model", "mode", "session"):
         value = getattr(given, name)
         if value is not None and not value.strip():
@@ -85,24 +82,7 @@ def parser() -> Parser:
         help="an agent of `accord agents list`; by default the one of this package",
     )
     option("--url", metavar="URL", help="an agent on the network, such as one behind `accord serve`")
-    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
-    option(
-        "--continue",
-        dest="newest",
-        action="store_true",
-        help="go on with the newest session of this folder and agent",
-    )
-    option("--session", metavar="ID", help="go on with this session")
-    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
-    option(
-        "--add-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="a further folder that the agent may use",
-    )
-    option("--model", metavar="M", help="a model that the agent lists")
-    option("--mode", metavar="M", help="a mode that the agent lists")
+    session_options(made)
     option(
         "--permissions",
         choices=WORDS,

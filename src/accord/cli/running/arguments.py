@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from accord.cli.folders import told_folder
-from accord.cli.parser import Parser
+from accord.cli.parser import Parser, check_session_options, session_options
 from accord.errors import UsageError
 from accord.policy.rules import WORDS, Word
 
@@ -56,10 +56,7 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         raise UsageError("behind -- belongs the command of an agent")
     if command and given.agent is not None:
         raise UsageError(f"-a {given.agent} and -- {command[0]} both name an agent: choose one")
-    if given.newest and given.session is not None:
-        raise UsageError("--continue and --session both name a session: choose one")
-    if given.url is None and given.token_file is not None:
-        raise UsageError("--token-file goes with --url: a local agent takes no token")
+    check_session_options(given)
     if given.url is not None and (command or given.agent is not None):
         raise UsageError(
             f"--url and {f'-- {command[0]}' if command else f'-a {given.agent}'} both name an agent: choose one"
@@ -132,15 +129,7 @@ def parser() -> Parser:
         help="an agent of `accord agents list`; by default the one of this package",
     )
     option("--url", metavar="URL", help="an agent at an address: ws://, wss://, http:// or https://")
-    option("--token-file", metavar="F", help="a file with the token for --url; else ACCORD_TOKEN counts")
-    option("--cwd", metavar="DIR", default=".", help="the folder to work in")
-    option(
-        "--add-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="a further folder that the agent may use",
-    )
+    session_options(made)
     option(
         "--permissions",
         choices=WORDS,
@@ -152,16 +141,7 @@ def parser() -> Parser:
         default="text",
         help="text for people, json (an event a line), quiet (the answer alone)",
     )
-    option("--model", metavar="M", help="a model that the agent lists")
-    option("--mode", metavar="M", help="a mode that the agent lists")
     option("--set", metavar="K=V", action="append", default=[], help="any other option that the agent lists")
-    option(
-        "--continue",
-        dest="newest",
-        action="store_true",
-        help="go on with the newest session of this folder and agent",
-    )
-    option("--session", metavar="ID", help="go on with this session")
     option(
         "--timeout", metavar="S", help="seconds without a sign of life after which the turn is given up (600)"
     )
