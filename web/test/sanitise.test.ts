@@ -47,7 +47,7 @@ function elements(html: string): Element[] {
   return [...box.querySelectorAll("*")];
 }
 
-const ATTRIBUTES = new Set(["href", "title", "class", "start", "alt", "target", "rel", "src"]);
+const ATTRIBUTES = new Set(["href", "title", "class", "start", "alt", "target", "rel", "src", "dir"]);
 
 test.each(HOSTILE)("nothing runs or loads: %s", (text) => {
   for (const html of [render(text), sanitise(text)]) {
@@ -57,6 +57,7 @@ test.each(HOSTILE)("nothing runs or loads: %s", (text) => {
         expect(ATTRIBUTES.has(name), `${name}=${value}`).toBe(true);
         if (name === "href") expect(value).toMatch(/^(?:https?|mailto):/i);
         if (name === "src") expect(value).toMatch(/^data:image\/(?:png|jpeg|gif|webp);base64,/);
+        if (name === "dir") expect(value).toBe("auto");
         if (name === "class") expect(value).toMatch(/^(?:language-|md-|hljs)/);
       }
       if (element.hasAttribute("href")) {

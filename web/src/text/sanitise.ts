@@ -12,7 +12,9 @@ const TAGS = [
 ];
 const ATTRIBUTES = ["href", "title", "class", "start", "src", "alt"];
 const LINK = /^(?:https?|mailto):/i;
-const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/=]+$/i;
+const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/]+={0,2}$/i;
+/** Each of these may be in a language that is written from right to left. */
+const OWN_DIRECTION = /^(?:P|LI|UL|OL|H[1-6]|BLOCKQUOTE|TD|TH)$/;
 
 const purifier = DOMPurify(window);
 
@@ -26,6 +28,7 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
     }
   }
   if (node.tagName === "IMG" && !PICTURE.test(node.getAttribute("src") ?? "")) node.removeAttribute("src");
+  if (OWN_DIRECTION.test(node.tagName)) node.setAttribute("dir", "auto");
   // Classes are for our own marks only, so that no text can dress up as a part of the page.
   const classes = node.getAttribute("class");
   if (classes !== null) {
@@ -49,6 +52,11 @@ const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;"
 
 export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? character);
+}
+
+/** Whether an address is a picture in itself, of a kind that is shown. */
+export function isPicture(address: string): boolean {
+  return PICTURE.test(address);
 }
 
 /** An address that may be opened, or null. */

@@ -108,5 +108,5 @@ function palette(value: number): string {
 
 /** Whether a text has anything that only a terminal understands. */
 export function forTerminal(text: string): boolean {
-  return text.includes("\u001b[") || /\r(?!\n)/.test(text);
+  return text.includes("\u001b[") || /\r(?!\n|$)/.test(text);
 }

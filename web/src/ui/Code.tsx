@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { highlight, languageOf } from "../text/highlight.ts";
 import { escape } from "../text/sanitise.ts";
+import { visible } from "../text/visible.ts";
 import { Icon } from "./icons.tsx";
 
 /** While code still grows it is coloured a few times a second; what came since stands plain behind. */
@@ -18,7 +19,7 @@ export function Code({ text, language, growing = false }: { text: string; langua
     if (!known) return;
     let current = true;
     const colour = async () => {
-      const code = latest.current;
+      const code = visible(latest.current);
       const html = await highlight(code, language);
       if (current) setColoured({ text: code, html });
     };
@@ -30,7 +31,9 @@ export function Code({ text, language, growing = false }: { text: string; langua
     };
   }, [language, growing, growing ? null : text]);
 
-  const html = coloured.html && text.startsWith(coloured.text) ? coloured.html + escape(text.slice(coloured.text.length)) : escape(text);
+  // The button copies the code as it is; what is shown has no unseen characters.
+  const shown = visible(text);
+  const html = coloured.html && shown.startsWith(coloured.text) ? coloured.html + escape(shown.slice(coloured.text.length)) : escape(shown);
   return (
     <figure class="code">
       <figcaption>
@@ -39,8 +42,8 @@ export function Code({ text, language, growing = false }: { text: string; langua
           type="button"
           class="quiet small"
           onClick={() => {
-            void navigator.clipboard?.writeText(text).then(() => {
-              setCopied(true);
+            void copy(text).then((done) => {
+              setCopied(done);
               setTimeout(() => setCopied(false), 1500);
             });
           }}
@@ -53,4 +56,19 @@ export function Code({ text, language, growing = false }: { text: string; langua
       </pre>
     </figure>
   );
+}
+
+/** Browsers give the clipboard only to pages over TLS and on loopback; elsewhere the old way still works. */
+async function copy(text: string): Promise<boolean> {
+  if (navigator.clipboard !== undefined) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const area = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: text, className: "unseen" }));
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
 }

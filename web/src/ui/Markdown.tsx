@@ -1,7 +1,7 @@
 /** A message's text. Finished blocks keep the very node they had, so that only the last one is drawn again. */
 import type { VNode } from "preact";
 import { useMemo, useRef } from "preact/hooks";
-import { Blocks, render, type Block } from "../text/markdown.ts";
+import { Blocks, render, type Block, type Links } from "../text/markdown.ts";
 import { Code } from "./Code.tsx";
 
 interface Drawn {
@@ -14,20 +14,25 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
   blocks.current ??= new Blocks();
   const drawn = useRef<Drawn[]>([]);
   const found = blocks.current.read(text);
+  const { links } = blocks.current;
+  const known = useRef(links);
+  // What was drawn before a link was defined may name it.
+  if (known.current !== links) drawn.current = drawn.current.map((item) => (item.raw.includes("[") ? { ...item, raw: "" } : item));
+  known.current = links;
   drawn.current = found.map((block, index) => {
     const before = drawn.current[index];
     const last = growing && index === found.length - 1;
-    return before && before.raw === block.raw && !last ? before : { raw: last ? "" : block.raw, node: draw(block, index, last) };
+    return before && before.raw === block.raw && !last ? before : { raw: last ? "" : block.raw, node: draw(block, index, last, links) };
   });
   return <div class="markdown">{drawn.current.map((item) => item.node)}</div>;
 }
 
-function draw(block: Block, index: number, growing: boolean): VNode {
+function draw(block: Block, index: number, growing: boolean, links: Links): VNode {
   if (block.code) return <Code key={index} text={block.code.text} language={block.code.language} growing={growing} />;
-  return <Html key={index} markdown={block.raw} />;
+  return <Html key={index} markdown={block.raw} links={links} />;
 }
 
-function Html({ markdown }: { markdown: string }) {
-  const html = useMemo(() => render(markdown), [markdown]);
+function Html({ markdown, links }: { markdown: string; links: Links }) {
+  const html = useMemo(() => render(markdown, links), [markdown, links]);
   return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
 }

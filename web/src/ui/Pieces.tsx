@@ -1,6 +1,6 @@
 /** Content blocks of messages and tool calls: text, pictures, sound, and resources by name. */
 import type { Piece } from "../state/entries.ts";
-import { safeLink } from "../text/sanitise.ts";
+import { isPicture, safeLink } from "../text/sanitise.ts";
 import { forTerminal } from "../text/screen.ts";
 import { Icon } from "./icons.tsx";
 import { baseName } from "./format.ts";
@@ -8,7 +8,6 @@ import { Markdown } from "./Markdown.tsx";
 import { Code } from "./Code.tsx";
 import { Printed } from "./Printed.tsx";
 
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const SOUNDS = ["audio/mpeg", "audio/wav", "audio/ogg", "audio/webm", "audio/mp4"];
 
 export function Pieces({ pieces, growing = false }: { pieces: readonly Piece[]; growing?: boolean }) {
@@ -26,7 +25,7 @@ export function OnePiece({ piece, growing = false }: { piece: Piece; growing?: b
     case "text":
       return forTerminal(piece.text) ? <Printed output={piece.text} /> : <Markdown text={piece.text} growing={growing} />;
     case "image":
-      return PICTURES.includes(piece.mimeType) ? (
+      return isPicture(`data:${piece.mimeType};base64,${piece.data}`) ? (
         <img class="picture" src={`data:${piece.mimeType};base64,${piece.data}`} alt="Picture in the conversation" />
       ) : (
         <p class="faint">A picture of a kind that is not shown here ({piece.mimeType}).</p>
