@@ -69,6 +69,26 @@ test("a permission shows all options, unfocused, and waits a moment before it ca
   expect(answers).toHaveLength(1);
 });
 
+test("a card that takes the place of another waits again, so that a double click answers one question", async () => {
+  const session = new Session({ agent: "accord", sessionId: "s", cwd: "/w" }, () => undefined);
+  const gateway = new Gateway();
+  const ask = (key: string): Question => ({ ...common, key, kind: "permission", params: { sessionId: "s", toolCall: { toolCallId: key, title: key }, options: OPTIONS } });
+  const put = (questions: Question[]) =>
+    act(() => {
+      const cards = questions.map((question) => <QuestionCard key={question.key} question={question} session={session} />);
+      render(<GatewayContext.Provider value={gateway}>{cards}</GatewayContext.Provider>, root);
+    });
+  await put([ask("harmless"), ask("dangerous")]);
+  await calm();
+  await act(() => buttons()[0]?.click());
+  await put([ask("dangerous")]);
+  await act(() => buttons()[0]?.click());
+  expect(answers).toHaveLength(1);
+  await calm();
+  await act(() => buttons()[0]?.click());
+  expect(answers).toHaveLength(2);
+});
+
 test("digits answer only where the card has the focus", async () => {
   await show({ ...common, kind: "permission", params: { sessionId: "s", toolCall: { toolCallId: "t" }, options: OPTIONS } });
   await calm();

@@ -1,18 +1,23 @@
 /** Cards for what agents ask. Nothing in them is focused by itself, and for a moment nothing can be pressed. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { PermissionQuestion, Question } from "../state/questions.ts";
 import { summary } from "../state/questions.ts";
 import { ASK_USER } from "../wire/vendor.ts";
-import { asError, type Session } from "../state/session.ts";
+import { asError } from "../state/faults.ts";
+import type { Session } from "../state/session.ts";
 import { Icon } from "./icons.tsx";
 import { ToolContent } from "./ToolContent.tsx";
 import { AskCard } from "./AskCard.tsx";
 import { FormCard } from "./FormCard.tsx";
 import { LinkCard } from "./LinkCard.tsx";
 
-/** Someone who was typing or clicking when the card came must not have answered it. */
+/** Someone who was typing or clicking when the card came, or when another one went and this took its place, must not have answered it. */
 const CALM = 500;
+
+/** Grows whenever a card comes or goes, because the others then move. */
+const moves = signal(0);
 
 export function QuestionCard({ question, session }: { question: Question; session: Session }) {
   if (question.kind === "permission") return <PermissionCard question={question} session={session} />;
@@ -42,7 +47,9 @@ export function Card({ label, icon, children, onDigit }: CardProperties) {
   // When the card goes while it has the focus, the focus would be lost; the prompt is the place to go on.
   useLayoutEffect(() => {
     const element = card.current;
+    moves.value += 1;
     return () => {
+      moves.value += 1;
       if (element?.contains(document.activeElement)) document.getElementById("prompt")?.focus();
     };
   }, []);
@@ -66,14 +73,15 @@ export function Card({ label, icon, children, onDigit }: CardProperties) {
   );
 }
 
-/** True once the card has been there long enough to be meant. */
+/** True once the card has been where it is long enough to be meant. */
 export function useCalm(): boolean {
-  const [calm, setCalm] = useState(false);
+  const now = moves.value;
+  const [calm, setCalm] = useState(-1);
   useEffect(() => {
-    const id = setTimeout(() => setCalm(true), CALM);
+    const id = setTimeout(() => setCalm(now), CALM);
     return () => clearTimeout(id);
-  }, []);
-  return calm;
+  }, [now]);
+  return calm === now;
 }
 
 /** Sends an answer once; says what went wrong if it could not be sent. */
