@@ -6,6 +6,7 @@
  */
 import type * as acp from "@agentclientprotocol/sdk";
 import { batch, signal } from "@preact/signals";
+import type { Fault } from "./faults.ts";
 import { common, plainText, type Compaction, type Entry, type Message, type Piece, type ToolCall } from "./entries.ts";
 
 export interface Usage {
@@ -123,7 +124,7 @@ export class Conversation {
   }
 
   /** A turn is over: nothing runs any more, whatever the last update said. */
-  ended(reason: string, detail: string | null = null): void {
+  ended(reason: string, fault: Fault | null = null): void {
     this.closeMessage();
     this.echo = null;
     for (const call of this.tools.values()) {
@@ -132,7 +133,7 @@ export class Conversation {
         this.touch(call);
       }
     }
-    if (reason !== "end_turn") this.add({ ...common(), kind: "ending", reason, detail });
+    if (reason !== "end_turn") this.add({ ...common(), kind: "ending", reason, detail: fault?.message ?? null, said: fault?.said ?? null });
   }
 
   toolCall(id: string): ToolCall | undefined {

@@ -51,6 +51,8 @@ export interface Ending extends Common {
   kind: "ending";
   reason: string;
   detail: string | null;
+  /** The last that the agent said on its stderr. */
+  said: string | null;
 }
 
 export type Entry = Message | ToolCall | Notice | Compaction | Ending;

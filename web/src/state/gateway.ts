@@ -5,7 +5,9 @@ import type { AgentConnection, Listener } from "../wire/connection.ts";
 import type { LineState } from "../wire/line.ts";
 import { login, logout, NotLetIn } from "../wire/door.ts";
 import * as vendor from "../wire/vendor.ts";
-import { asError, Session, type Address } from "./session.ts";
+import { asError, type Fault } from "./faults.ts";
+import { forgetAll } from "./keeping.ts";
+import { Session, type Address } from "./session.ts";
 import { Inbox } from "./inbox.ts";
 import { Pool } from "./pool.ts";
 import { questionKey, summary, type Question } from "./questions.ts";
@@ -17,7 +19,9 @@ const RETRY = 3000;
 
 export class Gateway implements Listener {
   readonly phase = signal<Phase>("starting");
-  readonly problem = signal<string | null>(null);
+  readonly problem = signal<Fault | null>(null);
+  /** The token lets its holder look on; what it does not allow is not offered. */
+  readonly readOnly = signal(false);
   readonly line = signal<LineState>("connecting");
   readonly agents = signal<readonly vendor.ListedAgent[]>([]);
   readonly listed = signal<readonly vendor.ListedSession[]>([]);
@@ -43,7 +47,15 @@ export class Gateway implements Listener {
     this.phase.value = "starting";
     this.problem.value = null;
     try {
-      if (token !== null) await login(token);
+      if (token !== null) {
+        await login(token);
+        // Another token may cover other things, and no connection of the one before may live on: everything begins anew.
+        if (this.main !== null || this.open.size > 0) {
+          this.close();
+          location.reload();
+          return;
+        }
+      }
       await this.connect();
       this.phase.value = "ready";
     } catch (error) {
@@ -51,16 +63,17 @@ export class Gateway implements Listener {
       if (cause instanceof NotLetIn) {
         this.phase.value = "login";
         // Without a token nothing was tried that could have failed.
-        this.problem.value = token === null ? null : cause.message;
+        this.problem.value = token === null ? null : asError(cause);
       } else {
         this.phase.value = "failed";
-        this.problem.value = asError(error).message;
+        this.problem.value = asError(error);
       }
     }
   }
 
   async leave(): Promise<void> {
     await logout().catch(() => undefined);
+    forgetAll();
     location.hash = "";
     location.reload();
   }
@@ -190,6 +203,7 @@ export class Gateway implements Listener {
 
   sessionRemoved(agent: string, sessionId: string): void {
     this.listed.value = this.listed.value.filter((item) => item.agent !== agent || item.sessionId !== sessionId);
+    if (this.open.delete(place(agent, sessionId))) this.opened.value += 1;
   }
 
   inboxAdded(item: vendor.InboxItem): void {
@@ -235,8 +249,7 @@ export class Gateway implements Listener {
     const lost = [...this.open.values()].filter((session) => session.connection === connection);
     for (const session of lost) session.detached();
     if (reason?.cause instanceof NotLetIn) {
-      this.phase.value = "login";
-      this.problem.value = "You are no longer signed in.";
+      this.signedOut();
       return;
     }
     if (connection === this.main) {
@@ -254,17 +267,22 @@ export class Gateway implements Listener {
     } catch (error) {
       const cause = error instanceof Error ? error.cause : undefined;
       if (cause instanceof NotLetIn) {
-        this.phase.value = "login";
-        this.problem.value = "You are no longer signed in.";
+        this.signedOut();
         return;
       }
       setTimeout(() => void this.again(lost), RETRY);
     }
   }
 
+  private signedOut(): void {
+    this.phase.value = "login";
+    this.problem.value = asError("You are no longer signed in");
+  }
+
   private async connect(): Promise<void> {
     const connection = await this.pool.toDefault();
     this.main = connection;
+    this.readOnly.value = connection.readOnly;
     this.line.value = connection.state;
     const [agents, sessions, inbox] = await Promise.all([
       this.optional("agents"),

@@ -1,10 +1,12 @@
 /** One session that this page is attached to: its conversation, its turn, the prompts that wait, and what it asks. */
 import * as acp from "@agentclientprotocol/sdk";
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import type { AgentConnection } from "../wire/connection.ts";
 import type { SessionActivity, TurnNews } from "../wire/vendor.ts";
 import { Conversation } from "./conversation.ts";
+import { asError, AUTH_REQUIRED, readFault, type Fault } from "./faults.ts";
 import { nextFrame } from "./frames.ts";
+import { keep, kept } from "./keeping.ts";
 import { Waiting, type Prompt } from "./waiting.ts";
 import type { Question } from "./questions.ts";
 
@@ -26,11 +28,13 @@ const BUSY = -32600;
 export class Session {
   readonly conversation = signal(new Conversation(nextFrame));
   readonly state = signal<"loading" | "ready" | "failed">("loading");
-  readonly problem = signal<Error | null>(null);
+  readonly problem = signal<Fault | null>(null);
   readonly questions = signal<readonly Question[]>([]);
   readonly outside = signal<readonly Outside[]>([]);
   readonly queue: Waiting;
   readonly draft = signal("");
+  /** The agent took no prompt, because it wants the user to sign in first. */
+  readonly locked = signal(false);
 
   private readonly ours = signal(false);
   private readonly theirs = signal(false);
@@ -46,7 +50,10 @@ export class Session {
   constructor(address: Address, announce: (text: string) => void) {
     this.address = address;
     this.announce = announce;
-    this.queue = new Waiting(`${address.agent}/${address.sessionId}`);
+    const name = `${address.agent}/${address.sessionId}`;
+    this.queue = new Waiting(name);
+    this.draft.value = kept(`draft.${name}`) ?? "";
+    effect(() => keep(`draft.${name}`, this.draft.value));
   }
 
   /** A session that was just made here has no history to load. */
@@ -109,7 +116,7 @@ export class Session {
     }
     this.theirs.value = false;
     this.cancelling.value = false;
-    (this.incoming ?? this.conversation.value).ended(news.error ? "error" : (news.stopReason ?? "end_turn"), news.error);
+    (this.incoming ?? this.conversation.value).ended(news.error ? "error" : (news.stopReason ?? "end_turn"), news.error && readFault(news.error.code, news.error.message, news.error.data));
     this.announce("The agent has finished.");
     this.next();
   }
@@ -129,6 +136,13 @@ export class Session {
     this.queue.add(prompt);
     if (this.running.value) this.announce("The prompt waits for the end of this turn.");
     else this.next();
+  }
+
+  /** The user has signed in: what waited for that goes now. */
+  unlocked(): void {
+    this.locked.value = false;
+    this.queue.held.value = false;
+    this.next();
   }
 
   cancel(): void {
@@ -185,7 +199,12 @@ export class Session {
         this.theirs.value = true;
         return;
       }
-      this.conversation.value.ended("error", asError(error).message);
+      const fault = asError(error);
+      if (fault.code === AUTH_REQUIRED) {
+        conversation.unsaid(message);
+        this.queue.putBack(prompt);
+        this.locked.value = true;
+      } else this.conversation.value.ended("error", fault);
       this.queue.hold();
       this.announce("The turn failed.");
     }
@@ -193,13 +212,4 @@ export class Session {
     this.cancelling.value = false;
     this.next();
   }
-}
-
-export function asError(error: unknown): Error {
-  if (error instanceof acp.RequestError) {
-    const data: unknown = error.data;
-    const more = typeof data === "string" ? data : typeof data === "object" && data !== null && "message" in data ? String(data.message) : "";
-    return Object.assign(new Error(more && more !== error.message ? `${error.message}: ${more}` : error.message), { code: error.code });
-  }
-  return error instanceof Error ? error : new Error(String(error));
 }

@@ -1,6 +1,7 @@
 /** Prompts that wait for the end of a turn. They outlive a reload of the page, in the tab that wrote them. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { signal } from "@preact/signals";
+import { keep, kept } from "./keeping.ts";
 
 export interface Prompt {
   id: string;
@@ -18,10 +19,10 @@ export class Waiting {
   private readonly key: string;
 
   constructor(session: string) {
-    this.key = `accord.waiting.${session}`;
+    this.key = `waiting.${session}`;
     try {
-      const kept: unknown = JSON.parse(sessionStorage.getItem(this.key) ?? "[]");
-      if (Array.isArray(kept)) this.prompts.value = kept.filter(isPrompt);
+      const before: unknown = JSON.parse(kept(this.key) ?? "[]");
+      if (Array.isArray(before)) this.prompts.value = before.filter(isPrompt);
       this.held.value = this.prompts.value.length > 0;
     } catch {
       // What cannot be read is not there.
@@ -56,12 +57,8 @@ export class Waiting {
   private put(items: readonly Prompt[]): void {
     this.prompts.value = items;
     if (items.length === 0) this.held.value = false;
-    try {
-      if (items.length === 0) sessionStorage.removeItem(this.key);
-      else sessionStorage.setItem(this.key, JSON.stringify(items));
-    } catch {
-      // Pictures may be larger than the browser keeps; the prompts then live as long as the page.
-    }
+    // Pictures may be larger than the browser keeps; the prompts then live as long as the page.
+    keep(this.key, items.length === 0 ? "" : JSON.stringify(items));
   }
 }
 

@@ -2,10 +2,12 @@
 import { useEffect } from "preact/hooks";
 import type { Gateway } from "../state/gateway.ts";
 import { GatewayContext, useGateway } from "./context.ts";
+import { FaultView } from "./FaultView.tsx";
 import { Help } from "./Help.tsx";
 import { Inbox } from "./Inbox.tsx";
 import { Login } from "./Login.tsx";
 import { NewSession } from "./NewSession.tsx";
+import { visible } from "../text/visible.ts";
 import { route } from "./route.ts";
 import { Sessions } from "./Sessions.tsx";
 import { SessionView } from "./SessionView.tsx";
@@ -59,9 +61,7 @@ function Page() {
       return (
         <main class="welcome">
           <h1>Could not connect</h1>
-          <p class="fault" role="alert">
-            {gateway.problem.value}
-          </p>
+          {gateway.problem.value && <FaultView fault={gateway.problem.value} />}
           <button type="button" class="primary" onClick={() => void gateway.start(null)}>
             Try again
           </button>
@@ -98,12 +98,12 @@ function skip(event: Event): void {
 function Stage() {
   const gateway = useGateway();
   const at = route.value;
-  if (at.at === "new") return <NewSession />;
+  if (at.at === "new" && !gateway.readOnly.value) return <NewSession />;
   if (at.at === "inbox") return <Inbox />;
-  if (at.at === "home") {
+  if (at.at === "home" || at.at === "new") {
     return (
       <main class="empty">
-        <h2>Choose a session, or start a new one</h2>
+        <h2>{gateway.readOnly.value ? "Choose a session to look on" : "Choose a session, or start a new one"}</h2>
         <p>
           <kbd>?</kbd> shows the keys.
         </p>
@@ -125,13 +125,17 @@ function Stage() {
   return <SessionView key={`${agent}/${sessionId}`} session={session} />;
 }
 
+const PLACES = { home: "", new: "New session", inbox: "Inbox" } as const;
+
 /** Said aloud by screen readers, and the count in the title of the tab. */
 function Spoken() {
   const gateway = useGateway();
   const waiting = gateway.questions.value.length;
+  const at = route.value;
+  const name = at.at === "session" ? (gateway.find(at.agent, at.sessionId)?.title ?? "") : PLACES[at.at];
   useEffect(() => {
-    document.title = waiting > 0 ? `(${waiting}) Accord` : "Accord";
-  }, [waiting]);
+    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${name ? `${visible(name).slice(0, 80)} · ` : ""}Accord`;
+  }, [waiting, name]);
   return (
     <div class="unseen" role="status" aria-live="polite">
       {gateway.announcement.value}

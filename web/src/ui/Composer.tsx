@@ -35,7 +35,7 @@ export function Composer({ session }: { session: Session }) {
       element.setSelectionRange(wanted.current, wanted.current);
       wanted.current = null;
     }
-  }, [text]);
+  }, [text, running]);
 
   const choose = (item: Suggestion) => {
     if (!suggesting.word) return;
@@ -83,7 +83,8 @@ export function Composer({ session }: { session: Session }) {
     const submits = event.key === "Enter" && (event.ctrlKey || event.metaKey || (!event.shiftKey && !touch()));
     if (submits) {
       event.preventDefault();
-      send();
+      // A key that is still held down from an answer given elsewhere sends nothing.
+      if (!event.repeat) send();
     }
   };
   const moved = () => setCaret(area.current?.selectionStart ?? 0);
@@ -140,6 +141,7 @@ export function Composer({ session }: { session: Session }) {
         )}
         <textarea
           id="prompt"
+          dir="auto"
           ref={area}
           rows={1}
           value={text}

@@ -4,6 +4,7 @@ import { plainText, type Piece } from "../state/entries.ts";
 import { useGateway } from "./context.ts";
 import { Icon } from "./icons.tsx";
 import { QuestionCard } from "./Questions.tsx";
+import { SignIn } from "./SignIn.tsx";
 
 export function Dock({ session }: { session: Session }) {
   const gateway = useGateway();
@@ -15,6 +16,14 @@ export function Dock({ session }: { session: Session }) {
         {questions.map((question) => (
           <QuestionCard key={question.key} question={question} session={session} />
         ))}
+        {session.locked.value && (
+          <section class="card" role="group" aria-label={`${agent} wants you to sign in`}>
+            <header>
+              <Icon name="warning" /> <h3>{agent} wants you to sign in</h3>
+            </header>
+            <SignIn agent={agent} done={() => session.unlocked()} />
+          </section>
+        )}
         {session.outside.value.map((item) => (
           <p class="notice info" key={item.id}>
             <Icon name="fetch" />

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { plainText, type Compaction, type Ending, type Entry, type Message, type Notice } from "../state/entries.ts";
 import type { Session } from "../state/session.ts";
+import { Said } from "./FaultView.tsx";
 import { Icon } from "./icons.tsx";
 import { Markdown } from "./Markdown.tsx";
 import { Pieces } from "./Pieces.tsx";
@@ -118,6 +119,7 @@ function EndingView({ ending }: { ending: Ending }) {
         {ENDINGS[ending.reason] ?? `The turn ended: ${ending.reason}`}
         {ending.detail && `: ${ending.detail}`}
       </span>
+      <Said text={ending.said} />
     </aside>
   );
 }

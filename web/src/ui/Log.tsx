@@ -1,6 +1,7 @@
 /** The conversation, which stays at its end as long as the reader does. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Session } from "../state/session.ts";
+import { useGateway } from "./context.ts";
 import { EntryView } from "./Entries.tsx";
 import { Icon } from "./icons.tsx";
 
@@ -44,10 +45,10 @@ export function Log({ session }: { session: Session }) {
         tabIndex={0}
         onScroll={(event) => {
           const element = event.currentTarget;
-          const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+          const rest = element.scrollHeight - element.scrollTop - element.clientHeight;
           // Only a reader scrolls up; when the space shrinks or the text grows, the end is merely out of sight for a moment.
-          if (near) following.current = true;
-          else if (element.scrollTop < top.current - 1) following.current = false;
+          if (element.scrollTop < top.current - 1 && rest > 2) following.current = false;
+          else if (rest < NEAR) following.current = true;
           top.current = element.scrollTop;
           setAway(!following.current);
         }}
@@ -82,6 +83,7 @@ function Working({ session }: { session: Session }) {
 }
 
 function Empty() {
+  if (useGateway().readOnly.value) return <p class="faint centre">Nothing has been said here yet.</p>;
   return (
     <div class="empty">
       <h2>What shall we do?</h2>

@@ -33,7 +33,7 @@ export function Login() {
         />
         {problem && (
           <p id="login-problem" class="fault" role="alert">
-            That did not work: {problem}.
+            {problem.message}.
           </p>
         )}
         <button class="primary" type="submit" disabled={token.trim() === ""}>

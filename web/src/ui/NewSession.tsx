@@ -1,14 +1,13 @@
 /** A new session: which agent, in which folder. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type * as acp from "@agentclientprotocol/sdk";
 import type { Folders, ListedAgent } from "../wire/vendor.ts";
-import { asError } from "../state/session.ts";
+import { asError, AUTH_REQUIRED, type Fault } from "../state/faults.ts";
 import { useGateway } from "./context.ts";
 import { baseName } from "./format.ts";
+import { FaultView } from "./FaultView.tsx";
 import { Icon } from "./icons.tsx";
+import { SignIn } from "./SignIn.tsx";
 import { go } from "./route.ts";
-
-const AUTH_REQUIRED = -32000;
 
 export function NewSession() {
   const gateway = useGateway();
@@ -16,8 +15,7 @@ export function NewSession() {
   const [agent, setAgent] = useState(() => (agents.find((one) => one.default) ?? agents[0])?.name ?? "");
   const [cwd, setCwd] = useState(() => gateway.listed.value[0]?.cwd ?? "");
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
-  const [methods, setMethods] = useState<readonly acp.AuthMethod[]>([]);
+  const [problem, setProblem] = useState<Fault | null>(null);
   const begin = async () => {
     setBusy(true);
     setProblem(null);
@@ -25,23 +23,15 @@ export function NewSession() {
       const session = await gateway.begin(agent, cwd.trim());
       go({ at: "session", agent: session.address.agent, sessionId: session.address.sessionId });
     } catch (error) {
-      const fault = asError(error) as Error & { code?: number };
-      if (fault.code === AUTH_REQUIRED) setMethods((await gateway.methods(agent).catch(() => [])).filter((method) => !("type" in method) || method.type !== "terminal"));
-      setProblem(fault.message);
+      setProblem(asError(error));
     } finally {
       setBusy(false);
     }
   };
-  const sign = async (method: acp.AuthMethod) => {
-    setBusy(true);
-    try {
-      await gateway.authenticate(agent, method.id);
-      setMethods([]);
-      await begin();
-    } catch (error) {
-      setProblem(asError(error).message);
-      setBusy(false);
-    }
+  // What went wrong with one agent says nothing about another.
+  const choose = (name: string) => {
+    setAgent(name);
+    setProblem(null);
   };
   return (
     <main class="sheet">
@@ -60,7 +50,7 @@ export function NewSession() {
         <fieldset class="agents">
           <legend>Agent</legend>
           {agents.map((one) => (
-            <AgentChoice key={one.name} agent={one} chosen={one.name === agent} choose={() => setAgent(one.name)} />
+            <AgentChoice key={one.name} agent={one} chosen={one.name === agent} choose={() => choose(one.name)} />
           ))}
         </fieldset>
         <div class="field">
@@ -68,20 +58,8 @@ export function NewSession() {
           <input id="folder" type="text" value={cwd} spellcheck={false} autocomplete="off" onInput={(event) => setCwd(event.currentTarget.value)} />
         </div>
         <FolderPicker path={cwd} choose={setCwd} />
-        {problem && (
-          <p class="fault" role="alert">
-            The session could not be started: {problem}
-          </p>
-        )}
-        {methods.length > 0 && (
-          <div class="choices">
-            {methods.map((method) => (
-              <button type="button" key={method.id} disabled={busy} title={method.description ?? undefined} onClick={() => void sign(method)}>
-                {method.name}
-              </button>
-            ))}
-          </div>
-        )}
+        {problem && <FaultView fault={problem} before="The session could not be started: " />}
+        {problem?.code === AUTH_REQUIRED && <SignIn key={agent} agent={agent} done={() => void begin()} />}
         <div class="choices">
           <button type="submit" class="primary" disabled={busy || !agent || cwd.trim() === ""}>
             {busy ? "Starting…" : "Start"}

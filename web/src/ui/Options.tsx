@@ -1,10 +1,13 @@
 /** Mode, model and whatever else can be chosen for a session; and how full its context is. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useState } from "preact/hooks";
-import { asError, type Session } from "../state/session.ts";
+import { asError } from "../state/faults.ts";
+import type { Session } from "../state/session.ts";
+import { useGateway } from "./context.ts";
 import { count, money } from "./format.ts";
 
 export function Options({ session }: { session: Session }) {
+  const { readOnly } = useGateway();
   const conversation = session.conversation.value;
   const [problem, setProblem] = useState<string | null>(null);
   const attempt = (work: Promise<void>) => {
@@ -17,12 +20,12 @@ export function Options({ session }: { session: Session }) {
   return (
     <div class="options">
       {options.map((option) => (
-        <OptionView key={option.id} option={option} choose={(value) => attempt(session.choose(option.id, value))} />
+        <OptionView key={option.id} option={option} fixed={readOnly.value} choose={(value) => attempt(session.choose(option.id, value))} />
       ))}
       {modes && (
         <label class="pick">
           <span>Mode</span>
-          <select aria-label="Mode" value={modes.currentModeId} onChange={(event) => attempt(session.chooseMode(event.currentTarget.value))}>
+          <select aria-label="Mode" disabled={readOnly.value} value={modes.currentModeId} onChange={(event) => attempt(session.chooseMode(event.currentTarget.value))}>
             {modes.availableModes.map((mode) => (
               <option key={mode.id} value={mode.id} title={mode.description ?? undefined}>
                 {mode.name}
@@ -41,11 +44,11 @@ export function Options({ session }: { session: Session }) {
   );
 }
 
-function OptionView({ option, choose }: { option: acp.SessionConfigOption; choose: (value: string | boolean) => void }) {
+function OptionView({ option, fixed, choose }: { option: acp.SessionConfigOption; fixed: boolean; choose: (value: string | boolean) => void }) {
   if (option.type === "boolean") {
     return (
       <label class="pick inline" title={option.description ?? undefined}>
-        <input type="checkbox" checked={option.currentValue} onChange={(event) => choose(event.currentTarget.checked)} />
+        <input type="checkbox" disabled={fixed} checked={option.currentValue} onChange={(event) => choose(event.currentTarget.checked)} />
         <span>{option.name}</span>
       </label>
     );
@@ -54,7 +57,7 @@ function OptionView({ option, choose }: { option: acp.SessionConfigOption; choos
   return (
     <label class="pick" title={option.description ?? undefined}>
       <span>{option.name}</span>
-      <select aria-label={option.name} value={option.currentValue} onChange={(event) => choose(event.currentTarget.value)}>
+      <select aria-label={option.name} disabled={fixed} value={option.currentValue} onChange={(event) => choose(event.currentTarget.value)}>
         {option.options.map((item) =>
           "group" in item ? (
             <optgroup key={item.group} label={item.name}>

@@ -1,14 +1,17 @@
 /** One session: its head, its conversation, what it asks, and the prompt. */
 import { useState } from "preact/hooks";
-import { asError, type Session } from "../state/session.ts";
+import { asError, AUTH_REQUIRED } from "../state/faults.ts";
+import type { Session } from "../state/session.ts";
 import { Composer } from "./Composer.tsx";
 import { useGateway } from "./context.ts";
 import { Dock } from "./Dock.tsx";
+import { FaultView } from "./FaultView.tsx";
 import { baseName } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { Log } from "./Log.tsx";
 import { Options } from "./Options.tsx";
 import { go } from "./route.ts";
+import { SignIn } from "./SignIn.tsx";
 
 export function SessionView({ session }: { session: Session }) {
   const gateway = useGateway();
@@ -24,9 +27,8 @@ export function SessionView({ session }: { session: Session }) {
       {session.state.value === "failed" ? (
         <div class="empty">
           <h2>This session could not be opened</h2>
-          <p class="fault" role="alert">
-            {problem?.message}
-          </p>
+          {problem && <FaultView fault={problem} />}
+          {problem?.code === AUTH_REQUIRED && !gateway.readOnly.value && <SignIn agent={session.address.agent} done={() => void gateway.attach(session)} />}
           <button type="button" onClick={() => void gateway.attach(session)}>
             Try again
           </button>
@@ -36,7 +38,7 @@ export function SessionView({ session }: { session: Session }) {
           <Log session={session} />
           <div class="dock">
             <Dock session={session} />
-            <Composer session={session} />
+            {gateway.readOnly.value ? <p class="faint centre">Your token lets you look on, not take part.</p> : <Composer session={session} />}
             <Options session={session} />
           </div>
         </>
@@ -62,7 +64,7 @@ function Head({ session }: { session: Session }) {
           {(listed?.clients ?? 0) > 1 && ` · ${listed?.clients} clients`}
         </p>
       </div>
-      {session.connection?.capabilities.sessionCapabilities?.delete && listed && <Delete session={session} />}
+      {!gateway.readOnly.value && session.connection?.capabilities.sessionCapabilities?.delete && listed && <Delete session={session} />}
     </header>
   );
 }

@@ -24,19 +24,7 @@ export function Sessions() {
         <h1>Accord</h1>
         <LineState />
       </header>
-      <div class="actions">
-        <a class="button primary" href={addressOf({ at: "new" })}>
-          <Icon name="plus" /> New session
-        </a>
-        <a class="button" href={addressOf({ at: "inbox" })} aria-current={route.value.at === "inbox" ? "page" : undefined}>
-          <Icon name="inbox" /> Inbox
-          {waiting > 0 && (
-            <span class="badge" aria-label={`${waiting} waiting for you`}>
-              {waiting}
-            </span>
-          )}
-        </a>
-      </div>
+      <Actions waiting={waiting} />
       {gateway.listed.value.length > 6 && (
         <input id="filter" type="search" placeholder="Find a session" aria-label="Find a session" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
       )}
@@ -67,6 +55,27 @@ export function Sessions() {
         </button>
       </footer>
     </nav>
+  );
+}
+
+/** A token that only reads begins nothing and answers nothing, and is told of no questions. */
+function Actions({ waiting }: { waiting: number }) {
+  const gateway = useGateway();
+  if (gateway.readOnly.value) return null;
+  return (
+    <div class="actions">
+      <a class="button primary" href={addressOf({ at: "new" })}>
+        <Icon name="plus" /> New session
+      </a>
+      <a class="button" href={addressOf({ at: "inbox" })} aria-current={route.value.at === "inbox" ? "page" : undefined}>
+        <Icon name="inbox" /> Inbox
+        {waiting > 0 && (
+          <span class="badge" aria-label={`${waiting} waiting for you`}>
+            {waiting}
+          </span>
+        )}
+      </a>
+    </div>
   );
 }
 

@@ -42,7 +42,9 @@ export function listen(gateway: Gateway): () => void {
 }
 
 const ACTIONS: Record<string, (gateway: Gateway) => void> = {
-  KeyN: () => go({ at: "new" }),
+  KeyN: (gateway) => {
+    if (!gateway.readOnly.value) go({ at: "new" });
+  },
   KeyI: () => go({ at: "inbox" }),
   KeyT: nextTheme,
   KeyP: () => document.getElementById("prompt")?.focus(),
@@ -54,7 +56,7 @@ const ACTIONS: Record<string, (gateway: Gateway) => void> = {
   },
   KeyC: (gateway) => {
     const at = route.value;
-    if (at.at === "session") gateway.known(at.agent, at.sessionId)?.cancel();
+    if (at.at === "session" && !gateway.readOnly.value) gateway.known(at.agent, at.sessionId)?.cancel();
   },
   ArrowUp: (gateway) => step(gateway, -1),
   ArrowDown: (gateway) => step(gateway, 1),

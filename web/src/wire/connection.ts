@@ -32,6 +32,8 @@ export class AgentConnection {
   agentTitle = "";
   capabilities: acp.AgentCapabilities = {};
   authMethods: acp.AuthMethod[] = [];
+  /** The token lets its holder look on, and nothing else. */
+  readOnly = false;
 
   private readonly line: Line;
   private readonly connection: acp.ClientConnection;
@@ -116,6 +118,7 @@ export class AgentConnection {
     this.authMethods = answer.authMethods ?? [];
     const ours = record(record(this.capabilities._meta)["accord"]);
     const name = record(ours["gateway"])["agent"];
+    this.readOnly = record(ours["gateway"])["readOnly"] === true;
     this.agent = typeof name === "string" ? name : (agent ?? answer.agentInfo?.name ?? "agent");
     this.agentTitle = answer.agentInfo?.title ?? answer.agentInfo?.name ?? this.agent;
     const id = record(ours["resume"])["connectionId"];

@@ -40,7 +40,7 @@ export interface TurnNews {
   sessionId: string;
   state: "started" | "ended";
   stopReason: string | null;
-  error: string | null;
+  error: { code: number | null; message: string; data: unknown } | null;
 }
 
 export interface Place {
@@ -133,8 +133,10 @@ export function readTurn(value: unknown): TurnNews | null {
   const sessionId = text(item["sessionId"]);
   const state = item["state"];
   if (sessionId === null || (state !== "started" && state !== "ended")) return null;
-  const error = item["error"];
-  return { sessionId, state, stopReason: text(item["stopReason"]), error: text(error) ?? text(record(error)["message"]) };
+  const error = record(item["error"]);
+  const code = typeof error["code"] === "number" ? error["code"] : null;
+  const message = text(item["error"]) ?? text(error["message"]);
+  return { sessionId, state, stopReason: text(item["stopReason"]), error: message === null ? null : { code, message, data: error["data"] } };
 }
 
 export function readPlace(value: unknown): Place | null {
