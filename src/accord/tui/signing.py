@@ -51,7 +51,8 @@ async def sign_in(
         return False
     called = one_line(clean_line(method.name))
     try:
-        note(f"Signing in by {called!r}: the agent may open a browser.", "quiet", "")
+        if not isinstance(method, AuthMethodTerminal):
+            note(f"Signing in by {called!r}: the agent may open a browser.", "quiet", "")
         await agent.sign_in(method)
     except AccordError as failure:
         note(str(failure), "bad", "")

@@ -15,10 +15,9 @@ class SignInDialog(ChoosingDialog):
     """The answer is a method, or None."""
 
     def __init__(self, agent: str, why: str, methods: Sequence[AuthMethod], launch: Launch | None) -> None:
-        lines = [
-            JudgedPart(f"{number}  {described(method, launch)}") for number, method in enumerate(methods, 1)
-        ]
         names = [one_line(clean_line(method.name)) for method in methods]
+        told = [described(method, launch) for method in methods]
+        lines = [JudgedPart(f"· {text}") for name, text in zip(names, told, strict=True) if text != name]
         about = AboutItem([JudgedPart(why, strong=True), *lines])
         super().__init__(f"{one_line(agent, 40)} wants you to sign in", [about], [*names, "Not now"])
         self._methods = list(methods)
