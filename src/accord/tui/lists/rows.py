@@ -170,7 +170,7 @@ class Rows(ScrollView, can_focus=False):
     # -- drawing ------------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.scrollable_content_region.width
         base, palette = self.rich_style, palette_of(self)
         index = self.scroll_offset.y + y
         if index >= len(self.rows):

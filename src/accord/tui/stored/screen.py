@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class SessionsScreen(ListScreen):
     """Those of this folder first. What an agent lists takes the place of what was recorded of it."""
 
-    HINT = "Enter resumes · Ctrl+F forks · Del deletes · F5 asks all agents · Esc closes"
+    HINT = "Enter resumes · Ctrl+F forks · Del deletes · F5 all agents · Esc"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),
         Binding("delete,ctrl+x", "delete", "Delete", show=False, priority=True),
