@@ -12,7 +12,7 @@ from textual.message import Message
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.draft import Draft, DraftQueue
 from accord.tui.host import app_of
-from accord.tui.parts.warming import let_go, warm_up
+from accord.tui.parts.warming import leave_alone, let_go, warm_up
 from accord.tui.plan import PlanPanel
 from accord.tui.prompting.box import PromptBox
 from accord.tui.prompting.editor import Editor
@@ -108,6 +108,7 @@ class SessionView(Vertical):
         module: Any = await asyncio.to_thread(import_module, "accord.tui.conversation")
         asking: Any = await asyncio.to_thread(import_module, "accord.tui.asking")
         await asyncio.to_thread(import_module, "accord.tui.transcript.follower")
+        leave_alone()
         conversation = module.Conversation(
             self.start, self.showing, asking.Questions(self), self.queue, self.clock
         )
