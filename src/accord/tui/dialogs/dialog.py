@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PAUSE: Final = 0.5
 """Seconds without a key, from the moment it was painted, until it takes keys."""
+_GLANCE: Final = 0.1
 UNARMED: Final = "one moment: keys go to the prompt"
 
 
@@ -47,6 +48,7 @@ class Dialog(Vertical, can_focus=True):
         self._typed = float("-inf")
         self._armed_at = float("inf")
         self._timer: Timer | None = None
+        self._waiting = False  # to be looked for on the screen
 
     # -- being seen ---------------------------------------------------------------------------------------------
 
@@ -55,9 +57,16 @@ class Dialog(Vertical, can_focus=True):
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
+        """It is on the screen by now, or will be: behind another tab or screen it waits to be seen."""
+        self._waiting = False
+        if self._seen is not None or not self.is_attached:
+            return
         if self._in_view:
             self._seen = self.clock.now()
             self._wait()
+        else:
+            self._waiting = True
+            self.set_timer(_GLANCE, self._painted)
 
     @property
     def _in_view(self) -> bool:
@@ -66,7 +75,8 @@ class Dialog(Vertical, can_focus=True):
 
     def look_again(self) -> None:
         """Its session is shown again: it begins anew to be seen."""
-        self.call_after_refresh(self._painted)
+        if not self._waiting:
+            self.call_after_refresh(self._painted)
 
     def put_away(self) -> None:
         """Another session is shown, or another screen is on top: keys are not for this."""
@@ -91,6 +101,7 @@ class Dialog(Vertical, can_focus=True):
             self._arm()
         else:
             self.put_away()
+            self.look_again()
 
     def _paused(self) -> None:
         self.call_later(self._wait)  # behind the keys that have come in by now
