@@ -19,11 +19,16 @@ def options(program: str, about: str | None, works: Iterable[str]) -> argparse.N
     return parser.parse_args()
 
 
+def short(value: float) -> str:
+    """Three digits, no exponent."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def shown(values: Sequence[float]) -> str:
     """The median, and the spread."""
     if not values:
         return "-"
-    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
+    return f"{short(statistics.median(values))} ({short(min(values))}-{short(max(values))})"
 
 
 def load(before: float) -> str:
