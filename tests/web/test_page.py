@@ -1,13 +1,15 @@
 """The gateway's page: its own tests, and a real Chromium in front of a real gateway with the real coding agent."""
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.serve.gateways import Served, served
+from tests.cli.serve.gateways import Served, accord, served
 from tests.requirements import need_node
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,12 @@ SCENES = (
     "for everyone",
     "pictures, links, forms, and a gateway that forgot",
     "hostile content",
+)
+UNRULY = (
+    "agents that fail",
+    "an agent that lies",
+    "a long answer",
+    "tokens, tabs and drafts",
 )
 
 
@@ -39,6 +47,11 @@ def _need_chromium() -> str:
         if found is not None:
             return found
     pytest.skip("Chromium is not installed (no `chromium` on PATH)")
+
+
+def _need_page() -> None:
+    if not (ROOT / "src" / "accord" / "gateway" / "page" / "index.html").is_file():
+        pytest.skip("the page is not built: run `make web`")
 
 
 def _ran(words: list[str], **env: str) -> None:
@@ -72,8 +85,7 @@ def test_the_lock_file_holds_no_addresses() -> None:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    if not (ROOT / "src" / "accord" / "gateway" / "page" / "index.html").is_file():
-        pytest.skip("the page is not built: run `make web`")
+    _need_page()
     home = tmp_path_factory.mktemp("home")
     with served(home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal") as running:
         yield running
@@ -81,14 +93,52 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         running.end()
 
 
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("scene", SCENES)
-def test_in_a_browser(scene: str, gateway: Served, tmp_path: Path) -> None:
+def _play(scene: str, gateway: Served, folder: Path, **more: str) -> None:
     node, chromium = _need_packages("playwright-core", "axe-core"), _need_chromium()
-    (tmp_path / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
+    (folder / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
     _ran(
         [node, "e2e/run.mjs", scene],
         ACCORD_E2E_LINK=f"{gateway.url}/#token={gateway.token}",
-        ACCORD_E2E_FOLDER=str(tmp_path),
+        ACCORD_E2E_FOLDER=str(folder),
         ACCORD_E2E_CHROMIUM=chromium,
+        **more,
+    )
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("scene", SCENES)
+def test_in_a_browser(scene: str, gateway: Served, tmp_path: Path) -> None:
+    _play(scene, gateway, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
+    """A gateway whose agents are played by hand; the default one cannot start."""
+    _need_page()
+    home = tmp_path_factory.mktemp("unruly")
+    actor = Path(__file__).with_name("actor.py")
+    names = ("broken", "actor", "locked")
+    for name in names:
+        accord(home, "agents", "add", name, "--", sys.executable, str(actor), name)
+    with served(home, *names, "--no-qr", "--log", str(home / "log")) as running:
+        yield running, home
+        running.signal()
+        running.end()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("scene", UNRULY)
+def test_in_a_browser_with_agents_that_fail_or_lie(
+    scene: str, unruly: tuple[Served, Path], tmp_path: Path
+) -> None:
+    gateway, home = unruly
+    _, reader, _ = accord(home, "serve", "token", "new", "--read-only", "--plain", "--name", "reader")
+    revoking = [sys.executable, "-m", "accord.cli", "serve", "token", "revoke"]
+    _play(
+        scene,
+        gateway,
+        tmp_path,
+        ACCORD_HOME=str(home),
+        ACCORD_E2E_READER=reader.strip(),
+        ACCORD_E2E_REVOKE=json.dumps(revoking),
     )

@@ -1,5 +1,6 @@
 /** A real Chromium in front of a real gateway: what every scene needs. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import net from "node:net";
 import { chromium } from "playwright-core";
 import { serve } from "../dev/stand-in.mjs";
@@ -23,7 +24,10 @@ export class Stage {
   strangers = [];
   pages = [];
 
-  constructor({ link, folder, executable }) {
+  constructor({ link, folder, executable, reader, revoking }) {
+    /** A token that only reads, and the command that revokes one. */
+    this.reader = reader;
+    this.revoking = revoking;
     this.link = link;
     this.folder = folder;
     this.executable = executable;
@@ -42,8 +46,8 @@ export class Stage {
   }
 
   /** A tab. What it logs as an error, and every request that leaves the gateway, is remembered. */
-  async tab(address = this.link) {
-    const page = await this.context.newPage();
+  async tab(address = this.link, context = this.context) {
+    const page = await context.newPage();
     const own = new URL(address).host;
     page.on("pageerror", (error) => this.faults.push(error.message));
     page.on("console", (message) => {
@@ -56,6 +60,22 @@ export class Stage {
     await page.goto(address);
     this.pages.push(page);
     return new Tab(page, this.folder);
+  }
+
+  origin() {
+    return new URL(this.link).origin;
+  }
+
+  /** Another browser, which knows nothing of the first one's cookie. */
+  async stranger() {
+    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 } });
+    context.setDefaultTimeout(PATIENCE);
+    return context;
+  }
+
+  revoke(token) {
+    const [command, ...words] = JSON.parse(this.revoking);
+    execFileSync(command, [...words, token.split("_")[1]]);
   }
 
   /** A scripted agent and its gateway, instead of the real ones. */
@@ -89,11 +109,17 @@ export class Tab {
     this.card = page.getByRole("group", { name: "May I?" });
   }
 
-  async begin() {
+  async begin(agent = null) {
     await this.page.getByRole("link", { name: "New session" }).click();
+    if (agent !== null) await this.page.getByRole("radio", { name: agent }).check();
     await this.page.getByLabel("Folder", { exact: true }).fill(this.folder);
     await this.page.getByRole("button", { name: "Start" }).click();
-    await this.prompt.waitFor();
+    await this.prompt.or(this.page.getByRole("group", { name: /^Sign in to/ })).waitFor();
+  }
+
+  /** This place of the page, for another tab. */
+  address() {
+    return this.page.url();
   }
 
   async say(text) {
