@@ -86,3 +86,10 @@ test("highlighted code is as safe as plain code", async () => {
   expect(elements(html).every((element) => element.tagName === "SPAN")).toBe(true);
   expect(await highlight("<b>", "nolanguage")).toBe("&lt;b&gt;");
 });
+
+test("each paragraph, cell and list has the direction of its own text", () => {
+  const [list, ...rest] = elements(render("- פריט ראשון\n\n- second"));
+  expect(list?.getAttribute("dir")).toBe("auto");
+  expect(rest.some((element) => element.hasAttribute("dir"))).toBe(false);
+  expect(elements(render("שלום")).map((element) => element.getAttribute("dir"))).toEqual(["auto"]);
+});

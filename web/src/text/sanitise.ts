@@ -28,7 +28,8 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
     }
   }
   if (node.tagName === "IMG" && !PICTURE.test(node.getAttribute("src") ?? "")) node.removeAttribute("src");
-  if (OWN_DIRECTION.test(node.tagName)) node.setAttribute("dir", "auto");
+  // A list has the direction of its first item, and its items that of the list.
+  if (OWN_DIRECTION.test(node.tagName) && !node.parentElement?.closest("[dir]")) node.setAttribute("dir", "auto");
   // Classes are for our own marks only, so that no text can dress up as a part of the page.
   const classes = node.getAttribute("class");
   if (classes !== null) {

@@ -44,10 +44,10 @@ function Item({ question }: { question: Question }) {
   return (
     <section class="inbox-item">
       <p>
-        <a href={addressOf({ at: "session", agent, sessionId })}>{listed?.title ?? (baseName(listed?.cwd ?? "") || "Session")}</a>
+        {listed ? <a href={addressOf({ at: "session", agent, sessionId })}>{listed.title ?? (baseName(cwd) || "Session")}</a> : <strong>{agent}</strong>}
         <span class="faint">
           {" "}
-          {agent} · {listed?.cwd} · {ago(new Date(question.since).toISOString())}
+          {[listed && agent, cwd, ago(new Date(question.since).toISOString())].filter(Boolean).join(" · ")}
         </span>
       </p>
       <QuestionCard question={question} session={session} />
