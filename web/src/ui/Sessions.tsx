@@ -1,5 +1,5 @@
 /** The sessions of all agents, with what each is doing, and the ways to everything else. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ListedSession } from "../wire/vendor.ts";
 import { useGateway } from "./context.ts";
 import { ago, baseName } from "./format.ts";
@@ -83,9 +83,14 @@ function SessionLink({ item }: { item: ListedSession }) {
   const at = route.value;
   const here = at.at === "session" && at.agent === item.agent && at.sessionId === item.sessionId;
   const now = useMinute();
+  const link = useRef<HTMLAnchorElement>(null);
+  // The keys move through the list without scrolling it.
+  useEffect(() => {
+    if (here) link.current?.scrollIntoView({ block: "nearest" });
+  }, [here]);
   return (
     <li>
-      <a class="session-link" href={addressOf({ at: "session", agent: item.agent, sessionId: item.sessionId })} aria-current={here ? "page" : undefined}>
+      <a ref={link} class="session-link" href={addressOf({ at: "session", agent: item.agent, sessionId: item.sessionId })} aria-current={here ? "page" : undefined}>
         <span class={`dot ${item.state}`} aria-hidden="true" />
         <span class="session-title">{item.title ?? (baseName(item.cwd) || "Untitled")}</span>
         <span class="session-time">{ago(item.updatedAt, now)}</span>
