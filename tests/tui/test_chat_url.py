@@ -21,7 +21,9 @@ def gateway(tmp_path: Path) -> Generator[Served]:
     home = tmp_path / "gateway"
     (home / "config").mkdir(parents=True)
     servers = {"puppet": {"command": sys.executable, "args": [PUPPET[1]]}}
-    (home / "config" / "acp.json").write_text(json.dumps({"agent_servers": servers, "defaultAgent": "puppet"}))
+    (home / "config" / "acp.json").write_text(
+        json.dumps({"agent_servers": servers, "defaultAgent": "puppet"})
+    )
     with served(home) as running:
         yield running
 

@@ -67,9 +67,7 @@ def connect(
         address = read_address(program, token=token, headers=headers, tls=tls)
         return Connecting(Dial(address), handlers, options)
     if token is not None or headers is not None or tls is not None:
-        raise UsageError(
-            f"token, headers and tls are for an agent at an address; {program!r} is a program"
-        )
+        raise UsageError(f"token, headers and tls are for an agent at an address; {program!r} is a program")
     launch = Launch(command, None if cwd is None else os.fspath(cwd), env)
     return Connecting(launch, handlers, options)
 
