@@ -63,12 +63,14 @@ export const SCENES = {
     await tab.shows("hello", tab.card);
     // By keyboard alone: to the card, and its first answer.
     await tab.card.locator(".choices button:enabled").first().waitFor();
+    await tab.prompt.fill("next");
     await tab.page.keyboard.press("Alt+q");
     await tab.page.keyboard.press("1");
     await tab.shows("Done.");
     await tab.idle.waitFor();
     assert.equal((await readFile(join(stage.folder, "notes.txt"), "utf8")).trim(), "hello");
     assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
+    assert.equal(await tab.prompt.inputValue(), "next", "the digit answered, and nothing else");
     // A refusal is one, too.
     await tab.say("write other.txt: secret");
     await tab.card.waitFor();
@@ -208,6 +210,10 @@ export const SCENES = {
     await tab.page.getByRole("dialog").waitFor({ state: "detached" });
     await tab.page.keyboard.press("Alt+p");
     assert.equal(await tab.page.evaluate(() => document.activeElement?.id), "prompt");
+    await tab.page.keyboard.press("Alt+i");
+    await tab.page.locator("h2:focus").getByText("Inbox").waitFor();
+    await tab.page.keyboard.press("Alt+n");
+    await tab.page.locator("input[type=radio]:focus").waitFor();
     await tab.page.keyboard.press("Alt+t");
     assert.equal(await tab.page.evaluate(() => document.documentElement.dataset["theme"]), "light");
     stage.clean();

@@ -1,5 +1,5 @@
 /** All that waits for an answer, over all sessions and agents; answered right here. */
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Question } from "../state/questions.ts";
 import { allow, permission } from "../state/notifications.ts";
 import { useGateway } from "./context.ts";
@@ -12,13 +12,18 @@ import { Session } from "../state/session.ts";
 export function Inbox() {
   const gateway = useGateway();
   const questions = gateway.questions.value;
+  // From here Tab leads to the first question; no answer has the focus.
+  const head = useRef<HTMLHeadingElement>(null);
+  useEffect(() => head.current?.focus(), []);
   return (
     <main class="sheet">
       <header class="sheet-head">
         <a class="button quiet round phone" href="#/" aria-label="Back to the sessions">
           <Icon name="back" />
         </a>
-        <h2>Inbox</h2>
+        <h2 ref={head} tabIndex={-1}>
+          Inbox
+        </h2>
         {permission.value === "default" && (
           <button type="button" class="small" onClick={() => void allow()}>
             <Icon name="bell" /> Notify me

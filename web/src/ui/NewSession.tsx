@@ -6,6 +6,7 @@ import { useGateway } from "./context.ts";
 import { baseName } from "./format.ts";
 import { FaultView } from "./FaultView.tsx";
 import { Icon } from "./icons.tsx";
+import { touch } from "./media.ts";
 import { SignIn } from "./SignIn.tsx";
 import { go } from "./route.ts";
 
@@ -28,13 +29,17 @@ export function NewSession() {
       setBusy(false);
     }
   };
+  const sheet = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (!touch()) sheet.current?.querySelector<HTMLElement>(":checked, #folder")?.focus();
+  }, []);
   // What went wrong with one agent says nothing about another.
   const choose = (name: string) => {
     setAgent(name);
     setProblem(null);
   };
   return (
-    <main class="sheet">
+    <main class="sheet" ref={sheet}>
       <header class="sheet-head">
         <a class="button quiet round phone" href="#/" aria-label="Back to the sessions">
           <Icon name="back" />

@@ -62,7 +62,10 @@ export function Card({ label, icon, children, onDigit }: CardProperties) {
       tabIndex={-1}
       data-question
       onKeyDown={(event) => {
-        if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) onDigit?.(Number(event.key));
+        if (!onDigit || !/^[1-9]$/.test(event.key) || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+        // The answer moves the focus to the prompt, which must not get the digit as well.
+        event.preventDefault();
+        onDigit(Number(event.key));
       }}
     >
       <header>
