@@ -1,5 +1,6 @@
 /** Notifications of the browser, for questions that come while the page is out of sight. */
 import { signal } from "@preact/signals";
+import { visible } from "../text/visible.ts";
 import type { InboxItem } from "../wire/vendor.ts";
 
 type Permission = "granted" | "denied" | "default" | "unsupported";
@@ -13,7 +14,7 @@ export async function allow(): Promise<void> {
 export function notify(item: InboxItem, text: string): void {
   if (permission.value !== "granted" || !document.hidden) return;
   try {
-    const shown = new Notification(item.title ?? `${item.agent} is waiting for you`, { body: text.slice(0, 200), tag: item.id });
+    const shown = new Notification(visible(item.title ?? `${item.agent} is waiting for you`), { body: visible(text).slice(0, 200), tag: item.id });
     shown.onclick = () => {
       window.focus();
       location.hash = `#/inbox`;
