@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 
 from tests.tui.chat import Chat, chatting
-from textual.events import Paste
+from textual.events import Key, Paste
 
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -116,3 +116,14 @@ async def test_ctrl_c_empties_the_prompt_and_the_text_is_not_lost(tmp_path: Path
         assert chat.view.prompt.editor.text == ""
         await chat.pilot.press("up")
         assert chat.view.prompt.editor.text == "keep me"
+
+
+async def test_keys_right_behind_enter_belong_to_the_next_prompt(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        await chat.ready()
+        editor = chat.view.prompt.editor
+        for key, char in (("h", "h"), ("i", "i"), ("enter", "\r"), ("1", "1")):
+            editor.post_message(Key(key, char))
+        await chat.shows("heard hi")
+        await chat.until(lambda: editor.text == "1")
+        assert "hi1" not in chat.text

@@ -136,3 +136,21 @@ async def test_a_plain_question_is_answered_by_number_or_words(tmp_path: Path) -
         await chat.type("green")
         await chat.pilot.press("enter")
         await chat.shows('{"answer": "green"}')
+
+
+async def test_where_the_answers_do_not_fit_no_key_counts(tmp_path: Path) -> None:
+    async with chatting(tmp_path, size=(30, 7)) as chat:
+        await chat.ready()
+        await chat.say("ask")
+        dialog = await chat.until(lambda: chat.view.dialog)
+        await chat.until(lambda: "a larger window" in chat.screen)
+        await chat.clock.advance(5)
+        await chat.pilot.press("1")
+        assert not dialog.armed
+        assert not dialog.answer.done()
+        await chat.pilot.resize_terminal(80, 24)
+        await chat.question()
+        assert "a larger window" not in chat.screen
+        await chat.pilot.resize_terminal(30, 7)
+        await chat.until(lambda: not dialog.armed)
+        assert not dialog.answer.done()

@@ -58,12 +58,17 @@ class ChoosingDialog(Dialog):
         taken = min(len(self.options.names), ROWS) + 3  # the frame, and the line above the answers
         most = self.screen.size.height * 3 // 5
         self.reading.styles.max_height = max(most - taken, 3)
+        super().fit()
 
     @property
     def hint(self) -> str:
         count = min(len(self.options.names), 9)
         keys = f"1-{count} choose" if count > 1 else "1 chooses" if count else ""
         return " · ".join(filter(None, (keys, "PgUp PgDn scroll", "Esc stops the turn")))
+
+    @property
+    def answers(self) -> Options:
+        return self.options
 
     @property
     def about(self) -> Reading:

@@ -21,6 +21,8 @@ PAUSE: Final = 0.5
 """Seconds without a key, from the moment it was painted, until it takes keys."""
 _GLANCE: Final = 0.1
 UNARMED: Final = "one moment: keys go to the prompt"
+TOO_SMALL: Final = "a larger window, please: "
+"""Before the title, where the answers do not fit on the screen."""
 
 
 class Dialog(Vertical, can_focus=True):
@@ -43,7 +45,7 @@ class Dialog(Vertical, can_focus=True):
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.clock = clock
         self.armed = False
-        self.border_title = title
+        self.border_title = self._title = title
         self._seen: float | None = None
         self._typed = float("-inf")
         self._armed_at = float("inf")
@@ -61,6 +63,7 @@ class Dialog(Vertical, can_focus=True):
         self._waiting = False
         if self._seen is not None or not self.is_attached:
             return
+        self._say_whether_too_small()
         if self._in_view:
             self._seen = self.clock.now()
             self._wait()
@@ -70,8 +73,20 @@ class Dialog(Vertical, can_focus=True):
 
     @property
     def _in_view(self) -> bool:
-        """Whether it is on the screen, and no other screen on top of it."""
-        return self.is_attached and self.is_on_screen and self.screen.is_current
+        """Whether it is on the screen with all its answers, and no other screen on top of it."""
+        return self.is_attached and self.is_on_screen and self.screen.is_current and self._fits
+
+    @property
+    def _fits(self) -> bool:
+        """Whether every line of the answers is on the screen: nobody agrees to what they cannot see."""
+        if self.answers is None or not self.answers.is_on_screen:
+            return self.answers is None
+        place = self.screen.find_widget(self.answers)
+        return place.region in place.clip
+
+    def _say_whether_too_small(self) -> None:
+        small = self.is_on_screen and not self._fits
+        self.border_title = TOO_SMALL + self._title if small else self._title
 
     def look_again(self) -> None:
         """Its session is shown again: it begins anew to be seen."""
@@ -120,6 +135,12 @@ class Dialog(Vertical, can_focus=True):
 
     def fit(self) -> None:
         """The screen has another size."""
+        self.call_after_refresh(self._fit_again)
+
+    def _fit_again(self) -> None:
+        if self.is_attached and self._seen is not None and not self._fits:
+            self.put_away()
+            self.look_again()
 
     # -- answering ----------------------------------------------------------------------------------------------
 
@@ -131,6 +152,11 @@ class Dialog(Vertical, can_focus=True):
     @property
     def about(self) -> "Transcript | None":
         """What is to be read, where that scrolls."""
+        return None
+
+    @property
+    def answers(self) -> "Widget | None":
+        """What has to be on the screen before a key counts."""
         return None
 
     @property

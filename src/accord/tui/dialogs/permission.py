@@ -49,7 +49,7 @@ class PermissionDialog(OptionDialog):
         )
         super().__init__(title, list(_parts(asked, request, decision)), asked.options)
         if not asked.options:
-            self.border_title = f"{title}: it offers no answer, Esc stops the turn"
+            self.border_title = self._title = f"{title}: it offers no answer, Esc stops the turn"
 
 
 class AccessDialog(OptionDialog):

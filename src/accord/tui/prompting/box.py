@@ -99,13 +99,13 @@ class PromptBox(Vertical):
     def clear(self) -> None:
         """Empty it; the text can be had again by the arrow up."""
         self.history.add(self.editor.text)
-        self._empty()
-
-    def _empty(self) -> None:
         self.editor.write("")
+        self._take_off()
+        self.popup.show([])
+
+    def _take_off(self) -> None:
         self.attachments = []
         self._show_chips()
-        self.popup.show([])
 
     def _show_chips(self) -> None:
         chips = self.query_one("#chips", Static)
@@ -121,15 +121,14 @@ class PromptBox(Vertical):
     @on(Editor.Sent)
     def _send(self, event: Editor.Sent) -> None:
         event.stop()
-        draft = self.draft
+        draft = Draft(event.text, list(self.attachments))
         self.history.add(draft.text)
+        self._take_off()
         command = draft.text.strip()
         if command.startswith("!") and command[1:].strip():
-            self._empty()
             self.post_message(self.Ran(command[1:].strip()))
-            return
-        self._empty()
-        self.post_message(self.Said(draft))
+        else:
+            self.post_message(self.Said(draft))
 
     @on(Editor.Dropped)
     def _dropped(self, event: Editor.Dropped) -> None:
@@ -217,7 +216,7 @@ class PromptBox(Vertical):
         chosen = self.popup.current
         if event.send and chosen is not None and self.editor.text.strip() == chosen.label:
             self.popup.show([])
-            self.editor.post_message(Editor.Sent())
+            self.editor.send()
         else:
             self._complete()
 

@@ -35,7 +35,11 @@ class Editor(TextArea):
     """
 
     class Sent(Message):
-        """Enter was pressed."""
+        """Enter was pressed on this text. The editor is empty by then: what is typed next belongs to the next prompt."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
 
     class Dropped(Message):
         """Files were pasted or dropped."""
@@ -89,7 +93,7 @@ class Editor(TextArea):
                 self.action_delete_left()
                 self.insert("\n")
             else:
-                self.post_message(self.Sent())
+                self.send()
         elif key == "up" and self.cursor_at_first_line and not event.is_printable:
             self._walk(event, self._history_of_prompts.older(self.text))
         elif key == "down" and self.cursor_at_last_line:
@@ -109,6 +113,12 @@ class Editor(TextArea):
         event.text = event.text.replace("\r\n", "\n").replace("\r", "\n")
         await super()._on_paste(event)
         self._taken(event)
+
+    def send(self) -> None:
+        """Give away the text, at once: keys that are already behind this one are no part of it."""
+        text = self.text
+        self.write("")
+        self.post_message(self.Sent(text))
 
     def write(self, text: str) -> None:
         """Let this be the text, the cursor at its end."""
