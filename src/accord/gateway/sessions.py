@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from accord.cleaning import one_line
 from accord.gateway.access.limits import Lease
 from accord.gateway.access.passes import Pass
 from accord.gateway.hosted import HostedAgent
@@ -81,6 +82,7 @@ class LiveSession:
         self._shown: dict[str, ToolCall] = {}
         self._latest: dict[type, Outgoing] = {}
         self._echo = ""
+        self._named = False
 
     @property
     def key(self) -> Key:
@@ -174,7 +176,10 @@ class LiveSession:
         return without_terminals(told, self.printed)
 
     def begin_turn(self, started: TurnStarted) -> None:
-        """A prompt goes out."""
+        """A prompt goes out. Where the agent gave the session no title, its first prompt names it in lists."""
+        if not self.title and not self._named and (words := one_line(text_of(started.prompt), _LONGEST_NAME)):
+            self._named = True
+            self.log.append(SessionInfoUpdate(title=words))
         if not self.turns:
             self.log.append(started)
             self._echo = text_of(started.prompt)
@@ -207,6 +212,7 @@ class LiveSession:
 
 _SHOWN_MOST = 256
 """Terminals of a session whose end is still to be told."""
+_LONGEST_NAME = 80
 _CALLS = frozenset({ToolCall, ToolCallChange})
 _STANDING = frozenset(
     {AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionInfoUpdate, UsageUpdate}

@@ -376,3 +376,25 @@ async def test_options_that_are_on_or_off_go_only_to_clients_that_take_them(
         home.agent.tell("s1", {"sessionUpdate": "config_option_update", "configOptions": [switch, choice]})
         assert (await plain.update())["configOptions"] == [choice]
         assert (await knowing.update())["configOptions"] == [switch, choice]
+
+
+async def test_a_session_without_a_title_is_listed_by_its_first_prompt(audit: Audit, tmp_path: Path) -> None:
+    async with house({}, audit=audit) as home:
+        guest = await home.client()
+        await open_session(home, guest, tmp_path)
+        for asked in ("Mend the \x1b[31mparser\n please", "and the tests"):
+            turn = guest.prompt("s1", asked)
+            home.agent.reply(await home.agent.until_method("session/prompt"), {"stopReason": "end_turn"})
+            await guest.answer_to(turn)
+
+        async def title() -> str:
+            return (await guest.call("_accord/sessions"))["sessions"][0]["title"]
+
+        named = await title()
+        assert named.startswith("Mend the")
+        assert named.endswith("please")
+        assert "\x1b" not in named
+        assert (await guest.call("session/list"))["sessions"][0]["title"] == named
+        home.agent.tell("s1", {"sessionUpdate": "session_info_update", "title": "The parser"})
+        await guest.update()
+        assert await title() == "The parser"

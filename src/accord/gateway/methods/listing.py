@@ -56,9 +56,9 @@ async def sessions_for(visitor: "Visitor", cwd: str | None = None) -> dict[str, 
                 known = found.get(info.session_id)
                 if known is None:
                     found[info.session_id] = info
-                elif (info.updated_at or "") >= (
-                    known.updated_at or ""
-                ):  # in the folders it was opened in here
+                elif (info.updated_at or "") >= (known.updated_at or ""):
+                    # In the folders it was opened in here, and under the name it has here if the agent gave it none.
+                    info.title = info.title or known.title
                     info.cwd, info.additional_directories = known.cwd, known.additional_directories
                     found[info.session_id] = info
     except AccordError as error:
