@@ -154,3 +154,29 @@ async def test_where_the_answers_do_not_fit_no_key_counts(tmp_path: Path) -> Non
         await chat.pilot.resize_terminal(30, 7)
         await chat.until(lambda: not dialog.armed)
         assert not dialog.answer.done()
+
+
+async def test_long_names_of_answers_are_shown_to_their_end(tmp_path: Path) -> None:
+    async with chatting(tmp_path, size=(80, 40)) as chat:
+        await chat.ready()
+        await chat.say("ask-long 3")
+        dialog = await chat.question()
+        await chat.until(lambda: all(f"end {n}" in chat.screen for n in range(3)))
+        row, line = next((at, line) for at, line in enumerate(chat.screen.splitlines()) if "end 1" in line)
+        await chat.pilot.click(offset=(line.index("end 1"), row))
+        await chat.shows('"optionId": "o1"')
+        assert dialog.answer.done()
+
+
+async def test_more_answers_than_numbers_are_announced_and_only_seen_ones_count(tmp_path: Path) -> None:
+    async with chatting(tmp_path, size=(180, 50)) as chat:
+        await chat.ready()
+        await chat.say("ask-long 12")
+        dialog = await chat.question()
+        await chat.until(lambda: "3 more: the arrows bring them" in chat.screen)
+        await chat.pilot.press("up")
+        await chat.until(lambda: "end 11" in chat.screen and "end 0" not in chat.screen)
+        await chat.pilot.press("1")
+        assert not dialog.answer.done()
+        await chat.pilot.press("enter")
+        await chat.shows('"optionId": "o11"')

@@ -1,6 +1,6 @@
 """An agent in plain JSON lines that does what the prompt says. No library: it starts at once and can say anything.
 
-say TEXT | think TEXT | wait | die | ask | ask-many | edit | form | url | question | plan | commands | tool | evil | fail | title TEXT
+say TEXT | think TEXT | wait | die | ask | ask-many | ask-long | edit | form | url | question | plan | commands | tool | evil | fail | title TEXT
 """
 
 import json
@@ -45,7 +45,7 @@ def ask(method: str, what: str, **params: Any) -> None:
     send({"id": number, "method": method, "params": {"sessionId": SESSION, **params}})
 
 
-def ask_permission(call: str, **more: Any) -> None:
+def ask_permission(call: str, options: list[dict[str, str]] = OPTIONS, **more: Any) -> None:
     tool = {
         "toolCallId": call,
         "title": f"run the tests of {call}",
@@ -54,7 +54,7 @@ def ask_permission(call: str, **more: Any) -> None:
         **more,
     }
     update("tool_call", **tool)
-    ask("session/request_permission", call, toolCall=tool, options=OPTIONS)
+    ask("session/request_permission", call, toolCall=tool, options=options)
 
 
 def end(reason: str = "end_turn") -> None:
@@ -80,6 +80,16 @@ def play(text: str) -> None:
         case "ask-many":
             ask_permission("one", rawInput={"command": "pytest -q"})
             ask_permission("two", rawInput={"command": "make"})
+            return
+        case "ask-long":
+            names = [
+                f"Allow all that begins with npm run, {'wherever it runs, ' * 6}end {n}"
+                for n in range(int(rest))
+            ]
+            offered = [
+                {"optionId": f"o{n}", "name": name, "kind": "allow_once"} for n, name in enumerate(names)
+            ]
+            ask_permission("long", offered, rawInput={"command": "npm run"})
             return
         case "edit":
             diff = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from textual import on
 
 from accord.tui.dialogs.dialog import Dialog
-from accord.tui.dialogs.options import ROWS, Options, digit
+from accord.tui.dialogs.options import Options, digit
 from accord.tui.transcript.item import Item
 from accord.tui.transcript.view import Transcript
 
@@ -55,7 +55,9 @@ class ChoosingDialog(Dialog):
 
     def fit(self) -> None:
         """Leave room for every answer: what is to be read scrolls in the rest."""
-        taken = min(len(self.options.names), ROWS) + 3  # the frame, and the line above the answers
+        taken = (
+            self.options.height_for(self.screen.size.width - 4) + 3
+        )  # the frame, and the line above the answers
         most = self.screen.size.height * 3 // 5
         self.reading.styles.max_height = max(most - taken, 3)
         super().fit()
@@ -85,7 +87,7 @@ class ChoosingDialog(Dialog):
         if not self.counts(event):
             return
         number = digit(event.key)
-        if number is not None and number < len(self.options.names):
+        if number is not None and self.options.shows(number):
             self.choose(number)
         elif event.key in ("up", "down"):
             self.options.move(-1 if event.key == "up" else 1)

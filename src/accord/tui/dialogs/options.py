@@ -9,11 +9,14 @@ from textual.widget import Widget
 
 from accord.cleaning import one_line
 from accord.tui.host import palette_of
+from accord.tui.parts.part import wrapped
 
 if TYPE_CHECKING:
     from textual import events
 
 ROWS: Final = 9
+"""Answers that are shown at a time."""
+_INDENT: Final = 5
 
 
 class Options(Widget):
@@ -43,34 +46,58 @@ class Options(Widget):
             self.at = 0 if by > 0 else len(self.names) - 1
         else:
             self.at = (self.at + by) % len(self.names)
-        self.refresh()
+        self.refresh(layout=True)
 
     @property
     def _first(self) -> int:
         return max(min((self.at or 0) - ROWS + 1, len(self.names) - ROWS), 0)
 
+    def _rows(self, width: int) -> list[tuple[int, str]]:
+        """What is shown, line by line: the number of the answer, and a piece of its name. A long name takes several lines."""
+        first, rows = self._first, list[tuple[int, str]]()
+        for number, name in enumerate(self.names[first : first + ROWS], first):
+            pieces = wrapped(Text(name), max(width - _INDENT, 8))
+            rows += [(number, piece.plain.rstrip()) for piece in pieces]
+        return rows
+
+    def shows(self, index: int) -> bool:
+        """Whether this answer is among those that can be seen."""
+        return self._first <= index < min(self._first + ROWS, len(self.names))
+
+    @property
+    def _others(self) -> str:
+        """That there are more than can be seen."""
+        hidden = len(self.names) - ROWS
+        return f"{hidden} more: the arrows bring them" if hidden > 0 else ""
+
     def render(self) -> Text:
         palette = palette_of(self)
         tones = {"allow": palette.good, "reject": palette.bad}
-        out = Text(no_wrap=True, overflow="ellipsis")
-        first = self._first
-        for number, name in enumerate(self.names[first : first + ROWS], first):
-            chosen = number == self.at
-            if number > first:
-                out.append("\n")
+        lines: list[Text] = []
+        before: int | None = None
+        for number, words in self._rows(self.size.width):
+            chosen, begins = number == self.at, number != before
             tone = self._tones[number].partition("_")[0] if number < len(self._tones) else ""
-            out.append("▸ " if chosen else "  ", palette.accent)
-            out.append(f"{number + 1} " if number < 9 else "  ", tones.get(tone, palette.accent))
-            out.append(f" {name}", palette.strong if chosen else palette.text)
-        return out
+            line = Text("▸ " if chosen and begins else "  ", palette.accent)
+            line.append(f"{number + 1} " if number < 9 and begins else "  ", tones.get(tone, palette.accent))
+            line.append(f" {words}", palette.strong if chosen else palette.text)
+            lines.append(line)
+            before = number
+        if self._others:
+            lines.append(Text(f"     {self._others}", palette.muted))
+        return Text("\n").join(lines)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.names), ROWS)
+        return self.height_for(width)
+
+    def height_for(self, width: int) -> int:
+        """The lines that it needs."""
+        return len(self._rows(width)) + (1 if self._others else 0)
 
     def on_click(self, event: "events.Click") -> None:
-        index = self._first + event.y
-        if index < len(self.names):
-            self.post_message(self.Clicked(index, event))
+        rows = self._rows(self.size.width)
+        if 0 <= event.y < len(rows):
+            self.post_message(self.Clicked(rows[event.y][0], event))
 
 
 def digit(key: str) -> int | None:
