@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accord.tui.palette import Palette
 from accord.tui.parts.ansi import painted
-from accord.tui.parts.diff import DiffPart, compare
+from accord.tui.parts.diff import DiffPart, Row, compare
 from accord.tui.parts.markdown import Drawing
 from accord.tui.parts.output import OutputPart
 from accord.tui.parts.part import Part, strip_of
@@ -308,3 +308,27 @@ def test_items_are_arranged_by_what_changed_only() -> None:
     sheet.items.clear()
     sheet.arrange(set())
     assert (sheet.layout.height, sheet.item_at(0), sheet.anchor(0)) == (0, None, None)
+
+
+def test_a_small_change_of_a_huge_file_is_shown() -> None:
+    lines = [f"line {number}" for number in range(15_000)]
+    compared = compare("\n".join(lines), "\n".join([*lines[:9000], "new", *lines[9001:]]))
+    assert (compared.added, compared.removed) == (1, 1)
+    assert Row(9000, None) in compared.rows
+    assert Row(None, 9000) in compared.rows
+    assert len(compared.rows) == 8
+
+
+def test_of_a_huge_change_both_sides_are_shown() -> None:
+    before, after = ("\n".join(f"{word} {number}" for number in range(30_000)) for word in ("old", "new"))
+    compared = compare(before, after)
+    assert (compared.added, compared.removed) == (30_000, 30_000)
+    assert Row(0, None) in compared.rows
+    assert Row(None, 9_999) in compared.rows
+
+
+def test_lines_at_the_end_of_a_huge_file_are_shown() -> None:
+    before = "same\n" * 15_000
+    compared = compare(before, before + "same\nsame\n")
+    assert (compared.added, compared.removed) == (2, 0)
+    assert compared.rows[-2:] == [Row(None, 15_000), Row(None, 15_001)]

@@ -29,7 +29,7 @@ WIDE: Final = 130
 NARROW: Final = 60
 """The same where the user wants it."""
 TOO_LONG: Final = 20_000
-"""Files of more lines are not compared."""
+"""Files of more lines are not compared line by line, and of a longer change so many lines are shown."""
 AT_ONCE: Final = 400
 """Files of so many lines are compared on the spot."""
 
@@ -59,7 +59,7 @@ def compare(before: str | None, after: str) -> Comparison:
     """Compare two texts, which are cleaned first."""
     old, new = _lines(before or ""), _lines(after)
     if len(old) + len(new) > TOO_LONG:
-        return Comparison(old, new, [], len(new), len(old))
+        return _roughly(old, new)
     rows: list[Row | None] = []
     added = removed = 0
     for group in difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 500).get_grouped_opcodes(
@@ -76,6 +76,22 @@ def compare(before: str | None, after: str) -> Comparison:
             rows += [Row(at, None) for at in range(old_from, old_to)]
             rows += [Row(None, at) for at in range(new_from, new_to)]
     return Comparison(old, new, rows, added, removed)
+
+
+def _roughly(old: list[str], new: list[str]) -> Comparison:
+    """What lies between the lines that both begin and end with, as one change. What is cut off is cut off on both sides:
+    nobody agrees to a change of which they see only what goes."""
+    least = min(len(old), len(new))
+    start = next((at for at in range(least) if old[at] != new[at]), least)
+    end = next((at for at in range(least - start) if old[-1 - at] != new[-1 - at]), least - start)
+    gone, came = range(start, len(old) - end), range(start, len(new) - end)
+    rows: list[Row | None] = [Row(at, at) for at in range(max(start - CONTEXT, 0), start)]
+    for numbers, goes in ((gone, True), (came, False)):
+        rows += [Row(at, None) if goes else Row(None, at) for at in numbers[: TOO_LONG // 2]]
+        if len(numbers) > TOO_LONG // 2:
+            rows.append(None)
+    rows += [Row(len(old) - end + at, len(new) - end + at) for at in range(min(end, CONTEXT))]
+    return Comparison(old, new, rows, len(came), len(gone))
 
 
 class DiffPart(Part):
@@ -116,8 +132,10 @@ class DiffPart(Part):
         if self.before is None:
             head.append("  new", palette.muted)
         head.append(f"  +{compared.added}", palette.good).append(f" −{compared.removed}", palette.bad)
-        if not compared.rows and compared.added + compared.removed:
-            head.append("  too long to compare here", palette.muted)
+        if max(compared.added, compared.removed) > TOO_LONG // 2:
+            shown = sum(row is not None for row in compared.rows)
+            if shown < compared.added + compared.removed:
+                head.append(f"  too long: of either side {TOO_LONG // 2} lines are shown", palette.warn)
         head.truncate(width, overflow="ellipsis")
         drawing = _Drawing(self.path, compared, palette, width)
         lines = drawing.beside() if self._beside(width, palette) else drawing.below()
