@@ -103,6 +103,15 @@ def test_lines_and_a_dead_agent_on_a_terminal(tmp_path: Path, home: Path) -> Non
         tmux.shows("left with 0")
 
 
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_signal_from_outside_gives_the_terminal_back(tmp_path: Path, home: Path) -> None:
+    with terminal(tmp_path, home, (100, 30), "--", *PUPPET) as tmux:
+        tmux.shows("ready")
+        tmux.type("-l", "!kill -TERM $PPID")
+        tmux.type("Enter")
+        assert "╭" not in tmux.shows("left with 143")
+
+
 def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*ACCORD, "--cwd", str(tmp_path), *words], input=typed, capture_output=True, text=True, timeout=120,

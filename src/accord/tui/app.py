@@ -1,7 +1,10 @@
 """The app: sessions, of which one is shown, and what the keys do. It paints before anything of the client is imported."""
 
+import asyncio
+import contextlib
 import inspect
 import os
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -105,6 +108,17 @@ class ChatApp(App[int]):
     def on_mount(self) -> None:
         if self._typed:
             self.view.prompt.editor.write(self._typed)
+        if not self.is_headless:
+            self._end_by_signals()
+
+    def _end_by_signals(self) -> None:
+        """Whoever ends the program from outside gets the terminal back as well, and no agent stays behind."""
+        loop = asyncio.get_running_loop()
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
+                if number is not None:
+                    loop.add_signal_handler(number, self.exit, 128 + number)
 
     # -- sessions -----------------------------------------------------------------------------------------------
 
