@@ -37,14 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words[0] if words else "--help"
-    if name in ("--help", "-h", "help"):
-        print(_help())
-        return DONE if words else USAGE
-    if name in ("--version", "-V"):
-        print(f"accord {__version__}")
-        return DONE
     try:
-        code = _run(name, words[1:])
+        if name in ("--help", "-h", "help"):
+            print(_help())
+            code = DONE if words else USAGE
+        elif name in ("--version", "-V"):
+            print(f"accord {__version__}")
+            code = DONE
+        else:
+            code = _run(name, words[1:])
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
         return code
