@@ -199,10 +199,11 @@ def test_a_large_change_is_compared_later() -> None:
     assert "+900" in part.draw(80, PALETTE)[0].text
 
 
-def test_what_is_too_long_is_not_compared() -> None:
-    compared = compare("x\n" * 15_000, "y\n" * 15_000)
-    assert compared.rows == []
-    assert (compared.added, compared.removed) == (15_000, 15_000)
+def test_of_what_is_too_long_it_is_said_how_much_is_shown() -> None:
+    part = DiffPart("a.txt", "x\n" * 15_000, "y\n" * 15_000)
+    head = part.draw(80, PALETTE)[0].text
+    assert "+15000 −15000" in head
+    assert "10000 lines are shown" in head
 
 
 # -- where lines lie ----------------------------------------------------------------------------------------------------

@@ -161,3 +161,12 @@ def _draft(text: str) -> Any:
     from accord.tui.draft import Draft
 
     return Draft(text)
+
+
+async def test_the_key_that_quits_is_understood_on_top_of_a_session(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as chat:
+        await chat.ready()
+        await chat.pilot.press("f12")
+        await chat.until(lambda: isinstance(chat.app.screen, WireScreen))
+        await chat.pilot.press("ctrl+q")
+        assert chat.app._exit

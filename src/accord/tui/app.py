@@ -189,8 +189,9 @@ class ChatApp(App[int]):
     # -- keys ---------------------------------------------------------------------------------------------------
 
     async def action_do(self, name: str) -> None:
-        """Do one of the actions."""
-        self._insist_on_sessions()
+        """Do one of the actions. Leaving is understood everywhere."""
+        if name != "quit":
+            self._insist_on_sessions()
         action = next(action for action in ACTIONS if action.name == name)
         done = action.run(self)
         if inspect.isawaitable(done):

@@ -137,10 +137,14 @@ class DiffPart(Part):
             if shown < compared.added + compared.removed:
                 head.append(f"  too long: of either side {TOO_LONG // 2} lines are shown", palette.warn)
         head.truncate(width, overflow="ellipsis")
+        left = 0
+        if self.folded and len(compared.rows) > AT_ONCE:  # most of it would be drawn in vain
+            left = len(compared.rows) - AT_ONCE
+            compared = compared._replace(rows=compared.rows[:AT_ONCE])
         drawing = _Drawing(self.path, compared, palette, width)
         lines = drawing.beside() if self._beside(width, palette) else drawing.below()
         if self.folded and len(lines) > FOLDED_LINES:
-            left = len(lines) - FOLDED_LINES
+            left += len(lines) - FOLDED_LINES
             lines = [*lines[:FOLDED_LINES], strip_of(Text(f"      … {left} more lines", palette.faint))]
         return [strip_of(head), *lines]
 
