@@ -54,9 +54,11 @@ class Tmux:
 
 
 @contextmanager
-def terminal(tmp_path: Path, home: Path, size: tuple[int, int], *words: str) -> Generator[Tmux]:
+def terminal(
+    tmp_path: Path, home: Path, size: tuple[int, int], *words: str, kind: str = "xterm-256color"
+) -> Generator[Tmux]:
     tmux = Tmux(tmp_path)
-    env = environment(home, TERM="xterm-256color", COLORTERM="truecolor")
+    env = environment(home, TERM=kind, COLORTERM="truecolor")
     settings = [f"{name}={env[name]}" for name in ("ACCORD_HOME", "TERM", "COLORTERM", "PATH")]
     command = shlex.join(["env", *settings, *ACCORD, "--cwd", str(tmp_path), *words])
     tmux.start(size, f"{command}; echo left with $?; cat")
@@ -110,6 +112,13 @@ def test_a_signal_from_outside_gives_the_terminal_back(tmp_path: Path, home: Pat
         tmux.type("-l", "!kill -TERM $PPID")
         tmux.type("Enter")
         assert "╭" not in tmux.shows("left with 143")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_dumb_terminal_gets_lines(tmp_path: Path, home: Path) -> None:
+    with terminal(tmp_path, home, (100, 30), "--", *PUPPET, kind="dumb") as tmux:
+        tmux.type("say hello there", "Enter", "C-d")
+        assert "╭" not in tmux.shows("hello there", "left with 0")
 
 
 def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """`accord chat`: the terminal client for any agent. Without a terminal, prompts are read line by line and answers printed plainly."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -83,5 +84,8 @@ def _name(given: Arguments) -> str:
 
 
 def _on_a_terminal() -> bool:
+    """Whether there is a screen to draw on; a terminal that calls itself dumb has none."""
+    if os.environ.get("TERM") == "dumb":
+        return False
     streams = (sys.stdin, sys.stdout)
     return all(stream is not None and stream.isatty() for stream in cast("tuple[object, ...]", streams))  # type: ignore[attr-defined]
