@@ -19,7 +19,7 @@ from accord.trace.twice import says_once
 _MOST: Final = 4 * 1024 * 1024
 _MOST_OBJECTS: Final = 200
 _DEEPEST: Final = 100
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[{}\[\]]', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.|(?!))*+("?)|[{}\[\]]', re.DOTALL)
 _CLOSE: Final = {"{": "}", "[": "]"}
 _HOLDS_STRING: Final = re.compile(r"""[:\[,{]\s{0,80}["']""")
 
@@ -122,7 +122,9 @@ def _rest(text: str) -> str:
     return f", {REDACTED}" if _HOLDS_STRING.search(text) else redact_text(text)
 
 
-_QUOTED: Final = re.compile(r"""("(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?)(\s{0,80}:)?|[{}\[\]]""", re.DOTALL)
+_QUOTED: Final = re.compile(
+    r"""("(?:[^"\\]|\\.|(?!))*+"?|'(?:[^'\\]|\\.|(?!))*+'?)(\s{0,80}:)?|[{}\[\]]""", re.DOTALL
+)
 
 
 def _without_pairs(text: str) -> str:
