@@ -3,6 +3,7 @@
 Everything a client hears is held to the schema: to it, the gateway is an agent.
 """
 
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -162,6 +163,16 @@ class House:
         guest = self.guest(visa)
         await guest.hello(**capabilities)
         return guest
+
+
+async def open_session(
+    home: House, guest: Guest, cwd: str | os.PathLike[str], id: str = "s1", **more: Any
+) -> str:
+    """A new session of this client, as the agent answers it: its id."""
+    asked = guest.ask("session/new", {"cwd": str(cwd), "mcpServers": []})
+    await home.agent.opened(id, **more)
+    await guest.answer_to(asked)
+    return id
 
 
 ALL: dict[str, Any] = {

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.core.house import ALL, Guest, House, house
-from tests.gateway.core.test_sharing import CALL, OPTIONS, open_session
+from tests.gateway.core.house import ALL, Guest, House, house, open_session
+from tests.gateway.core.test_sharing import CALL, OPTIONS
 
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.passes import Pass

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.core.house import house
+from tests.gateway.core.house import house, open_session
 
 from accord.errors import HandshakeFailed
 from accord.gateway.access.audit import Audit
@@ -61,9 +61,7 @@ async def test_a_turn_passes_in_order_and_right_frames_are_forwarded_as_they_cam
 async def test_a_dialect_leaves_in_official_shape(audit: Audit, tmp_path: Path) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
-        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        await home.agent.opened("s1")
-        await guest.answer_to(asked)
+        await open_session(home, guest, tmp_path)
         blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
         home.agent.tell("s1", {"sessionUpdate": "agent_message_chunk", "content": blocks})
         assert [(await guest.update())["content"]["text"] for _ in range(2)] == ["a", "b"]
@@ -88,9 +86,7 @@ async def test_an_agents_request_for_a_file_is_served_by_the_gateway_within_the_
     (tmp_path / "a.txt").write_text("text")
     async with house(audit=audit) as home:
         guest = await home.client()
-        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        await home.agent.opened("s1")
-        await guest.answer_to(asked)
+        await open_session(home, guest, tmp_path)
         read = home.agent.ask("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "a.txt")})
         assert (await home.agent.answer_to(read))["result"] == {"content": "text"}
         outside = home.agent.ask("fs/read_text_file", {"sessionId": "s1", "path": "/etc/passwd"})
@@ -104,9 +100,7 @@ async def test_a_terminal_runs_at_the_gateway_and_clients_that_know_it_see_what_
 ) -> None:
     async with house(audit=audit) as home:
         guest = await home.client(_meta={"accord": {"terminal": True}})
-        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        await home.agent.opened("s1")
-        await guest.answer_to(asked)
+        await open_session(home, guest, tmp_path)
         create = home.agent.ask("terminal/create", {"sessionId": "s1", "command": "echo", "args": ["hello"]})
         terminal = (await home.agent.answer_to(create))["result"]["terminalId"]
         printed = await guest.until_method("_accord/terminal")
@@ -234,9 +228,7 @@ async def test_a_client_that_knows_nothing_of_terminals_is_told_what_they_printe
 ) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
-        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        await home.agent.opened("s1")
-        await guest.answer_to(asked)
+        await open_session(home, guest, tmp_path)
         create = home.agent.ask("terminal/create", {"sessionId": "s1", "command": "echo", "args": ["hello"]})
         terminal = (await home.agent.answer_to(create))["result"]["terminalId"]
         content = [{"type": "terminal", "terminalId": terminal}]
@@ -257,9 +249,32 @@ async def test_a_client_that_knows_nothing_of_terminals_is_told_what_they_printe
 async def test_a_cancellation_sent_as_a_request_is_done_and_answered(audit: Audit, tmp_path: Path) -> None:
     async with house(audit=audit) as home:
         guest = await home.client()
-        asked = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-        await home.agent.opened("s1")
-        await guest.answer_to(asked)
+        await open_session(home, guest, tmp_path)
         assert await guest.call("session/cancel", {"sessionId": "s1"}) == {}
         await home.agent.until_method("session/cancel")
         assert await guest.call("session/cancel", {"sessionId": "none"}) == {}
+
+
+async def test_a_token_bound_to_folders_reaches_the_agent_only_through_its_sessions(
+    audit: Audit, tmp_path: Path
+) -> None:
+    async with house(audit=audit) as home:
+        guest = await home.client(Pass("t2", "guest", folders=(str(tmp_path),)))
+        for method, params in (
+            ("logout", {}),
+            ("providers/list", {}),
+            ("_vendor/read", {"path": "/etc/passwd", "session": "of somebody else"}),
+        ):
+            assert (await guest.error(method, params))["code"] == -32003, method
+        guest.notify("_vendor/note", {"path": "/etc/passwd"})
+        asked = guest.ask("authenticate", {"methodId": "key"})
+        home.agent.reply(await home.agent.until_method("authenticate"), {})
+        await guest.answer_to(asked)
+        session = guest.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await home.agent.opened("s1")
+        await guest.answer_to(session)
+        own = guest.ask("_vendor/thing", {"sessionId": "s1"})
+        home.agent.reply(await home.agent.until_method("_vendor/thing"), {"fine": True})
+        assert (await guest.answer_to(own))["result"] == {"fine": True}
+        heard = [message.get("method") for message in home.agent.heard]
+        assert not {"logout", "providers/list", "_vendor/read", "_vendor/note"} & set(heard)

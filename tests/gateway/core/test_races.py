@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.core.house import ALL, Guest, House, house
+from tests.gateway.core.house import ALL, Guest, House, house, open_session
 from tests.gateway.core.test_consent import lost
 from tests.gateway.core.test_outliving import said
-from tests.gateway.core.test_sharing import CALL, OPTIONS, open_session
+from tests.gateway.core.test_sharing import CALL, OPTIONS
 
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.limits import Limits

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.core.house import Guest, House, house
+from tests.gateway.core.house import Guest, House, house, open_session
 
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.passes import Pass
@@ -14,13 +14,6 @@ OPTIONS = [
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
 CALL = {"toolCallId": "c1", "title": "Run it", "kind": "execute"}
-
-
-async def open_session(home: House, guest: Guest, cwd: Path, id: str = "s1", **more: Any) -> str:
-    asked = guest.ask("session/new", {"cwd": str(cwd), "mcpServers": []})
-    await home.agent.opened(id, **more)
-    await guest.answer_to(asked)
-    return id
 
 
 async def two(home: House, cwd: Path, **capabilities: Any) -> tuple[Guest, Guest]:

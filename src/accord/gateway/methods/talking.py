@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError
+from accord.gateway.access.passes import NOT_ALLOWED
 from accord.gateway.ending import rpc_error
 from accord.gateway.line import Outgoing
 from accord.gateway.methods.reviving import revive
@@ -168,9 +169,19 @@ def _share(visitor: "Visitor", session: LiveSession, update: SessionUpdate) -> N
 
 
 async def forward(visitor: "Visitor", call: "Incoming") -> None:
-    """Everything else: to the agent as it came, within a session that this client has."""
+    """Everything else: to the agent as it came, within a session that this client has.
+
+    What names no session concerns the whole agent, and a vendor's method may name folders in its own way: a token that is
+    bound to folders may only sign in.
+    """
     body = call.read().body
     session = None if call.session_id is None else attached(visitor, call.session_id)
+    if session is None and visitor.visa.folders is not None and call.method != "authenticate":
+        raise RpcError(
+            "This token is bound to folders, and this concerns the whole agent",
+            {"method": call.method},
+            code=NOT_ALLOWED,
+        )
     if call.id is UNSET:
         upstream = visitor.agent.upstream
         if upstream is None or (session is not None and not session.live):
