@@ -70,25 +70,37 @@ def fit(wanted: str, name: str) -> int | None:
 def paths_of(folder: str) -> Iterator[str]:
     """Files and folders below a folder, relative to it, folders with a slash at their end; as `files_of` sees them. Blocking."""
     try:
-        import rignore
+        for path in git_paths(folder):
+            yield path + "/" if os.path.isdir(os.path.join(folder, path)) else path
     except ImportError:
         yield from _plain_walk(folder)
-        return
+
+
+def git_paths(folder: str, depth: int | None = None) -> Iterator[str]:
+    """Everything below a folder that git would look at, relative to it, hidden files included; links are not followed, and names
+    that are no valid text are left out. Blocking. Raises ImportError, before anything else, where `rignore` is not installed.
+    """
+    import rignore
+
     entries = iter(
         rignore.walk(
-            Path(folder), ignore_hidden=False, require_git=False, follow_links=False, overrides=["!.git"]
+            Path(folder),
+            ignore_hidden=False,
+            require_git=False,
+            follow_links=False,
+            overrides=["!.git"],
+            max_depth=depth,
         )
     )
     while True:
         try:
-            path = str(next(entries))
+            path = os.path.relpath(str(next(entries)), folder)
         except StopIteration:
             return
         except (ValueError, OSError):
             continue  # a name that is no text, or a folder that may not be entered
-        relative = os.path.relpath(path, folder)
-        if relative != os.curdir:
-            yield relative + "/" if os.path.isdir(path) else relative
+        if path != os.curdir:
+            yield path
 
 
 def _plain_walk(folder: str) -> Iterator[str]:

@@ -6,11 +6,11 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from accord.clock import Clock, within
 from accord.errors import MissingExtra
+from accord.workspace.finding import git_paths
 
 T = TypeVar("T")
 
@@ -41,34 +41,15 @@ def walk(folder: str, stop: threading.Event, *, depth: int | None = None) -> Ite
     Blocking, for a thread; ends early once `stop` is set. Names that are no valid text are left out.
     """
     try:
-        import rignore
+        for path in git_paths(folder, depth):
+            if stop.is_set():
+                return
+            try:
+                yield Found(path.replace(os.sep, "/"), os.lstat(os.path.join(folder, path)))
+            except OSError:
+                continue  # gone in the meantime
     except ImportError:
         raise MissingExtra("agent", "looking through folders") from None
-
-    entries = iter(
-        rignore.walk(
-            Path(folder),
-            ignore_hidden=False,
-            require_git=False,
-            follow_links=False,
-            overrides=["!.git"],
-            max_depth=depth,
-        )
-    )
-    while not stop.is_set():
-        try:
-            path = str(next(entries))
-        except StopIteration:
-            return
-        except (ValueError, OSError):
-            continue  # a name that is no text, or a folder that may not be entered
-        relative = os.path.relpath(path, folder)
-        if relative == os.curdir:
-            continue
-        try:
-            yield Found(relative.replace(os.sep, "/"), os.lstat(path))
-        except OSError:
-            continue  # gone in the meantime
 
 
 async def in_time(work: Callable[[threading.Event], T], seconds: float, clock: Clock) -> tuple[T, bool]:
