@@ -1,4 +1,4 @@
-"""Whatever an agent sends, in whatever order: the state takes it in, loses no text, reopens nothing, and can be read back."""
+"""Property tests: any sequence of updates keeps all text, reopens no finished call and survives a snapshot."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ from accord.session import (
 
 ids = st.sampled_from(["a", "b", "c"])
 words = st.text(max_size=4)
-maybe = st.sampled_from
+sampled = st.sampled_from
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | words,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
@@ -44,7 +44,7 @@ junk = st.recursive(
 
 
 def sparse(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Any of these members, each right, null or junk."""
+    """Any subset of these members, each valid, null or random JSON."""
     return st.fixed_dictionaries(
         {}, optional={key: value | st.none() | junk for key, value in members.items()}
     )
@@ -63,7 +63,9 @@ tool_content = st.lists(
     max_size=3,
 )
 entries = st.lists(
-    st.fixed_dictionaries({"content": words, "priority": maybe(["low", "?"]), "status": st.just("pending")}),
+    st.fixed_dictionaries(
+        {"content": words, "priority": sampled(["low", "?"]), "status": st.just("pending")}
+    ),
     max_size=2,
 )
 plan = (
@@ -73,14 +75,20 @@ plan = (
 )
 choices = st.lists(st.fixed_dictionaries({"value": ids, "name": words}), max_size=2)
 option = st.fixed_dictionaries(
-    {"type": maybe(["select", "slider"]), "id": ids, "name": words, "currentValue": ids, "options": choices},
-    optional={"category": maybe(["mode", "model", "_x"])},
+    {
+        "type": sampled(["select", "slider"]),
+        "id": ids,
+        "name": words,
+        "currentValue": ids,
+        "options": choices,
+    },
+    optional={"category": sampled(["mode", "model", "_x"])},
 ) | st.fixed_dictionaries(
     {"type": st.just("boolean"), "id": ids, "name": words, "currentValue": st.booleans()}
 )
-status = maybe(["pending", "in_progress", "completed", "failed", "cancelled", "?"])
+status = sampled(["pending", "in_progress", "completed", "failed", "cancelled", "?"])
 call = sparse(
-    kind=maybe(["read", "edit", "zzz"]),
+    kind=sampled(["read", "edit", "zzz"]),
     status=status,
     content=tool_content,
     locations=st.lists(st.fixed_dictionaries({"path": words}), max_size=2),
@@ -136,7 +144,7 @@ others = st.one_of(
     update("vendor_thing", {"x": junk}),
 )
 anything = chunks | calls | others
-turns = maybe(
+turns = sampled(
     [
         TurnStarted([TextContent(text="ab")]),
         TurnCancelling(),
@@ -161,7 +169,7 @@ def replayed(events: list[Event]) -> SessionState:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(anything.map(from_wire) | turns, max_size=25))
-def test_no_sequence_raises_and_every_snapshot_reads_back_the_same(items: list[Any]) -> None:
+def test_any_sequence_is_accepted_and_its_snapshot_restores_the_same_state(items: list[Any]) -> None:
     state = SessionState("s", "/home/me")
     for item in items:
         state.apply(item)
@@ -177,7 +185,7 @@ def test_no_sequence_raises_and_every_snapshot_reads_back_the_same(items: list[A
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists((chunks | calls | others).map(from_wire), max_size=25))
-def test_no_text_is_lost_doubled_or_moved_within_its_message(items: list[Any]) -> None:
+def test_no_text_is_lost_duplicated_or_reordered(items: list[Any]) -> None:
     state = SessionState()
     said: dict[int, list[str]] = {}
     kinds = {UserMessageChunk: "user", AgentMessageChunk: "agent", AgentThoughtChunk: "thought"}
@@ -200,7 +208,7 @@ def test_no_text_is_lost_doubled_or_moved_within_its_message(items: list[Any]) -
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(words, max_size=30))
-def test_one_message_is_the_concatenation_of_its_chunks(texts: list[str]) -> None:
+def test_a_message_is_the_concatenation_of_its_chunks(texts: list[str]) -> None:
     state = SessionState()
     for piece in texts:
         state.apply(AgentMessageChunk(content=TextContent(text=piece)))
@@ -214,7 +222,7 @@ def test_one_message_is_the_concatenation_of_its_chunks(texts: list[str]) -> Non
         calls.map(from_wire) | turns.filter(lambda event: not isinstance(event, ReplayStarted)), max_size=25
     )
 )
-def test_a_finished_call_is_never_reopened(items: list[Any]) -> None:
+def test_a_finished_tool_call_is_never_reopened(items: list[Any]) -> None:
     state = SessionState()
     finished: set[str] = set()
     for item in items:
@@ -229,16 +237,16 @@ def test_a_finished_call_is_never_reopened(items: list[Any]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(anything.map(from_wire), max_size=15))
-def test_a_history_told_on_live_or_afterwards_is_the_same_history(items: list[Any]) -> None:
+def test_forwarding_updates_live_or_from_a_snapshot_gives_the_same_history(items: list[Any]) -> None:
     state, live, late = SessionState(), SessionState(), SessionState()
     for item in items:
-        tell(live, state.apply(item))
+        forward(live, state.apply(item))
     for event in state.snapshot():
-        tell(late, event)
+        forward(late, event)
     assert [summary(entry) for entry in live.timeline] == [summary(entry) for entry in state.timeline]
-    # Version 1 cannot say where a message without an id ends: what is told afterwards may join neighbours.
+    # Version 1 cannot mark where a message without an id ends, so a replay may join adjacent messages.
     for kind in ("user", "agent", "thought"):
-        assert said_by(kind, late) == said_by(kind, state)
+        assert text_by_kind(kind, late) == text_by_kind(kind, state)
     assert [summary(call) for call in late.tool_calls.values()] == [
         summary(call) for call in state.tool_calls.values()
     ]
@@ -246,17 +254,17 @@ def test_a_history_told_on_live_or_afterwards_is_the_same_history(items: list[An
 
 
 def summary(entry: Entry) -> Any:
-    """The entry; of a tool call all but the title, which a strict announcement must not leave out."""
+    """The item itself. A tool call without its title, because version 1 requires one in the announcement."""
     if isinstance(entry, ToolCallState):
         return structs.replace(entry, title="", announced=True)
     return entry
 
 
-def said_by(kind: str, state: SessionState) -> str:
+def text_by_kind(kind: str, state: SessionState) -> str:
     return "".join(message.text for message in state.messages if message.kind == kind)
 
 
-def tell(other: SessionState, event: Event) -> None:
+def forward(other: SessionState, event: Event) -> None:
     for update in v1.updates_of(event):
         raw = encode({"sessionId": "s", "update": update})
         if not isinstance(update, Unknown):

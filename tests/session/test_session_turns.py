@@ -1,22 +1,22 @@
-"""The turn's status, how it ended, and the questions the agent asked meanwhile."""
+"""The status of a turn, how it ended, and the permission requests of the agent."""
 
 import pytest
-from tests.session.scene import Scene
+from tests.session.session_driver import SessionDriver
 
 from accord.errors import ConnectionClosed, NotFound
 from accord.schema import UNSET, Error, Usage
 from accord.session import PermissionAnswered, PermissionAsked, TurnEnded, turn_failed
 
 
-def test_a_turn_runs_from_the_prompt_to_its_answer() -> None:
-    scene = Scene()
-    assert scene.state.turn == "idle"
-    scene.prompts()
-    assert scene.state.turn == "running"
-    ended = scene.answers("max_tokens", usage={"totalTokens": 30, "inputTokens": 20, "outputTokens": 10})
+def test_a_turn_runs_from_the_prompt_to_its_response() -> None:
+    driver = SessionDriver()
+    assert driver.state.turn == "idle"
+    driver.start_turn()
+    assert driver.state.turn == "running"
+    ended = driver.end_turn("max_tokens", usage={"totalTokens": 30, "inputTokens": 20, "outputTokens": 10})
     usage = Usage(total_tokens=30, input_tokens=20, output_tokens=10)
     assert ended == TurnEnded("max_tokens", "max_tokens", usage)
-    assert (scene.state.turn, scene.state.stop_reason, scene.state.turn_usage) == (
+    assert (driver.state.turn, driver.state.stop_reason, driver.state.turn_usage) == (
         "idle",
         "max_tokens",
         usage,
@@ -25,71 +25,71 @@ def test_a_turn_runs_from_the_prompt_to_its_answer() -> None:
 
 @pytest.mark.rule(154)
 def test_an_unknown_stop_reason_still_ends_the_turn() -> None:
-    scene = Scene()
-    scene.prompts()
-    ended = scene.answers("coffee_break")
+    driver = SessionDriver()
+    driver.start_turn()
+    ended = driver.end_turn("coffee_break")
     assert (ended.stop_reason, ended.raw_reason, ended.error) == (None, "coffee_break", None)
-    assert scene.state.turn == "idle"
+    assert driver.state.turn == "idle"
 
 
 @pytest.mark.dialect(4)
-def test_a_replaced_stop_reason_keeps_the_agents_word() -> None:
-    ended = Scene().answers("end_turn", _meta={"accord/stopReasonAsSent": "tool_use"})
+def test_a_repaired_stop_reason_keeps_the_raw_value() -> None:
+    ended = SessionDriver().end_turn("end_turn", _meta={"accord/stopReasonAsSent": "tool_use"})
     assert (ended.stop_reason, ended.raw_reason) == ("end_turn", "tool_use")
 
 
-def test_a_cancel_while_idle_changes_nothing() -> None:
-    scene = Scene()
-    scene.call("t1")
-    scene.cancels()
-    assert scene.state.turn == "idle"
-    assert scene.the_call("t1").open
+def test_a_cancel_while_idle_has_no_effect() -> None:
+    driver = SessionDriver()
+    driver.tool_call("t1")
+    driver.cancel_turn()
+    assert driver.state.turn == "idle"
+    assert driver.call_state("t1").open
 
 
-def test_a_cancel_answered_with_end_turn_is_over_all_the_same() -> None:
-    scene = Scene()
-    scene.prompts()
-    scene.call("t1")
-    scene.cancels()
-    scene.answers("end_turn")
-    assert (scene.state.turn, scene.state.stop_reason) == ("idle", "end_turn")
-    assert scene.the_call("t1").cancelled
+def test_a_cancelled_turn_may_end_with_end_turn() -> None:
+    driver = SessionDriver()
+    driver.start_turn()
+    driver.tool_call("t1")
+    driver.cancel_turn()
+    driver.end_turn("end_turn")
+    assert (driver.state.turn, driver.state.stop_reason) == ("idle", "end_turn")
+    assert driver.call_state("t1").cancelled
 
 
-def test_a_failed_turn_says_why() -> None:
-    scene = Scene()
-    scene.prompts()
-    scene.call("t1")
-    scene.state.apply(turn_failed(NotFound("Session not found", {"sessionId": "s1"})))
-    assert scene.state.error == Error(code=-32002, message="Session not found", data={"sessionId": "s1"})
-    assert scene.the_call("t1").ended_without_result
-    scene.prompts()
-    assert scene.state.error is None
-    scene.state.apply(turn_failed(ConnectionClosed("the agent is gone", exit_code=3)))
-    assert scene.state.error == Error(code=-32603, message="the agent is gone", data=UNSET)
-    assert scene.state.turn == "idle"
+def test_a_failed_turn_keeps_its_error_until_the_next_turn() -> None:
+    driver = SessionDriver()
+    driver.start_turn()
+    driver.tool_call("t1")
+    driver.state.apply(turn_failed(NotFound("Session not found", {"sessionId": "s1"})))
+    assert driver.state.error == Error(code=-32002, message="Session not found", data={"sessionId": "s1"})
+    assert driver.call_state("t1").ended_without_result
+    driver.start_turn()
+    assert driver.state.error is None
+    driver.state.apply(turn_failed(ConnectionClosed("the agent is gone", exit_code=3)))
+    assert driver.state.error == Error(code=-32603, message="the agent is gone", data=UNSET)
+    assert driver.state.turn == "idle"
 
 
-def test_a_question_shows_what_it_carries_and_waits_for_one_answer() -> None:
-    scene = Scene()
-    scene.call("t1", "Edit a.py", kind="edit")
-    asked = scene.asks("1", toolCallId="t1", title="Edit a.py?", status=None)
-    other = scene.asks("2", toolCallId="another-prefix/t7", title="Run make", kind="execute")
+def test_a_permission_request_shows_its_tool_call_and_stays_pending_until_answered() -> None:
+    driver = SessionDriver()
+    driver.tool_call("t1", "Edit a.py", kind="edit")
+    asked = driver.ask_permission("1", toolCallId="t1", title="Edit a.py?", status=None)
+    other = driver.ask_permission("2", toolCallId="another-prefix/t7", title="Run make", kind="execute")
     assert isinstance(asked, PermissionAsked)
     assert isinstance(other, PermissionAsked)
-    assert asked.call == scene.the_call("t1")
+    assert asked.call == driver.call_state("t1")
     assert other.call is not None
     assert (other.call.title, other.call.kind, other.call.status) == ("Run make", "execute", "pending")
-    assert list(scene.state.permissions) == ["1", "2"]
-    scene.state.apply(PermissionAnswered("2", other.options[0]))
-    scene.state.apply(PermissionAnswered("2"))
-    assert list(scene.state.permissions) == ["1"]
+    assert list(driver.state.permissions) == ["1", "2"]
+    driver.state.apply(PermissionAnswered("2", other.options[0]))
+    driver.state.apply(PermissionAnswered("2"))
+    assert list(driver.state.permissions) == ["1"]
 
 
-def test_nothing_at_all_after_a_rejection_is_an_end_without_a_result() -> None:
-    scene = Scene()
-    scene.prompts()
-    scene.asks("1", toolCallId="t1", title="Delete everything")
-    scene.state.apply(PermissionAnswered("1"))
-    scene.answers("end_turn")
-    assert scene.the_call("t1").ended_without_result
+def test_a_call_without_updates_after_a_rejection_ended_without_result() -> None:
+    driver = SessionDriver()
+    driver.start_turn()
+    driver.ask_permission("1", toolCallId="t1", title="Delete everything")
+    driver.state.apply(PermissionAnswered("1"))
+    driver.end_turn("end_turn")
+    assert driver.call_state("t1").ended_without_result

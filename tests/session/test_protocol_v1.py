@@ -1,9 +1,9 @@
-"""Version 1 on the wire and the events above it."""
+"""Conversion between ACP v1 updates and session events."""
 
 from typing import Any
 
 import pytest
-from tests.session.scene import Scene
+from tests.session.session_driver import SessionDriver
 
 from accord.errors import RequestCancelled
 from accord.schema import (
@@ -52,7 +52,7 @@ STEP = PlanEntry(content="a", priority="low", status="pending")
         Unknown("later", {"sessionUpdate": "later"}),
     ],
 )
-def test_where_the_shapes_agree_the_update_is_the_event(update: Any) -> None:
+def test_updates_with_the_same_shape_are_used_as_events(update: Any) -> None:
     assert v1.event_of(update) is update
     assert SessionState().apply(update) is update
     assert v1.updates_of(update) == [update]
@@ -79,36 +79,36 @@ def test_where_the_shapes_agree_the_update_is_the_event(update: Any) -> None:
         ),
     ],
 )
-def test_where_they_differ_one_event_stands_for_both(update: Any, event: Any) -> None:
+def test_updates_with_another_shape_are_converted(update: Any, event: Any) -> None:
     assert v1.event_of(update) == event
 
 
-def test_events_that_no_update_can_say_are_not_told() -> None:
+def test_events_without_an_update_form_give_no_updates() -> None:
     assert v1.updates_of(TurnCancelling()) == []
     assert v1.updates_of(TurnEnded("end_turn")) == []
 
 
-def test_the_single_plan_is_emptied_and_others_are_removed() -> None:
+def test_removing_the_default_plan_empties_it_and_others_are_removed() -> None:
     assert v1.updates_of(PlanChanged("", None)) == [Plan(entries=[])]
     assert v1.updates_of(PlanChanged("p", None)) == [PlanRemoved(plan_id="p")]
 
 
-def test_whole_messages_and_prompts_are_told_in_chunks() -> None:
+def test_whole_messages_and_prompts_become_chunks() -> None:
     assert v1.updates_of(MessageChanged("agent", "m", [HI, HI])) == [AgentMessageChunk(HI, "m")] * 2
     assert v1.updates_of(TurnStarted([HI])) == [UserMessageChunk(HI)]
 
 
-def test_a_call_first_seen_in_a_patch_is_announced_when_told_on() -> None:
-    event = Scene().patch("t1", status="in_progress")
+def test_a_call_first_seen_in_an_update_is_forwarded_as_an_announcement() -> None:
+    event = SessionDriver().tool_call_update("t1", status="in_progress")
     assert v1.updates_of(event) == [ToolCall(tool_call_id="t1", title="t1", status="in_progress")]
 
 
-def test_a_cleared_list_is_told_as_an_empty_one() -> None:
+def test_a_cleared_list_becomes_an_empty_list() -> None:
     event = ToolCallChanged(ToolCallUpdate("t", title=None, content=None))
     assert v1.updates_of(event) == [ToolCallChange(tool_call_id="t", title=UNSET, content=[])]
 
 
-def test_text_is_found_wherever_something_is_said() -> None:
+def test_text_of_finds_text_in_every_kind_of_content() -> None:
     for thing in (
         HI,
         [HI],
@@ -131,7 +131,7 @@ def test_an_error_without_data_has_none() -> None:
     assert (error.code, error.message, error.data) == (-32800, "Request cancelled", UNSET)
 
 
-def test_what_is_no_update_at_all_passes_through() -> None:
+def test_a_value_that_is_not_an_update_passes_through() -> None:
     state: Any = SessionState()
     assert state.apply("not an update") == "not an update"
     assert state.timeline == []
