@@ -1,6 +1,6 @@
-"""What every store keeps, as checks that any implementation can run.
+"""The store contract as checks that every implementation runs.
 
-A `Home` is where the logs lie. Each store that it opens stands for a process of its own.
+A `StoreBackend` holds the logs. Each store that it opens behaves like a separate process.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ from accord.session import (
 from accord.store import EVENT, SESSION, Head, Parent, Store
 
 
-class Hands:
-    """The hands of the clock that all stores of a home read: they move when told."""
+class ManualClock:
+    """A clock for all stores of a backend. It moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.at = 1_700_000_000_000_000
@@ -52,22 +52,22 @@ class Hands:
     def now(self) -> int:
         return self.at
 
-    def move(self, seconds: float = 1.0) -> None:
+    def advance(self, seconds: float = 1.0) -> None:
         self.at += int(seconds * 1_000_000)
 
 
-class Home(Protocol):
-    """Where logs lie."""
+class StoreBackend(Protocol):
+    """Holds the logs that several stores share."""
 
     @property
-    def hands(self) -> Hands: ...
+    def clock(self) -> ManualClock: ...
 
     def open(self) -> Store:
-        """A store on these logs; closed with the home at the latest."""
+        """Open a store on these logs. The backend closes it at the end of the test."""
         ...
 
 
-Check = Callable[[Home], Awaitable[None] | None]
+Check = Callable[[StoreBackend], Awaitable[None] | None]
 CHECKS: dict[str, Check] = {}
 
 
@@ -81,14 +81,14 @@ def chunk(text: str) -> AgentMessageChunk:
     return AgentMessageChunk(TextContent(text), "m1")
 
 
-def say(store: Store, session_id: str, *texts: str) -> None:
+def append_texts(store: Store, session_id: str, *texts: str) -> None:
     with store.journal(session_id) as journal:
         for text in texts:
             journal.append(chunk(text))
             journal.commit()
 
 
-def said(store: Store, session_id: str, after: int = 0) -> list[str]:
+def logged_texts(store: Store, session_id: str, after: int = 0) -> list[str]:
     return [text_of(event) for event in store.events(session_id, after)]
 
 
@@ -103,20 +103,20 @@ def no_session(session_id: str) -> Generator[None]:
     assert caught.value.data == {"sessionId": session_id}
 
 
-# -- the log ----------------------------------------------------------------------------------------------------
+# -- the log ---------------------------------------------------------------------------------------------
 
 
 @check
-def records_are_numbered_without_gaps_and_keep_kind_time_and_payload(home: Home) -> None:
-    store = home.open()
+def records_are_numbered_without_gaps_and_keep_kind_time_and_payload(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
-    home.hands.move()
+    backend.clock.advance()
     with store.journal("s1") as journal:
         journal.append(chunk("one"), chunk("two"))
         journal.record("coder.message", {"role": "user", "parts": [1, None, "ü"]})
         journal.append(chunk("three"))
         journal.commit()
-        home.hands.move()
+        backend.clock.advance()
         journal.record("coder.note", "a", ["b"])
     records = list(store.read("s1"))
     assert [record.seq for record in records] == [1, 2, 3, 4, 5, 6, 7]
@@ -133,12 +133,12 @@ def records_are_numbered_without_gaps_and_keep_kind_time_and_payload(home: Home)
     assert records[3].value == {"role": "user", "parts": [1, None, "ü"]}
     assert [record.value for record in records[5:]] == ["a", ["b"]]
     assert records[4].event == chunk("three")
-    assert said(store, "s1") == ["one", "two", "three"]
+    assert logged_texts(store, "s1") == ["one", "two", "three"]
     assert store.last("s1") == 7
 
 
 @check
-def events_come_back_as_they_were_told(home: Home) -> None:
+def events_are_read_back_unchanged(backend: StoreBackend) -> None:
     live = SessionState()
     told: list[Event] = [
         SessionOpened("s1", "/home/me", ["/home/lib"]),
@@ -154,7 +154,7 @@ def events_come_back_as_they_were_told(home: Home) -> None:
         ModeChanged("ask"),
         TurnEnded("end_turn", "end_turn"),
     ]
-    store = home.open()
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         for event in told:
@@ -163,13 +163,13 @@ def events_come_back_as_they_were_told(home: Home) -> None:
     assert list(store.events("s1")) == told
     assert [record.event for record in store.read("s1", after=1)] == told
     again = SessionState()
-    for event in home.open().events("s1"):
+    for event in backend.open().events("s1"):
         again.apply(event)
     assert again.snapshot() == live.snapshot()
 
 
 @check
-def updates_of_the_wire_are_logged_as_the_events_they_stand_for(home: Home) -> None:
+def wire_updates_are_logged_as_session_events(backend: StoreBackend) -> None:
     live = SessionState("s1")
     updates = [
         ToolCall("c1", "Edit", kind="edit", status="pending", raw_input={"path": "a"}),
@@ -179,12 +179,12 @@ def updates_of_the_wire_are_logged_as_the_events_they_stand_for(home: Home) -> N
         CurrentModeUpdate("plan"),
         chunk("done"),
     ]
-    store = home.open()
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(*updates)
         for update in updates:
-            # An event that went through a state carries the whole call: the log keeps the change alone.
+            # Events that passed through a state carry the whole call; the log stores only the change.
             journal.append(live.apply(update))
     events = list(store.events("s1"))
     assert events[: len(updates)] == events[len(updates) :]
@@ -196,30 +196,30 @@ def updates_of_the_wire_are_logged_as_the_events_they_stand_for(home: Home) -> N
 
 
 @check
-def what_is_logged_is_what_was_said_then_not_what_became_of_it(home: Home) -> None:
-    store = home.open()
+def later_changes_to_a_content_block_do_not_change_the_log(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     block = TextContent("before")
     with store.journal("s1") as journal:
         journal.append(AgentMessageChunk(block))
         block.text = "after"
-    assert said(store, "s1") == ["before"]
+    assert logged_texts(store, "s1") == ["before"]
 
 
 @check
-def notices_are_of_the_moment_and_not_logged(home: Home) -> None:
-    store = home.open()
+def notices_are_not_logged(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(Notice("info", "Saved"))
         assert not store.dirty
         journal.append(Notice("info", "Saved"), chunk("hello"))
-    assert said(store, "s1") == ["hello"]
+    assert logged_texts(store, "s1") == ["hello"]
 
 
 @check
-def kinds_of_ones_own_may_not_pass_for_the_stores(home: Home) -> None:
-    store = home.open()
+def record_rejects_reserved_and_invalid_kinds(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         for kind in (EVENT, SESSION, "", "Upper", "has space", "x" * 65):
@@ -232,8 +232,8 @@ def kinds_of_ones_own_may_not_pass_for_the_stores(home: Home) -> None:
 
 
 @check
-def reading_begins_behind_any_record_and_ends_at_the_last(home: Home) -> None:
-    store = home.open()
+def read_starts_after_the_given_record_and_ends_at_the_last(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(*[chunk(str(number)) for number in range(5)])
@@ -241,12 +241,12 @@ def reading_begins_behind_any_record_and_ends_at_the_last(home: Home) -> None:
         journal.append(*[chunk(str(number)) for number in range(5, 8)])
     for after in range(-1, 12):
         assert [record.seq for record in store.read("s1", after)] == list(range(max(after, 0) + 1, 10))
-        assert said(store, "s1", after) == [str(number) for number in range(8)][max(after - 1, 0) :]
+        assert logged_texts(store, "s1", after) == [str(number) for number in range(8)][max(after - 1, 0) :]
 
 
 @check
-def a_long_log_is_read_whole_in_order_and_as_it_was_at_the_start(home: Home) -> None:
-    store = home.open()
+def a_long_log_is_read_in_order_as_of_the_start_of_the_read(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         for start in range(0, 3000, 60):
@@ -260,27 +260,27 @@ def a_long_log_is_read_whole_in_order_and_as_it_was_at_the_start(home: Home) -> 
         journal.commit()
         texts = [first, *[text_of(event) for event in reading]]
     assert [text.split(" ")[0] for text in texts] == [str(number) for number in range(3000)]
-    assert said(store, "s1", 3001) == ["later"]
+    assert logged_texts(store, "s1", 3001) == ["later"]
 
 
 @check
-def a_huge_record_is_a_record_like_others(home: Home) -> None:
-    store = home.open()
+def a_huge_record_is_read_back_whole(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     texts = ["small", "y" * 3_000_000, "small too", "z" * 700_000]
     with store.journal("s1") as journal:
         journal.append(*[chunk(text) for text in texts])
-    assert said(store, "s1") == texts
+    assert logged_texts(store, "s1") == texts
 
 
 @check
-def odd_texts_survive(home: Home) -> None:
-    store = home.open()
+def unusual_texts_are_read_back(backend: StoreBackend) -> None:
+    store = backend.open()
     texts = ["", "\x00\x1b[31m", "日本語 👋", '"]},{', "\u2028", "\ud800 alone"]
     store.create("s ü\x00/%", "/home/ü ", additional_directories=["/a'b"])
     with store.journal("s ü\x00/%") as journal:
         journal.append(*[chunk(text) for text in texts])
-    assert said(home.open(), "s ü\x00/%") == [*texts[:-1], "\ufffd alone"]
+    assert logged_texts(backend.open(), "s ü\x00/%") == [*texts[:-1], "\ufffd alone"]
     head = store.head("s ü\x00/%")
     assert (head.cwd, head.additional_directories) == ("/home/ü ", ("/a'b",))
     store.create("\ud800", "/home/\ud800")
@@ -289,64 +289,64 @@ def odd_texts_survive(home: Home) -> None:
         store.head("\ud801x")
 
 
-# -- commits ----------------------------------------------------------------------------------------------------
+# -- commits ---------------------------------------------------------------------------------------------
 
 
 @check
-def others_see_what_was_committed_and_nothing_else(home: Home) -> None:
-    store, other = home.open(), home.open()
+def other_stores_see_only_committed_records(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(chunk("one"))
         assert store.dirty
-        assert said(other, "s1") == []
+        assert logged_texts(other, "s1") == []
         journal.commit()
         assert not store.dirty
-        assert said(other, "s1") == ["one"]
+        assert logged_texts(other, "s1") == ["one"]
         journal.append(chunk("two"))
-        assert said(store, "s1") == ["one", "two"], "a store always reads its own writes"
+        assert logged_texts(store, "s1") == ["one", "two"], "a store must read its own uncommitted records"
     journal.close()
     with pytest.raises(UsageError):
         journal.append(chunk("three"))
-    assert said(other, "s1") == ["one", "two"]
+    assert logged_texts(other, "s1") == ["one", "two"]
 
 
 @check
-async def one_turn_of_the_loop_is_one_commit(home: Home) -> None:
-    store, other = home.open(), home.open()
+async def all_appends_of_one_event_loop_iteration_are_one_commit(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     store.create("s2", "/home/me")
     first, second = store.journal("s1"), store.journal("s2")
     first.append(chunk("one"))
     second.append(chunk("uno"))
     first.append(chunk("two"))
-    assert (said(other, "s1"), said(other, "s2")) == ([], [])
+    assert (logged_texts(other, "s1"), logged_texts(other, "s2")) == ([], [])
     await asyncio.sleep(0)
-    assert (said(other, "s1"), said(other, "s2")) == (["one", "two"], ["uno"])
+    assert (logged_texts(other, "s1"), logged_texts(other, "s2")) == (["one", "two"], ["uno"])
     first.append(chunk("three"))
     await asyncio.sleep(0)
-    assert said(other, "s1") == ["one", "two", "three"]
+    assert logged_texts(other, "s1") == ["one", "two", "three"]
 
 
 @check
-def closing_a_store_commits_and_lets_everything_go(home: Home) -> None:
-    store, other = home.open(), home.open()
+def closing_a_store_commits_and_releases_its_sessions(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     journal = store.journal("s1")
     journal.append(chunk("one"))
     store.close()
     store.close()
     assert journal.closed
-    say(other, "s1", "two")
-    assert said(other, "s1") == ["one", "two"]
+    append_texts(other, "s1", "two")
+    assert logged_texts(other, "s1") == ["one", "two"]
 
 
-# -- who writes -------------------------------------------------------------------------------------------------
+# -- writers ---------------------------------------------------------------------------------------------
 
 
 @check
-def one_store_writes_to_a_session_at_a_time(home: Home) -> None:
-    store, other = home.open(), home.open()
+def only_one_store_at_a_time_writes_to_a_session(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     store.create("s2", "/home/me")
     assert store.writer("s1") is None
@@ -358,18 +358,18 @@ def one_store_writes_to_a_session_at_a_time(home: Home) -> None:
     mine, theirs = store.writer("s1"), other.writer("s1")
     assert mine is not None
     assert theirs is not None
-    assert (mine.ours, theirs.ours, theirs.since) == (True, False, home.hands.at)
-    say(other, "s2", "other sessions are free")
+    assert (mine.ours, theirs.ours, theirs.since) == (True, False, backend.clock.at)
+    append_texts(other, "s2", "other sessions are free")
     journal.append(chunk("one"))
     journal.close()
     assert store.writer("s1") is None
-    say(other, "s1", "two")
-    assert said(store, "s1") == ["one", "two"]
+    append_texts(other, "s1", "two")
+    assert logged_texts(store, "s1") == ["one", "two"]
 
 
 @check
-def one_store_may_open_a_session_twice(home: Home) -> None:
-    store, other = home.open(), home.open()
+def one_store_can_open_a_session_for_writing_twice(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     first = store.journal("s1")
     second = store.journal("s1")
@@ -380,13 +380,13 @@ def one_store_may_open_a_session_twice(home: Home) -> None:
         other.journal("s1")
     second.append(chunk("three"))
     second.close()
-    say(other, "s1", "four")
-    assert said(other, "s1") == ["one", "two", "three", "four"]
+    append_texts(other, "s1", "four")
+    assert logged_texts(other, "s1") == ["one", "two", "three", "four"]
 
 
 @check
-def title_and_archive_may_change_while_another_store_writes(home: Home) -> None:
-    store, other = home.open(), home.open()
+def title_and_archive_can_change_while_another_store_writes(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(chunk("one"))
@@ -397,15 +397,15 @@ def title_and_archive_may_change_while_another_store_writes(home: Home) -> None:
     head = other.head("s1")
     assert (head.title, head.title_set, head.archived) == ("Mine", True, True)
     assert [record.seq for record in store.read("s1")] == list(range(1, 8))
-    assert said(store, "s1")[:2] == ["one", "two"]
+    assert logged_texts(store, "s1")[:2] == ["one", "two"]
 
 
-# -- what there is not -------------------------------------------------------------------------------------------
+# -- unknown and duplicate ids ---------------------------------------------------------------------------
 
 
 @check
-def an_unknown_session_is_named_in_the_protocols_error(home: Home) -> None:
-    store = home.open()
+def an_unknown_session_raises_not_found_with_its_id(backend: StoreBackend) -> None:
+    store = backend.open()
     for attempt in (
         lambda: store.head("nope"),
         lambda: store.last("nope"),
@@ -424,30 +424,30 @@ def an_unknown_session_is_named_in_the_protocols_error(home: Home) -> None:
 
 
 @check
-def an_id_is_taken_once(home: Home) -> None:
-    store = home.open()
+def a_session_id_can_be_used_only_once(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with pytest.raises(UsageError, match="s1"):
-        home.open().create("s1", "/home/you")
+        backend.open().create("s1", "/home/you")
     with pytest.raises(UsageError, match="s1"):
         store.fork("s1", "s1")
     assert store.head("s1").cwd == "/home/me"
 
 
-# -- the list ---------------------------------------------------------------------------------------------------
+# -- the list --------------------------------------------------------------------------------------------
 
 
 @check
-def the_list_shows_the_sessions_used_last_first(home: Home) -> None:
-    store = home.open()
+def the_list_starts_with_the_most_recently_used_sessions(backend: StoreBackend) -> None:
+    store = backend.open()
     for name in ("a", "b", "c"):
         store.create(name, "/home/me")
-        home.hands.move()
+        backend.clock.advance()
     assert ids(store.list().heads) == ["c", "b", "a"]
     with store.journal("a") as journal:
         journal.append(TurnStarted([TextContent("again")]))
     assert ids(store.list().heads) == ["a", "c", "b"]
-    assert ids(home.open().list().heads) == ["a", "c", "b"]
+    assert ids(backend.open().list().heads) == ["a", "c", "b"]
     assert store.list().next_cursor is None
     newest = store.newest("/home/me")
     assert newest is not None
@@ -458,8 +458,8 @@ def the_list_shows_the_sessions_used_last_first(home: Home) -> None:
 
 
 @check
-def the_list_can_be_of_one_folder_or_one_agent(home: Home) -> None:
-    store = home.open()
+def the_list_can_be_filtered_by_folder_and_agent(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("a", "/home/me/one")
     store.create("b", "/home/me/two/")
     store.create("c", "/home/me/two", agent="claude")
@@ -477,12 +477,12 @@ def the_list_can_be_of_one_folder_or_one_agent(home: Home) -> None:
 
 
 @check
-def pages_hold_every_session_once_however_many_begin_meanwhile(home: Home) -> None:
-    store, other = home.open(), home.open()
+def pages_hold_every_session_once_while_new_sessions_are_created(backend: StoreBackend) -> None:
+    store, other = backend.open(), backend.open()
     for number in range(25):
         store.create(f"s{number}", "/home/me" if number % 2 else "/home/you")
         if number % 3:
-            home.hands.move()  # some begin in the same moment
+            backend.clock.advance()  # some sessions get the same time
     for cwd, expected in ((None, 25), ("/home/me", 12)):
         before = ids(store.list(cwd, limit=1000).heads)
         assert len(before) == expected
@@ -502,25 +502,25 @@ def pages_hold_every_session_once_however_many_begin_meanwhile(home: Home) -> No
 
 
 @check
-def listing_changes_nothing(home: Home) -> None:
-    store = home.open()
+def listing_does_not_change_the_sessions(backend: StoreBackend) -> None:
+    store = backend.open()
     for name in ("a", "b"):
         store.create(name, "/home/me")
-        home.hands.move()
+        backend.clock.advance()
     before = store.list()
-    home.hands.move(3600)
+    backend.clock.advance(3600)
     assert store.list() == before
-    assert home.open().list() == before
+    assert backend.open().list() == before
 
 
 @check
-def a_cursor_is_the_stores_own_and_of_the_same_question(home: Home) -> None:
-    store = home.open()
+def a_cursor_is_valid_only_for_the_query_that_returned_it(backend: StoreBackend) -> None:
+    store = backend.open()
     for number in range(4):
         store.create(f"s{number}", "/home/me")
     cursor = store.list("/home/me", limit=2).next_cursor
     assert cursor is not None
-    assert ids(home.open().list("/home/me", limit=2, cursor=cursor).heads) == ["s1", "s0"]
+    assert ids(backend.open().list("/home/me", limit=2, cursor=cursor).heads) == ["s1", "s0"]
     mangled = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
     for garbage in ("", "garbage", "ü", "2", "0", cursor + "=", cursor[1:], mangled, "A" * 100_000, "\ud800"):
         with pytest.raises(InvalidParams, match="cursor") as caught:
@@ -540,14 +540,14 @@ def a_cursor_is_the_stores_own_and_of_the_same_question(home: Home) -> None:
 
 
 @check
-def archived_sessions_are_hidden_kept_and_brought_back(home: Home) -> None:
-    store = home.open()
+def archived_sessions_are_hidden_and_can_be_restored(backend: StoreBackend) -> None:
+    store = backend.open()
     for name in ("a", "b", "c"):
         store.create(name, "/home/me")
-        home.hands.move()
-    say(store, "b", "kept")
+        backend.clock.advance()
+    append_texts(store, "b", "kept")
     before = store.head("b")
-    home.hands.move()
+    backend.clock.advance()
     store.archive("b")
     store.archive("b")
     assert store.head("b").archived
@@ -556,7 +556,7 @@ def archived_sessions_are_hidden_kept_and_brought_back(home: Home) -> None:
     assert ids(store.list(archived=None).heads) == ["c", "a"]
     assert ids(store.list(archived="include").heads) == ["b", "c", "a"]
     assert ids(store.list("/home/me", archived="only").heads) == ["b"]
-    assert said(store, "b") == ["kept"]
+    assert logged_texts(store, "b") == ["kept"]
     page = store.list(archived="include", limit=2)
     assert ids(store.list(archived="include", limit=2, cursor=page.next_cursor).heads) == ["a"]
     store.unarchive("b")
@@ -568,8 +568,8 @@ def archived_sessions_are_hidden_kept_and_brought_back(home: Home) -> None:
 
 
 @check
-def a_title_that_was_set_is_never_replaced_by_a_generated_one(home: Home) -> None:
-    store = home.open()
+def a_title_set_by_the_user_is_not_replaced_by_a_generated_one(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     assert store.head("s1").title is None
     with store.journal("s1") as journal:
@@ -581,7 +581,7 @@ def a_title_that_was_set_is_never_replaced_by_a_generated_one(home: Home) -> Non
         assert store.head("s1").title is None
         assert store.set_title("s1", "  My\ttitle \x1b ") == "My title"
         journal.append(SessionInfoUpdate("Generated"), SessionInfoUpdate(None))
-    head = home.open().head("s1")
+    head = backend.open().head("s1")
     assert (head.title, head.title_set) == ("My title", True)
     assert store.set_title("s1", "Mine again") == "Mine again"
     assert len(store.set_title("s1", "x" * 5000)) == 200
@@ -592,39 +592,41 @@ def a_title_that_was_set_is_never_replaced_by_a_generated_one(home: Home) -> Non
 
 
 @check
-def a_session_is_updated_by_what_is_said_and_done_in_it(home: Home) -> None:
-    store = home.open()
+def only_turns_and_messages_change_the_updated_time(backend: StoreBackend) -> None:
+    store = backend.open()
     created = store.create("s1", "/home/me")
-    assert created.created == created.updated == home.hands.at
+    assert created.created == created.updated == backend.clock.at
     with store.journal("s1") as journal:
-        home.hands.move(60)
+        backend.clock.advance(60)
         journal.append(SessionOpened("s1"), UsageUpdate(1, 2), SessionInfoUpdate("Title"))
         journal.record("coder.note", 1)
         store.set_title("s1", "Mine")
         store.archive("s1")
-        assert store.head("s1").updated == created.updated, "opening, settings and titles are no work"
+        assert store.head("s1").updated == created.updated, (
+            "opening, settings and titles must not change the time"
+        )
         journal.append(TurnStarted([TextContent("go")]))
-        started = home.hands.at
+        started = backend.clock.at
         assert store.head("s1").updated == started
-        home.hands.move(0.4)
+        backend.clock.advance(0.4)
         journal.append(chunk("quick"))
-        assert store.head("s1").updated == started, "the list follows a running turn by the second"
-        home.hands.move(0.7)
+        assert store.head("s1").updated == started, "within a turn the time changes at most once per second"
+        backend.clock.advance(0.7)
         journal.append(chunk("slow"))
-        assert store.head("s1").updated == home.hands.at
-        home.hands.move(0.1)
+        assert store.head("s1").updated == backend.clock.at
+        backend.clock.advance(0.1)
         journal.append(chunk("last"), TurnEnded("end_turn"))
-        assert store.head("s1").updated == home.hands.at
-        ended = home.hands.at
-        home.hands.move(-600)
+        assert store.head("s1").updated == backend.clock.at
+        ended = backend.clock.at
+        backend.clock.advance(-600)
         journal.append(chunk("the clock went back"), TurnStarted())
     assert store.head("s1").updated == ended
     assert store.head("s1").created == created.created
 
 
 @check
-def the_head_has_the_additional_directories_last_used(home: Home) -> None:
-    store = home.open()
+def the_head_has_the_most_recent_additional_directories(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me", additional_directories=["/lib", "/etc"])
     assert store.head("s1").additional_directories == ("/lib", "/etc")
     with store.journal("s1") as journal:
@@ -633,33 +635,33 @@ def the_head_has_the_additional_directories_last_used(home: Home) -> None:
         journal.append(SessionOpened("s1", "/home/me", ["/opt"]))
         assert store.head("s1").additional_directories == ("/opt",)
         journal.append(SessionOpened("s1", "/home/me", []))
-    assert home.open().head("s1").additional_directories == ()
+    assert backend.open().head("s1").additional_directories == ()
 
 
-# -- forks and deletion -------------------------------------------------------------------------------------------
+# -- forks and deletion ----------------------------------------------------------------------------------
 
 
 @check
-def a_fork_has_the_history_and_goes_its_own_way(home: Home) -> None:
-    store = home.open()
+def a_fork_copies_the_history_and_then_diverges(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me", additional_directories=["/lib"], agent="claude")
-    say(store, "s1", "one", "two")
+    append_texts(store, "s1", "one", "two")
     store.set_title("s1", "Mine")
     store.archive("s1")
     before = store.head("s1")
-    home.hands.move()
+    backend.clock.advance()
     fork = store.fork("s1", "f1")
     assert (fork.cwd, fork.agent, fork.title, fork.title_set) == ("/home/me", "claude", "Mine", False)
     assert (fork.additional_directories, fork.archived) == ((), False)
-    assert (fork.created, fork.updated) == (home.hands.at, home.hands.at)
+    assert (fork.created, fork.updated) == (backend.clock.at, backend.clock.at)
     assert fork.parent == Parent("s1", 5)
-    say(store, "f1", "fork")
-    say(store, "s1", "source")
-    assert said(store, "f1") == ["one", "two", "fork"]
-    assert said(store, "s1") == ["one", "two", "source"]
+    append_texts(store, "f1", "fork")
+    append_texts(store, "s1", "source")
+    assert logged_texts(store, "f1") == ["one", "two", "fork"]
+    assert logged_texts(store, "s1") == ["one", "two", "source"]
     assert [record.seq for record in store.read("f1")] == list(range(1, 8))
-    assert said(store, "f1", 2) == ["two", "fork"]
-    assert said(store, "f1", 6) == ["fork"]
+    assert logged_texts(store, "f1", 2) == ["two", "fork"]
+    assert logged_texts(store, "f1", 6) == ["fork"]
     assert store.head("s1").parent is None
     assert (store.head("s1").title_set, store.head("s1").created) == (True, before.created)
     other = store.fork("s1", "f2", cwd="/home/you", additional_directories=["/opt"])
@@ -667,22 +669,22 @@ def a_fork_has_the_history_and_goes_its_own_way(home: Home) -> None:
 
 
 @check
-def a_fork_may_branch_off_anywhere(home: Home) -> None:
-    store = home.open()
+def a_fork_can_start_after_any_record(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
         journal.append(*[chunk(str(number)) for number in range(6)])
     store.fork("s1", "mid", up_to=4)
-    assert said(store, "mid") == ["0", "1", "2"]
-    say(store, "mid", "a", "b")
+    assert logged_texts(store, "mid") == ["0", "1", "2"]
+    append_texts(store, "mid", "a", "b")
     store.fork("mid", "early", up_to=3)
     store.fork("mid", "late", up_to=7)
     store.fork("mid", "empty", up_to=0)
     for name in ("early", "late", "empty"):
-        say(store, name, name)
-    assert said(store, "early") == ["0", "1", "early"]
-    assert said(store, "late") == ["0", "1", "2", "a", "b", "late"]
-    assert said(store, "empty") == ["empty"]
+        append_texts(store, name, name)
+    assert logged_texts(store, "early") == ["0", "1", "early"]
+    assert logged_texts(store, "late") == ["0", "1", "2", "a", "b", "late"]
+    assert logged_texts(store, "empty") == ["empty"]
     assert store.head("early").parent == Parent("mid", 3)
     for name in ("s1", "mid", "early", "late", "empty"):
         records = list(store.read(name))
@@ -693,32 +695,32 @@ def a_fork_may_branch_off_anywhere(home: Home) -> None:
 
 
 @check
-def deleting_the_source_leaves_its_forks_whole(home: Home) -> None:
-    store = home.open()
+def deleting_a_session_keeps_its_forks_complete(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
-    say(store, "s1", "one", "two", "three")
+    append_texts(store, "s1", "one", "two", "three")
     store.fork("s1", "f1", up_to=3)
-    say(store, "f1", "four")
+    append_texts(store, "f1", "four")
     store.fork("f1", "f2")
-    say(store, "f2", "five")
+    append_texts(store, "f2", "five")
     assert store.delete("s1")
-    assert said(home.open(), "f1") == ["one", "two", "four"]
+    assert logged_texts(backend.open(), "f1") == ["one", "two", "four"]
     assert store.delete("f1")
-    assert said(home.open(), "f2") == ["one", "two", "four", "five"]
+    assert logged_texts(backend.open(), "f2") == ["one", "two", "four", "five"]
     assert ids(store.list().heads) == ["f2"]
     store.create("s1", "/home/again")
-    say(store, "s1", "anew")
-    assert said(store, "s1") == ["anew"]
-    assert said(store, "f2") == ["one", "two", "four", "five"]
+    append_texts(store, "s1", "anew")
+    assert logged_texts(store, "s1") == ["anew"]
+    assert logged_texts(store, "f2") == ["one", "two", "four", "five"]
     store.rebuild()
     assert sorted(ids(store.list().heads)) == ["f2", "s1"]
     assert store.delete("f2")
-    assert said(store, "s1") == ["anew"]
+    assert logged_texts(store, "s1") == ["anew"]
 
 
 @check
-def deleting_removes_for_good_and_again_is_fine(home: Home) -> None:
-    store = home.open()
+def a_deleted_session_is_gone_and_deleting_it_again_returns_false(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me")
     store.create("s2", "/home/me")
     journal = store.journal("s1")
@@ -735,35 +737,35 @@ def deleting_removes_for_good_and_again_is_fine(home: Home) -> None:
     with no_session("s1"):
         store.head("s1")
     assert ids(store.list(archived="include").heads) == ["s2"]
-    assert said(store, "s2") == ["stays"]
+    assert logged_texts(store, "s2") == ["stays"]
     store.create("s1", "/home/you")
-    assert (said(store, "s1"), store.last("s1")) == ([], 1)
+    assert (logged_texts(store, "s1"), store.last("s1")) == ([], 1)
 
 
 @check
-def nothing_is_ever_deleted_by_itself(home: Home) -> None:
-    store = home.open()
+def sessions_are_never_deleted_automatically(backend: StoreBackend) -> None:
+    store = backend.open()
     for number in range(120):
         store.create(f"s{number}", "/home/me")
-        home.hands.move(86_400 * 30)
+        backend.clock.advance(86_400 * 30)
     assert len(store.list(limit=1000).heads) == 120
 
 
 @check
-def the_list_can_be_rebuilt_from_the_logs(home: Home) -> None:
-    store = home.open()
+def the_list_can_be_rebuilt_from_the_logs(backend: StoreBackend) -> None:
+    store = backend.open()
     store.create("s1", "/home/me", additional_directories=["/lib"], agent="claude")
     with store.journal("s1") as journal:
         for number in range(8):
-            home.hands.move(0.3)
+            backend.clock.advance(0.3)
             journal.append(TurnStarted() if number % 4 == 0 else chunk(str(number)))
             journal.record("coder.note", number)
             journal.append(SessionInfoUpdate(f"Title {number}"))
             journal.commit()
         journal.append(SessionOpened("s1", "/elsewhere", ["/opt"]), Unknown("x", {"sessionUpdate": 5}))
     store.fork("s1", "f1", up_to=4, cwd="/home/you")
-    home.hands.move()
-    say(store, "f1", "x")
+    backend.clock.advance()
+    append_texts(store, "f1", "x")
     store.set_title("f1", "Fork")
     store.set_title("s1", "Mine")
     store.create("s2", "/home/me")
@@ -775,4 +777,4 @@ def the_list_can_be_rebuilt_from_the_logs(home: Home) -> None:
     assert len(before.heads) == 4
     store.rebuild()
     assert store.list(archived="include") == before
-    assert home.open().list(archived="include") == before
+    assert backend.open().list(archived="include") == before

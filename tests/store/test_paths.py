@@ -1,4 +1,4 @@
-"""The user's folders."""
+"""Where Accord keeps the user's files, and with which access rights."""
 
 import stat
 import subprocess
@@ -12,7 +12,9 @@ from accord.paths import config_dir, data_dir, private_file, private_folder
 from accord.store import store_path
 
 
-def test_accord_home_moves_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accord_home_sets_the_config_and_data_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
     assert (config_dir(), data_dir()) == (tmp_path / "config", tmp_path / "data")
     assert store_path() == tmp_path / "data" / "sessions.db"
@@ -27,16 +29,18 @@ def test_accord_home_moves_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert data_dir() == tmp_path / "here" / "data"
 
 
-def test_without_it_the_platform_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_accord_home_the_platform_folders_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ACCORD_HOME", "")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "conf"))
     if sys.platform == "linux":
         assert (config_dir(), data_dir()) == (tmp_path / "conf" / "accord", tmp_path / "share" / "accord")
-    assert not data_dir().exists(), "asking makes nothing"
+    assert not data_dir().exists(), "data_dir() must not create the folder"
 
 
-def test_private_means_for_the_owner_alone(tmp_path: Path) -> None:
+def test_private_files_and_folders_are_for_the_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True, mode=0o755)
     assert stat.S_IMODE(private_folder(folder).stat().st_mode) == 0o700
@@ -48,7 +52,7 @@ def test_private_means_for_the_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(private_file(folder / "g").stat().st_mode) == 0o600
 
 
-def test_the_room_opens_without_sqlite_or_platformdirs() -> None:
+def test_importing_the_store_loads_neither_sqlite_nor_platformdirs() -> None:
     code = "import sys, accord.store; print(*{'sqlite3', 'platformdirs'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ""

@@ -1,21 +1,25 @@
-"""The file of a store: who may read it, what opens and what is refused, and every failure as one clear line."""
+"""The SQLite file of a store: access rights, formats, damage, and one-line errors."""
 
 import os
+import re
 import sqlite3
 import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
-from tests.store.store_contract import Hands, chunk, said, say
+from tests.store.store_contract import ManualClock, append_texts, chunk, logged_texts
 
 from accord.errors import NotFound, StoreError, UsageError
 from accord.session import SessionOpened, TurnEnded, TurnStarted
 from accord.store import open_store
 from accord.store.sqlite import SqliteStore
 from accord.store.tables import STEPS, upgrade, version_of
+
+GUIDE = Path(__file__).parents[2] / "docs" / "store.md"
 
 
 @pytest.fixture
@@ -24,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def refusal(attempt: Callable[[], object], path: Path) -> str:
-    """What is said: one line, with the path."""
+    """Return the error text after checking that it is one line with the path."""
     with pytest.raises(StoreError) as caught:
         attempt()
     text = str(caught.value)
@@ -37,10 +41,10 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-# -- whose it is ------------------------------------------------------------------------------------------------
+# -- access rights ---------------------------------------------------------------------------------------
 
 
-def test_file_and_folders_are_the_users_alone(path: Path) -> None:
+def test_files_and_folders_are_private_to_the_user(path: Path) -> None:
     before = os.umask(0)
     try:
         with SqliteStore(path) as store:
@@ -56,7 +60,7 @@ def test_file_and_folders_are_the_users_alone(path: Path) -> None:
         os.umask(before)
 
 
-def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
+def test_opening_a_store_makes_its_file_private(path: Path) -> None:
     with SqliteStore(path):
         pass
     path.chmod(0o644)
@@ -64,7 +68,7 @@ def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
         assert mode(path) == 0o600
 
 
-def test_the_users_own_store_is_made_in_the_data_folder(
+def test_open_store_creates_the_file_in_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
@@ -75,11 +79,11 @@ def test_the_users_own_store_is_made_in_the_data_folder(
         assert store.path == tmp_path / "other.db"
 
 
-# -- what opens and what does not -----------------------------------------------------------------------------------
+# -- which files open ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content", [b"hello, this is no database\n" * 100, b"\x00" * 5000, b"x"])
-def test_another_file_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_unchanged(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     path.chmod(0o644)
@@ -90,7 +94,7 @@ def test_another_file_is_refused_and_left_alone(path: Path, content: bytes) -> N
     assert mode(path) == 0o644
 
 
-def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+def test_the_database_of_another_program_is_refused_unchanged(path: Path) -> None:
     path.parent.mkdir()
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE photos (id INTEGER)")
@@ -107,14 +111,14 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
         assert store.create("s1", "/home/me").session_id == "s1"
 
 
-def test_a_path_that_cannot_be_a_file_is_named(path: Path, tmp_path: Path) -> None:
+def test_the_error_for_an_unusable_path_names_the_path(path: Path, tmp_path: Path) -> None:
     path.mkdir(parents=True)
     refusal(lambda: SqliteStore(path), path)
     (tmp_path / "file").touch()
     refusal(lambda: SqliteStore(tmp_path / "file" / "x.db"), tmp_path / "file" / "x.db")
 
 
-def test_a_newer_format_is_refused_with_what_to_do(path: Path) -> None:
+def test_a_newer_format_is_refused_with_advice_to_update(path: Path) -> None:
     with SqliteStore(path):
         pass
     connection = sqlite3.connect(path)
@@ -124,13 +128,13 @@ def test_a_newer_format_is_refused_with_what_to_do(path: Path) -> None:
     assert f"newer Accord (format 99, this one knows {len(STEPS)}): update Accord" in text
 
 
-# -- older formats ------------------------------------------------------------------------------------------------
+# -- older formats ---------------------------------------------------------------------------------------
 
 
-def test_an_older_format_is_brought_up_to_date_with_all_its_sessions(path: Path) -> None:
+def test_an_older_format_is_upgraded_with_all_its_sessions(path: Path) -> None:
     with SqliteStore(path) as store:
         store.create("s1", "/home/me")
-        say(store, "s1", "one")
+        append_texts(store, "s1", "one")
     connection = sqlite3.connect(path, isolation_level=None)
     later = [*STEPS, ["ALTER TABLE heads ADD COLUMN colour TEXT"], ["UPDATE heads SET colour = 'red'"]]
     upgrade(connection, later)
@@ -140,25 +144,25 @@ def test_an_older_format_is_brought_up_to_date_with_all_its_sessions(path: Path)
     connection.close()
 
 
-def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+def test_a_failed_upgrade_leaves_the_file_unchanged(path: Path) -> None:
     with SqliteStore(path) as store:
         store.create("s1", "/home/me")
-        say(store, "s1", "one")
+        append_texts(store, "s1", "one")
     connection = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(sqlite3.OperationalError):
         upgrade(connection, [*STEPS, ["DROP TABLE heads", "CREATE TABLE nonsense"]])
     assert version_of(connection) == len(STEPS)
     connection.close()
     with SqliteStore(path) as store:
-        assert said(store, "s1") == ["one"]
+        assert logged_texts(store, "s1") == ["one"]
         assert store.head("s1").cwd == "/home/me"
 
 
-# -- damage ---------------------------------------------------------------------------------------------------------
+# -- damage ----------------------------------------------------------------------------------------------
 
 
-def use(store: SqliteStore) -> None:
-    """Everything that reads."""
+def read_everything(store: SqliteStore) -> None:
+    """Call every method that reads."""
     for head in store.list(limit=1000, archived="include").heads:
         for attempt in (store.read, store.events):
             for _ in attempt(head.session_id):
@@ -168,7 +172,7 @@ def use(store: SqliteStore) -> None:
     store.rebuild()
 
 
-def test_a_damaged_file_gives_results_or_one_clear_line_and_nothing_else(path: Path) -> None:
+def test_a_damaged_file_gives_results_or_a_one_line_error(path: Path) -> None:
     with SqliteStore(path) as store:
         for number in range(3):
             store.create(f"s{number}", "/home/me", additional_directories=["/lib"])
@@ -191,30 +195,30 @@ def test_a_damaged_file_gives_results_or_one_clear_line_and_nothing_else(path: P
             path.with_name(path.name + leftover).unlink(missing_ok=True)
         try:
             with SqliteStore(path) as store:
-                use(store)
+                read_everything(store)
         except (StoreError, NotFound) as error:
             refused.append(str(error))
     assert len(refused) > 10
     assert all("\n" not in text for text in refused)
 
 
-def test_a_record_that_is_missing_is_noticed(path: Path) -> None:
+def test_a_missing_record_is_reported(path: Path) -> None:
     with SqliteStore(path) as store:
         store.create("s1", "/home/me")
-        say(store, "s1", "one", "two", "three")
+        append_texts(store, "s1", "one", "two", "three")
         connection = sqlite3.connect(path)
         connection.execute("DELETE FROM records WHERE key & 4294967295 = 3")
         connection.commit()
         connection.close()
         with pytest.raises(StoreError, match="record 3"):
-            said(store, "s1")
-        assert said(store, "s1", 3) == ["three"]
+            logged_texts(store, "s1")
+        assert logged_texts(store, "s1", 3) == ["three"]
 
 
-# -- when it cannot be written ------------------------------------------------------------------------------------------
+# -- failed writes ---------------------------------------------------------------------------------------
 
 
-async def test_what_cannot_be_written_is_kept_said_and_written_later(path: Path) -> None:
+async def test_records_that_could_not_be_written_are_kept_and_written_later(path: Path) -> None:
     with SqliteStore(path, busy=0.01) as store:
         store.create("s1", "/home/me")
         journal = store.journal("s1")
@@ -228,10 +232,10 @@ async def test_what_cannot_be_written_is_kept_said_and_written_later(path: Path)
         other.close()
         journal.append(chunk("three"))
         journal.commit()
-        assert said(store, "s1") == ["one", "three"]
+        assert logged_texts(store, "s1") == ["one", "three"]
 
 
-def test_a_full_disk_is_said_and_loses_nothing_that_was_committed(path: Path) -> None:
+def test_a_full_disk_is_reported_and_committed_records_are_kept(path: Path) -> None:
     with SqliteStore(path) as store:
         store.create("s1", "/home/me")
         journal = store.journal("s1")
@@ -242,13 +246,13 @@ def test_a_full_disk_is_said_and_loses_nothing_that_was_committed(path: Path) ->
         journal.append(chunk("x" * 100_000))
         assert "is full: free some space" in refusal(journal.commit, path)
         with SqliteStore(path) as other:
-            assert said(other, "s1") == ["one"]
+            assert logged_texts(other, "s1") == ["one"]
         store._file.connection.execute("PRAGMA max_page_count = 1000000")
         journal.commit()
-        assert len(said(store, "s1")) == 2
+        assert len(logged_texts(store, "s1")) == 2
 
 
-def test_a_store_belongs_to_one_thread_and_ends_with_its_close(path: Path) -> None:
+def test_a_store_rejects_other_threads_and_calls_after_close(path: Path) -> None:
     store = SqliteStore(path)
     failures: list[BaseException] = []
 
@@ -267,17 +271,17 @@ def test_a_store_belongs_to_one_thread_and_ends_with_its_close(path: Path) -> No
         store.list()
 
 
-def test_durable_waits_for_the_disk_at_every_commit(path: Path) -> None:
+def test_durable_stores_sync_to_disk_at_every_commit(path: Path) -> None:
     for durable, level in ((False, 1), (True, 2)):
         with SqliteStore(path, durable=durable) as store:
             assert store._file.connection.execute("PRAGMA synchronous").fetchone() == (level,)
             assert store._file.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-# -- what lies in it ----------------------------------------------------------------------------------------------------
+# -- file content ----------------------------------------------------------------------------------------
 
 
-def test_a_fork_copies_nothing(path: Path) -> None:
+def test_a_fork_copies_no_records(path: Path) -> None:
     with SqliteStore(path) as store:
         store.create("s1", "/home/me")
         with store.journal("s1") as journal:
@@ -287,12 +291,12 @@ def test_a_fork_copies_nothing(path: Path) -> None:
             store.fork(f"f{number - 1}" if number else "s1", f"f{number}")
         grown = store._file.connection.execute("SELECT sum(length(data)) FROM records").fetchone()[0]
         assert grown - rows < 5_000
-        assert len(said(store, "f19")) == 200
+        assert len(logged_texts(store, "f19")) == 200
 
 
-def test_what_is_deleted_is_gone_from_the_file(path: Path) -> None:
-    hands = Hands()
-    with SqliteStore(path, now=hands.now) as store:
+def test_deleted_texts_are_removed_from_the_file(path: Path) -> None:
+    clock = ManualClock()
+    with SqliteStore(path, now=clock.now) as store:
         store.create("s1", "/home/me")
         with store.journal("s1") as journal:
             journal.append(chunk("the fork keeps this"), chunk("SECRET-A"), chunk("SECRET-B"))
@@ -301,7 +305,7 @@ def test_what_is_deleted_is_gone_from_the_file(path: Path) -> None:
         store.fork("s1", "f1", up_to=2)
         store.set_title("s1", "SECRET-D")
         store.delete("s1")
-        assert said(store, "f1") == ["the fork keeps this"]
+        assert logged_texts(store, "f1") == ["the fork keeps this"]
     content = b"".join(file.read_bytes() for file in path.parent.rglob("*") if file.is_file())
     assert b"the fork keeps this" in content
     assert b"SECRET" not in content
@@ -311,7 +315,7 @@ def test_what_is_deleted_is_gone_from_the_file(path: Path) -> None:
         assert store._file.connection.execute("SELECT count(*) FROM logs").fetchone() == (0,)
 
 
-def test_the_write_ahead_log_is_moved_along_beside_the_writer(path: Path) -> None:
+def test_the_write_ahead_log_is_checkpointed_while_the_store_is_open(path: Path) -> None:
     with SqliteStore(path, checkpoint_pages=20) as store:
         store.create("s1", "/home/me")
         before = path.stat().st_size
@@ -320,5 +324,22 @@ def test_the_write_ahead_log_is_moved_along_beside_the_writer(path: Path) -> Non
                 journal.append(chunk(str(number) * 2000))
                 journal.commit()
         store._checkpoints.close()
-        assert path.stat().st_size > before, "the file itself has grown while the store is open"
-        assert len(said(store, "s1")) == 60
+        assert path.stat().st_size > before, "the database file must grow while the store is open"
+        assert len(logged_texts(store, "s1")) == 60
+
+
+# -- documentation ---------------------------------------------------------------------------------------
+
+
+def test_the_code_blocks_of_the_store_guide_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    names["store"].close()
+    assert "Done. | left open: []" in capsys.readouterr().out
+    assert (tmp_path / "data" / "sessions.db").exists()

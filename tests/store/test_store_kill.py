@@ -1,4 +1,4 @@
-"""kill -9 at any moment: everything that was reported as committed is in the log, in order, and the session loads."""
+"""Writers killed with SIGKILL: all reported commits are in the log, in order, and the session loads."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.store.hand import ROOT
+from tests.store.store_process import ROOT
 
 from accord.schema import AgentMessageChunk
 from accord.session import text_of
@@ -22,38 +22,38 @@ FILES = 8
 MOST_LINES = 40
 
 
-class Mortals:
-    """Writers that live until killed, and what they are known to have committed."""
+class CrashWriters:
+    """Runs writers until they are killed, and tracks what they reported as committed."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
-        self.said: dict[str, int] = {}
+        self.committed: dict[str, int] = {}
         self.uncertain: set[str] = set()
 
-    def live_and_die(self, path: Path, seed: int, lines: int) -> None:
-        """One writer; it is killed when it has said so many lines, wherever it may be by then."""
+    def run_and_kill(self, path: Path, seed: int, lines: int) -> None:
+        """Start one writer and kill it after it has reported this many lines."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{path} {seed}\n".encode())
         self._process.stdin.flush()
-        _, pid = self._hear()
+        _, pid = self._read()
         for _ in range(lines):
-            self._take(self._hear())
+            self._apply(self._read())
         os.kill(int(pid), signal.SIGKILL)
-        while (words := self._hear()) != ["gone"]:
-            self._take(words)
+        while (words := self._read()) != ["gone"]:
+            self._apply(words)
 
-    def _hear(self) -> list[str]:
+    def _read(self) -> list[str]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line.endswith(b"\n"), "the writers' parent is gone"
+        assert line.endswith(b"\n"), "the parent of the writers has ended"
         return line.decode().split()
 
-    def _take(self, words: list[str]) -> None:
+    def _apply(self, words: list[str]) -> None:
         match words:
-            case ["said", name, count]:
-                self.said[name] = int(count)
+            case ["committed", name, count]:
+                self.committed[name] = int(count)
             case ["deleting", name]:
-                del self.said[name]
+                del self.committed[name]
                 self.uncertain.add(name)
             case ["deleted", name]:
                 self.uncertain.discard(name)
@@ -62,39 +62,42 @@ class Mortals:
 
 
 @pytest.fixture
-def mortals() -> Generator[Mortals]:
+def writers() -> Generator[CrashWriters]:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.store.mortal"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.store.crash_writer"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
-        yield Mortals(process)
+        yield CrashWriters(process)
         process.communicate()
 
 
-def test_nothing_that_was_committed_is_lost(mortals: Mortals, tmp_path: Path) -> None:
-    random = Random(9)  # the moment itself is the machine's choice
+def test_committed_records_survive_a_kill_at_any_moment(writers: CrashWriters, tmp_path: Path) -> None:
+    random = Random(9)  # the exact moment of the kill depends on the machine
     path = tmp_path
     for run in range(RUNS):
         if run % (RUNS // FILES) == 0:
             path = tmp_path / f"{run}.db"
-            mortals.said, mortals.uncertain = {}, set()
-        mortals.live_and_die(path, run, random.choice([0, 1, 2, random.randrange(MOST_LINES)]))
-        check(path, mortals)
+            writers.committed, writers.uncertain = {}, set()
+        writers.run_and_kill(path, run, random.choice([0, 1, 2, random.randrange(MOST_LINES)]))
+        check(path, writers)
 
 
-def check(path: Path, mortals: Mortals) -> None:
+def check(path: Path, writers: CrashWriters) -> None:
     with SqliteStore(path) as store:
         listed = store.list(limit=1000, archived="include")
         names = {head.session_id for head in listed.heads}
-        assert names >= mortals.said.keys()
+        assert names >= writers.committed.keys()
         for name in names:
             events = list(store.events(name))
             texts = [text_of(event).strip() for event in events if isinstance(event, AgentMessageChunk)]
             assert texts == [str(number) for number in range(len(texts))]
-            assert len(texts) >= mortals.said.get(name, 0)
+            assert len(texts) >= writers.committed.get(name, 0)
             records = list(store.read(name))
             assert [record.seq for record in records] == list(range(1, len(records) + 1))
             assert sum(record.kind == "model" for record in records) == len(texts), (
-                "a commit is whole or not at all"
+                "a commit must be written completely or not at all"
             )
             state, closing = repair(events)
             assert state.turn == "idle"
@@ -102,7 +105,7 @@ def check(path: Path, mortals: Mortals) -> None:
             with store.journal(name) as journal:
                 journal.append(*closing)
         store.rebuild()
-        # The repair above moved the times on; all else is as the list had it.
+        # The repair above changed the times; everything else matches the list.
         again = {head.session_id: head for head in store.list(limit=1000, archived="include").heads}
         assert again.keys() == names
         for head in listed.heads:

@@ -1,4 +1,4 @@
-"""Whatever is done to a store in whatever order: the file behaves as the plain store in memory does."""
+"""Any sequence of operations gives the same results on the SQLite store and on the memory store."""
 
 import tempfile
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.store.store_contract import Hands, chunk
+from tests.store.store_contract import ManualClock, chunk
 
 from accord.errors import AccordError
 from accord.schema import SessionInfoUpdate, ToolCall, Unknown
@@ -34,30 +34,30 @@ ITEMS = st.lists(
 )
 
 
-def outcome(deed: Any, store: Store) -> Any:
-    """What it gives, or how it is refused."""
+def outcome(operation: Any, store: Store) -> Any:
+    """Return the result, or the type and text of the error."""
     try:
-        return deed(store)
+        return operation(store)
     except AccordError as error:
         return type(error), str(error)
 
 
 class TwoStores(RuleBasedStateMachine):
-    """The store in a file and the one in memory, told the same."""
+    """Runs the same operations on both stores."""
 
     def __init__(self) -> None:
         super().__init__()
         self.closing = ExitStack()
         self.path = Path(self.closing.enter_context(tempfile.TemporaryDirectory())) / "s.db"
-        self.hands = Hands()
+        self.clock = ManualClock()
         self.shelf = Shelf()
-        self.memory = MemoryStore(self.shelf, now=self.hands.now)
-        self.file = SqliteStore(self.path, now=self.hands.now)
+        self.memory = MemoryStore(self.shelf, now=self.clock.now)
+        self.file = SqliteStore(self.path, now=self.clock.now)
         self.names: set[str] = set()
 
-    def both(self, deed: Any) -> Any:
-        plain = outcome(deed, self.memory)
-        assert outcome(deed, self.file) == plain
+    def both(self, operation: Any) -> Any:
+        plain = outcome(operation, self.memory)
+        assert outcome(operation, self.file) == plain
         return plain
 
     @rule(name=NAMES, cwd=FOLDERS, agent=st.sampled_from(["", "x"]))
@@ -70,7 +70,7 @@ class TwoStores(RuleBasedStateMachine):
     def write(self, data: st.DataObject, batches: list[Any]) -> None:
         name = data.draw(st.sampled_from(sorted(self.names)))
 
-        def deed(store: Store) -> None:
+        def operation(store: Store) -> None:
             with store.journal(name) as journal:
                 for items in batches:
                     for item in items:
@@ -80,7 +80,7 @@ class TwoStores(RuleBasedStateMachine):
                             journal.append(item)
                     journal.commit()
 
-        self.both(deed)
+        self.both(operation)
 
     @rule(source=NAMES, name=NAMES, cwd=st.none() | FOLDERS, cut=st.none() | st.integers(-1, 30))
     def fork(self, source: str, name: str, cwd: str | None, cut: int | None) -> None:
@@ -101,8 +101,8 @@ class TwoStores(RuleBasedStateMachine):
         self.both(lambda store: store.set_title(name, title))
 
     @rule(seconds=st.sampled_from([0.2, 1.0, 3600.0, -5.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.hands.move(seconds)
+    def advance_clock(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     @rule()
     def rebuild(self) -> None:
@@ -111,7 +111,7 @@ class TwoStores(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.file.close()
-        self.file = SqliteStore(self.path, now=self.hands.now)
+        self.file = SqliteStore(self.path, now=self.clock.now)
 
     @rule(name=NAMES, after=st.integers(-1, 30))
     def read(self, name: str, after: int) -> None:
@@ -134,7 +134,7 @@ class TwoStores(RuleBasedStateMachine):
                 break
 
     @invariant()
-    def the_same_sessions(self) -> None:
+    def both_stores_list_the_same_sessions(self) -> None:
         self.both(lambda store: store.list(archived="include"))
         for name in self.names:
             self.both(lambda store: (store.last(name), store.head(name)))  # noqa: B023 - called at once
@@ -147,7 +147,7 @@ class TwoStores(RuleBasedStateMachine):
         left = self.file._file.connection.execute("SELECT count(*) FROM records").fetchone()
         self.file.close()
         self.closing.close()
-        assert left == (0,), "with the last session everything is gone"
+        assert left == (0,), "deleting all sessions must delete all records"
 
 
 TestTwoStores = TwoStores.TestCase

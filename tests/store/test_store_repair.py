@@ -1,4 +1,4 @@
-"""What an interrupted turn left open is closed when the session is taken up again, in the log, once."""
+"""`repair` closes what an interrupted turn left open."""
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +45,7 @@ def patch(call_id: str, **members: object) -> Event:
     return v1.event_of(ToolCallChange(call_id, **members))  # type: ignore[arg-type]
 
 
-def test_a_turn_that_never_ended_is_ended_as_interrupted() -> None:
+def test_an_unfinished_turn_is_ended_as_interrupted() -> None:
     state, closing = repair([GO, AgentMessageChunk(TextContent("I will"))])
     assert state.turn == "idle"
     (ended,) = closing
@@ -56,7 +56,7 @@ def test_a_turn_that_never_ended_is_ended_as_interrupted() -> None:
     assert [message.text for message in state.messages] == ["go", "I will"]
 
 
-def test_a_tool_call_without_a_result_gets_one_that_says_so() -> None:
+def test_an_unfinished_tool_call_fails_with_an_explanation() -> None:
     shown = Content(TextContent("half of the output"))
     state, closing = repair(
         [
@@ -75,20 +75,20 @@ def test_a_tool_call_without_a_result_gets_one_that_says_so() -> None:
     assert state.tool_calls["done"].content == []
 
 
-def test_a_call_left_open_by_a_turn_that_ended_is_closed_too() -> None:
+def test_a_tool_call_left_open_by_an_ended_turn_fails() -> None:
     state, closing = repair([GO, call("c1"), TurnEnded("end_turn")])
     assert len(closing) == 1
     assert state.tool_calls["c1"].status == "failed"
 
 
-def test_a_cancel_that_was_under_way_counts_as_done() -> None:
+def test_a_turn_that_was_being_cancelled_ends_as_cancelled() -> None:
     state, closing = repair([GO, call("c1"), TurnCancelling()])
     assert state.stop_reason == "cancelled"
     assert "Cancelled" in text_of(state.tool_calls["c1"].content)
     assert len(closing) == 2
 
 
-def test_questions_compactions_and_child_sessions_are_closed() -> None:
+def test_permissions_compactions_and_subagents_are_closed() -> None:
     state, closing = repair(
         [
             GO,
@@ -105,7 +105,7 @@ def test_questions_compactions_and_child_sessions_are_closed() -> None:
     assert state.history.subagents["child"].activity == "unknown"
 
 
-def test_a_replay_that_broke_off_does_not_hide_what_was_known() -> None:
+def test_an_unfinished_replay_does_not_hide_the_earlier_history() -> None:
     told: list[Event] = [
         SessionOpened("s1", "/home/me"),
         GO,
@@ -123,13 +123,13 @@ def test_a_replay_that_broke_off_does_not_hide_what_was_known() -> None:
     assert [message.text for message in first.messages] == ["g"]
 
 
-def test_nothing_is_added_to_a_session_that_came_to_its_end() -> None:
+def test_a_finished_session_needs_no_repair() -> None:
     assert repair([]).closing == []
     assert repair([GO, call("c1", status="failed"), TurnEnded("cancelled")]).closing == []
 
 
 some_calls = st.sampled_from(["a", "b"])
-happenings = st.one_of(
+log_events = st.one_of(
     st.just(GO),
     st.just(TurnEnded("end_turn")),
     st.just(TurnCancelling()),
@@ -149,8 +149,8 @@ happenings = st.one_of(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(happenings, max_size=15))
-def test_any_log_cut_anywhere_is_closed_by_one_repair(events: list[Event]) -> None:
+@given(st.lists(log_events, max_size=15))
+def test_any_log_needs_only_one_repair(events: list[Event]) -> None:
     store = MemoryStore()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
@@ -168,7 +168,7 @@ def test_any_log_cut_anywhere_is_closed_by_one_repair(events: list[Event]) -> No
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_a_repaired_history_can_be_told_to_a_client(cut: int) -> None:
+def test_a_repaired_history_can_be_replayed_to_a_client(cut: int) -> None:
     events = [
         GO,
         call("c1"),

@@ -1,9 +1,9 @@
-"""A project folder to work in, and a secret beside it that nothing may reach."""
+"""A project folder, and a folder outside it with a secret file."""
 
 from pathlib import Path
 
 import pytest
-from tests.workspace.scene import SECRET, Write
+from tests.workspace.helpers import SECRET, Write
 
 from accord.workspace.roots import Roots
 

@@ -1,4 +1,4 @@
-"""Text files as an agent sees them through the client: lines, limits, damage, links, unsaved buffers, order."""
+"""Text files as an agent reads and writes them: lines, limits, encodings, links, unsaved buffers, order."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.workspace.scene import SECRET, Write, names
+from tests.workspace.helpers import SECRET, Write, names
 
 from accord.errors import InvalidParams, NotFound
 from accord.workspace.files import TextFiles
@@ -25,7 +25,7 @@ def files(roots: Roots) -> TextFiles:
 
 
 @pytest.mark.rule(239)
-async def test_a_file_is_read_as_it_is(files: TextFiles, write: Write) -> None:
+async def test_a_file_is_read_unchanged(files: TextFiles, write: Write) -> None:
     text = "\ufeffone\r\ntwo\rstill two\n\nlast without end"
     assert await files.read_text(write("a.txt", text)) == text
     assert await files.read_text(str(write("empty", ""))) == ""
@@ -49,7 +49,7 @@ async def test_a_file_is_read_as_it_is(files: TextFiles, write: Write) -> None:
         (None, None, "one\ntwo\r\nthree\rthree\nfour"),
     ],
 )
-async def test_line_is_counted_from_one_and_limit_caps_lines(
+async def test_line_is_one_based_and_limit_is_a_number_of_lines(
     files: TextFiles, write: Write, line: int | None, limit: int | None, expected: str
 ) -> None:
     text = "one\ntwo\r\nthree\rthree\nfour"
@@ -59,7 +59,7 @@ async def test_line_is_counted_from_one_and_limit_caps_lines(
 
 @pytest.mark.rule(326)
 @pytest.mark.parametrize("bad", ["2", -1, 1.5, True, [1]])
-async def test_a_line_or_limit_of_another_kind_is_refused(files: TextFiles, write: Write, bad: int) -> None:
+async def test_a_line_or_limit_of_the_wrong_type_is_refused(files: TextFiles, write: Write, bad: int) -> None:
     path = write("a.txt", "one\n")
     with pytest.raises(InvalidParams, match="line"):
         await files.read_text(path, line=bad)
@@ -69,7 +69,7 @@ async def test_a_line_or_limit_of_another_kind_is_refused(files: TextFiles, writ
 
 @pytest.mark.rule(241)
 @given(text=st.text(alphabet="ab\r\né😀", max_size=50), step=st.integers(1, 4))
-def test_parts_read_in_a_row_join_to_the_whole(text: str, step: int) -> None:
+def test_consecutive_parts_join_to_the_whole_text(text: str, step: int) -> None:
     starts = range(1, text.count("\n") + 2, step)
 
     async def by_parts(path: Path) -> list[str]:
@@ -85,7 +85,7 @@ def test_parts_read_in_a_row_join_to_the_whole(text: str, step: int) -> None:
 
 
 @pytest.mark.rule(241)
-async def test_lines_are_found_across_the_chunks_of_a_long_file(files: TextFiles, write: Write) -> None:
+async def test_lines_are_found_in_a_long_file(files: TextFiles, write: Write) -> None:
     lines = [f"{number} {'é' * (number % 400)}\n" for number in range(5000)]
     path = write("long.txt", "".join(lines))
     for first in (1, 2, 700, 2500, 4999):
@@ -93,7 +93,7 @@ async def test_lines_are_found_across_the_chunks_of_a_long_file(files: TextFiles
 
 
 @pytest.mark.rule(242)
-async def test_a_missing_file_is_not_found(files: TextFiles, project: Path) -> None:
+async def test_reading_a_missing_file_raises_not_found(files: TextFiles, project: Path) -> None:
     for path in (project / "no ne.txt", project / "no" / "folder" / "x"):
         with pytest.raises(NotFound) as missing:
             await files.read_text(path, 1, 10)
@@ -101,7 +101,7 @@ async def test_a_missing_file_is_not_found(files: TextFiles, project: Path) -> N
         assert missing.value.data == {"uri": path.as_uri()}
 
 
-async def test_a_missing_file_can_count_as_empty_but_never_outside(
+async def test_missing_is_empty_applies_only_inside_the_roots(
     roots: Roots, project: Path, outside: Path
 ) -> None:
     files = TextFiles(roots, missing_is_empty=True)
@@ -111,7 +111,9 @@ async def test_a_missing_file_can_count_as_empty_but_never_outside(
 
 
 @pytest.mark.rule(245)
-async def test_links_out_are_neither_read_nor_written(files: TextFiles, project: Path, outside: Path) -> None:
+async def test_links_that_lead_outside_are_neither_read_nor_written(
+    files: TextFiles, project: Path, outside: Path
+) -> None:
     (project / "file").symlink_to(outside / "secret.txt")
     (project / "folder").symlink_to(outside)
     (project / "new").symlink_to(outside / "new.txt")
@@ -125,7 +127,9 @@ async def test_links_out_are_neither_read_nor_written(files: TextFiles, project:
     assert (outside / "secret.txt").read_text() == SECRET
 
 
-async def test_what_is_no_plain_file_is_refused_and_never_waited_for(files: TextFiles, project: Path) -> None:
+async def test_pipes_folders_and_sockets_are_refused_without_blocking(
+    files: TextFiles, project: Path
+) -> None:
     os.mkfifo(project / "pipe")
     (project / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -147,13 +151,13 @@ async def test_devices_are_refused() -> None:
             await files.write_text(f"/dev/{name}", "x")
 
 
-async def test_a_path_with_a_slash_at_its_end_names_no_file(files: TextFiles, project: Path) -> None:
+async def test_a_path_with_a_trailing_slash_is_refused(files: TextFiles, project: Path) -> None:
     with pytest.raises(InvalidParams, match="names a folder"):
         await files.write_text(f"{project}/new/", "x")
     assert names(project) == set()
 
 
-async def test_a_file_below_a_file_is_refused(files: TextFiles, write: Write) -> None:
+async def test_a_path_below_a_file_is_refused(files: TextFiles, write: Write) -> None:
     path = write("a.txt", "text")
     with pytest.raises(InvalidParams, match="Not a directory"):
         await files.read_text(path / "b.txt")
@@ -164,14 +168,12 @@ async def test_a_file_below_a_file_is_refused(files: TextFiles, write: Write) ->
 @pytest.mark.parametrize(
     "data", [b"ok\n\xff\xfe\n", "text".encode("utf-16"), b"\xed\xa0\x80", b"half \xe2\x82"]
 )
-async def test_what_is_not_utf8_is_refused_rather_than_repaired(
-    files: TextFiles, write: Write, data: bytes
-) -> None:
+async def test_text_that_is_not_utf8_is_refused(files: TextFiles, write: Write, data: bytes) -> None:
     with pytest.raises(InvalidParams, match="is not text"):
         await files.read_text(write("a.bin", data))
 
 
-async def test_a_huge_file_is_refused_whole_and_read_in_parts(files: TextFiles, write: Write) -> None:
+async def test_a_huge_file_is_refused_as_a_whole_but_read_in_parts(files: TextFiles, write: Write) -> None:
     path = write("huge", "one\ntwo\n")
     os.truncate(path, 1 << 40)
     with pytest.raises(InvalidParams, match="too large: 1099511627776 bytes"):
@@ -181,7 +183,7 @@ async def test_a_huge_file_is_refused_whole_and_read_in_parts(files: TextFiles, 
         await files.read_text(path, 3, 1)
 
 
-async def test_the_bound_is_exact(roots: Roots, write: Write) -> None:
+async def test_max_bytes_is_an_exact_limit(roots: Roots, write: Write) -> None:
     path = write("a.txt", "0123\n56789")
     assert await TextFiles(roots, max_bytes=10).read_text(path) == "0123\n56789"
     short = TextFiles(roots, max_bytes=5)
@@ -191,7 +193,7 @@ async def test_the_bound_is_exact(roots: Roots, write: Write) -> None:
         await short.read_text(path, limit=2)
 
 
-async def test_files_without_a_size_are_bounded_all_the_same() -> None:
+async def test_max_bytes_applies_to_files_that_report_no_size() -> None:
     files = TextFiles(Roots("/proc/self"), max_bytes=200)
     assert os.stat("/proc/self/status").st_size == 0
     with pytest.raises(InvalidParams, match="too large"):
@@ -208,7 +210,7 @@ async def test_a_write_creates_the_file_and_its_folders(files: TextFiles, projec
 
 
 @pytest.mark.rule(243)
-async def test_a_write_replaces_the_whole_and_leaves_nothing_beside(files: TextFiles, write: Write) -> None:
+async def test_a_write_replaces_the_file_and_leaves_no_temporary_file(files: TextFiles, write: Write) -> None:
     path = write("a.txt", "a long text before")
     await files.write_text(path, "short")
     await files.write_text(path.with_name("n" * 255), "a name as long as names get")
@@ -216,14 +218,14 @@ async def test_a_write_replaces_the_whole_and_leaves_nothing_beside(files: TextF
     assert names(path.parent) == {"a.txt", "n" * 255}
 
 
-async def test_the_mode_of_a_file_is_kept_but_not_its_set_id_bits(files: TextFiles, write: Write) -> None:
+async def test_a_write_keeps_the_file_mode_without_set_id_bits(files: TextFiles, write: Write) -> None:
     path = write("run.sh", "#!/bin/sh\n")
     path.chmod(0o4751)
     await files.write_text(path, "#!/bin/sh\nexit 1\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o751
 
 
-async def test_a_write_goes_through_a_link_inside(files: TextFiles, project: Path, write: Write) -> None:
+async def test_a_write_follows_a_link_inside_the_roots(files: TextFiles, project: Path, write: Write) -> None:
     write("real/a.txt", "before")
     (project / "link").symlink_to("real/a.txt")
     (project / "new").symlink_to("real/not-yet.txt")
@@ -235,7 +237,7 @@ async def test_a_write_goes_through_a_link_inside(files: TextFiles, project: Pat
 
 
 @pytest.mark.rule(245)
-async def test_a_hard_link_to_the_outside_is_cut_not_written_through(
+async def test_a_write_replaces_a_hard_link_to_an_outside_file(
     files: TextFiles, project: Path, outside: Path
 ) -> None:
     (project / "same").hardlink_to(outside / "secret.txt")
@@ -244,14 +246,14 @@ async def test_a_hard_link_to_the_outside_is_cut_not_written_through(
 
 
 @pytest.mark.parametrize("content", ["half \ud83d", "\udc80", 5, None, b"bytes"])
-async def test_what_is_no_text_is_not_written(files: TextFiles, write: Write, content: str) -> None:
+async def test_content_that_is_not_text_is_not_written(files: TextFiles, write: Write, content: str) -> None:
     path = write("a.txt", "before")
     with pytest.raises(InvalidParams):
         await files.write_text(path, content)
     assert path.read_text() == "before"
 
 
-async def test_a_missing_root_is_not_made(project: Path) -> None:
+async def test_a_missing_root_is_not_created(project: Path) -> None:
     files = TextFiles(Roots(project / "later"))
     with pytest.raises(NotFound, match="root folder"):
         await files.write_text(project / "later" / "a.txt", "x")
@@ -260,7 +262,7 @@ async def test_a_missing_root_is_not_made(project: Path) -> None:
 
 @pytest.fixture
 def ordinary_user() -> Iterator[Path]:
-    """A folder of a user who is not root, and that user."""
+    """A folder owned by a user other than root, with that user active."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder).resolve()
         if os.geteuid() == 0:
@@ -272,7 +274,7 @@ def ordinary_user() -> Iterator[Path]:
             yield path
 
 
-async def test_a_read_only_file_stays_as_it_is(ordinary_user: Path) -> None:
+async def test_a_read_only_file_is_not_overwritten(ordinary_user: Path) -> None:
     files = TextFiles(Roots(ordinary_user))
     path = ordinary_user / "a.txt"
     path.write_text("keep")
@@ -287,7 +289,7 @@ async def test_a_read_only_file_stays_as_it_is(ordinary_user: Path) -> None:
     assert names(ordinary_user) == {"a.txt"}
 
 
-async def test_calls_on_one_path_take_effect_in_the_order_made(files: TextFiles, project: Path) -> None:
+async def test_calls_on_one_path_run_in_the_order_they_were_made(files: TextFiles, project: Path) -> None:
     path = project / "a.txt"
     seen = await asyncio.gather(
         *[call for n in range(60) for call in (files.write_text(path, str(n)), files.read_text(path))]
@@ -295,7 +297,7 @@ async def test_calls_on_one_path_take_effect_in_the_order_made(files: TextFiles,
     assert seen[1::2] == [str(n) for n in range(60)]
 
 
-async def test_a_cancelled_read_leaves_at_once_and_frees_the_path(files: TextFiles, write: Write) -> None:
+async def test_a_cancelled_read_ends_at_once_and_frees_the_path(files: TextFiles, write: Write) -> None:
     path = write("huge", "one\n")
     os.truncate(path, 1 << 40)
     reading = asyncio.create_task(files.read_text(path, line=10**9))
@@ -307,7 +309,7 @@ async def test_a_cancelled_read_leaves_at_once_and_frees_the_path(files: TextFil
     assert await after == "one\n"
 
 
-async def test_a_cancelled_write_never_lands_behind_the_next_one(files: TextFiles, project: Path) -> None:
+async def test_a_cancelled_write_never_replaces_the_next_one(files: TextFiles, project: Path) -> None:
     path = project / "a.txt"
     for _ in range(20):
         first = asyncio.create_task(files.write_text(path, "first" * 100_000))
@@ -320,7 +322,7 @@ async def test_a_cancelled_write_never_lands_behind_the_next_one(files: TextFile
 
 
 class OpenInEditor:
-    """The buffers of a small editor: one open file, whatever is written to it stays unsaved."""
+    """The buffers of an editor with one open file. Writes to that file stay unsaved."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path, text
@@ -336,7 +338,7 @@ class OpenInEditor:
 
 
 @pytest.mark.rule(240, 241)
-async def test_an_unsaved_buffer_is_what_is_read_and_written(
+async def test_reads_and_writes_use_the_unsaved_buffer(
     roots: Roots, project: Path, outside: Path, write: Write
 ) -> None:
     path, other = write("open.txt", "saved\n"), write("other.txt", "other\n")
@@ -356,7 +358,7 @@ async def test_an_unsaved_buffer_is_what_is_read_and_written(
 
 
 @pytest.mark.rule(245)
-async def test_a_buffer_of_a_file_outside_is_not_given_away(roots: Roots, outside: Path) -> None:
+async def test_the_buffer_of_an_outside_file_is_not_available(roots: Roots, outside: Path) -> None:
     editor = OpenInEditor(outside / "secret.txt", SECRET)
     files = TextFiles(roots, buffers=editor)
     with pytest.raises(OutsideRoots):

@@ -1,4 +1,4 @@
-"""What the roots let through and what they refuse: paths, links, tricks, and links that change under the hand."""
+"""Which paths the roots accept: links, `..`, odd spellings, and links that are swapped during access."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.workspace.scene import SECRET, names
+from tests.workspace.helpers import SECRET, names
 
 from accord.errors import InvalidParams
 from accord.workspace.folder import Folder
@@ -24,7 +24,7 @@ def read(roots: Roots, path: Path) -> str:
 
 
 @pytest.mark.rule(245)
-def test_a_path_inside_is_resolved(roots: Roots, project: Path) -> None:
+def test_a_path_inside_the_roots_is_resolved(roots: Roots, project: Path) -> None:
     assert roots.resolve(project) == project
     assert roots.resolve(project / "not" / "yet.txt") == project / "not" / "yet.txt"
     assert roots.resolve(f"{project}/a/../b/./c") == project / "b" / "c"
@@ -42,7 +42,9 @@ def test_a_path_inside_is_resolved(roots: Roots, project: Path) -> None:
         "{outside}",
     ],
 )
-def test_a_path_outside_is_refused_by_name(roots: Roots, project: Path, outside: Path, path: str) -> None:
+def test_a_path_outside_the_roots_is_refused_with_its_name(
+    roots: Roots, project: Path, outside: Path, path: str
+) -> None:
     path = path.format(project=project, outside=outside)
     with pytest.raises(OutsideRoots) as refused:
         roots.resolve(path)
@@ -57,19 +59,21 @@ def test_a_path_outside_is_refused_by_name(roots: Roots, project: Path, outside:
     "path",
     ["", ".", "a.txt", "./a.txt", "~", "~/a.txt", "~root/x", "file:///etc/passwd", "{project}/a\0b", "\0"],
 )
-def test_what_is_no_absolute_path_is_refused(roots: Roots, project: Path, path: str) -> None:
+def test_a_path_that_is_not_absolute_is_refused(roots: Roots, project: Path, path: str) -> None:
     with pytest.raises(InvalidParams):
         roots.resolve(path.format(project=project))
 
 
 @pytest.mark.parametrize("value", [None, 5, b"/etc", ["/etc"]])
-def test_what_is_no_string_is_refused(roots: Roots, value: object) -> None:
+def test_a_path_that_is_not_a_string_is_refused(roots: Roots, value: object) -> None:
     with pytest.raises(InvalidParams):
         roots.resolve(value)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("tail", ["x" * 256, "é" * 128, "/".join(["x" * 200] * 25), "\ud83d"])
-def test_names_no_disk_can_hold_are_refused_in_one_short_line(roots: Roots, project: Path, tail: str) -> None:
+def test_a_name_that_is_too_long_or_invalid_is_refused_in_one_line(
+    roots: Roots, project: Path, tail: str
+) -> None:
     with pytest.raises(InvalidParams) as refused:
         roots.resolve(f"{project}/{tail}")
     assert len(refused.value.message) < 500
@@ -77,7 +81,7 @@ def test_names_no_disk_can_hold_are_refused_in_one_short_line(roots: Roots, proj
 
 
 @pytest.mark.rule(245)
-def test_a_link_out_is_refused_wherever_it_stands(roots: Roots, project: Path, outside: Path) -> None:
+def test_links_that_lead_outside_are_refused(roots: Roots, project: Path, outside: Path) -> None:
     (project / "file").symlink_to(outside / "secret.txt")
     (project / "folder").symlink_to(outside)
     (project / "deep").symlink_to("folder/nothing/there/yet")
@@ -97,13 +101,13 @@ def test_a_link_out_is_refused_wherever_it_stands(roots: Roots, project: Path, o
             roots.resolve(project / name)
 
 
-def test_a_link_that_stays_inside_is_followed(roots: Roots, project: Path) -> None:
+def test_a_link_that_stays_inside_the_roots_is_followed(roots: Roots, project: Path) -> None:
     (project / "real").mkdir()
     (project / "link").symlink_to("real")
     assert roots.resolve(project / "link" / "new.txt") == project / "real" / "new.txt"
 
 
-def test_a_link_to_itself_is_refused_when_used(roots: Roots, project: Path) -> None:
+def test_a_link_to_itself_is_refused(roots: Roots, project: Path) -> None:
     (project / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="symbolic links"):
         roots.reach(project / "loop", Folder.open_file)
@@ -111,7 +115,7 @@ def test_a_link_to_itself_is_refused_when_used(roots: Roots, project: Path) -> N
         roots.reach(project / "loop" / "x", Folder.open_file)
 
 
-def test_roots_may_be_links_themselves(tmp_path: Path, project: Path) -> None:
+def test_a_root_can_be_a_link(tmp_path: Path, project: Path) -> None:
     alias = tmp_path / "alias"
     alias.symlink_to(project)
     roots = Roots(alias)
@@ -121,14 +125,14 @@ def test_roots_may_be_links_themselves(tmp_path: Path, project: Path) -> None:
 
 
 @pytest.mark.rule(245)
-def test_a_root_turned_into_a_link_later_leads_nowhere(roots: Roots, project: Path, outside: Path) -> None:
+def test_a_root_that_becomes_a_link_later_is_refused(roots: Roots, project: Path, outside: Path) -> None:
     project.rmdir()
     project.symlink_to(outside)
     with pytest.raises(OutsideRoots):
         roots.resolve(project / "secret.txt")
 
 
-def test_a_root_that_is_missing_holds_nothing(tmp_path: Path, outside: Path) -> None:
+def test_a_missing_root_gives_no_access(tmp_path: Path, outside: Path) -> None:
     roots = Roots(tmp_path / "later")
     with pytest.raises(FileNotFoundError):
         read(roots, tmp_path / "later" / "a.txt")
@@ -137,7 +141,7 @@ def test_a_root_that_is_missing_holds_nothing(tmp_path: Path, outside: Path) -> 
         read(roots, tmp_path / "later" / "secret.txt")
 
 
-def test_additional_folders_count_and_their_neighbours_do_not(
+def test_additional_folders_are_roots_and_their_siblings_are_not(
     project: Path, outside: Path, tmp_path: Path
 ) -> None:
     roots = Roots(project, [outside, str(project)])
@@ -148,7 +152,7 @@ def test_additional_folders_count_and_their_neighbours_do_not(
 
 
 @pytest.mark.rule(381)
-def test_a_child_inherits_what_it_does_not_name(project: Path, outside: Path) -> None:
+def test_a_child_inherits_unnamed_folders(project: Path, outside: Path) -> None:
     (project / "sub").mkdir()
     parent = Roots(project, [outside])
     assert parent.child().folders == (project, outside)
@@ -158,7 +162,7 @@ def test_a_child_inherits_what_it_does_not_name(project: Path, outside: Path) ->
 
 
 @pytest.mark.rule(245)
-def test_a_child_cannot_widen_its_roots(roots: Roots, outside: Path) -> None:
+def test_a_child_cannot_widen_the_roots(roots: Roots, outside: Path) -> None:
     with pytest.raises(OutsideRoots):
         roots.child(cwd=outside)
     with pytest.raises(OutsideRoots):
@@ -221,7 +225,7 @@ def test_a_folder_swapped_after_the_check_is_not_followed(roots: Roots, project:
 
 
 @pytest.mark.rule(245)
-def test_a_file_swapped_after_the_check_is_resolved_anew(roots: Roots, project: Path, outside: Path) -> None:
+def test_a_file_swapped_after_the_check_is_resolved_again(roots: Roots, project: Path, outside: Path) -> None:
     (project / "file").write_text("mine")
 
     def swap_then_open(folder: Folder, name: str) -> int:
@@ -245,8 +249,8 @@ for _ in range(30_000):
 
 
 @pytest.fixture
-def swapping(project: Path, outside: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody in another process who swaps a folder and a file for links out, and back, over and over once told to."""
+def swapper(project: Path, outside: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that repeatedly swaps a folder and a file with links to the outside, once started."""
     (project / "dir").mkdir()
     (project / "dir" / "secret.txt").write_text("mine")
     (project / "link").symlink_to(outside)
@@ -256,48 +260,48 @@ def swapping(project: Path, outside: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def told_to_start(process: subprocess.Popen[bytes]) -> None:
+def start_swapping(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin
     process.stdin.write(b"go\n")
     process.stdin.close()
 
 
 @pytest.mark.rule(245)
-def test_links_swapped_in_a_race_never_show_the_secret(
-    roots: Roots, project: Path, swapping: subprocess.Popen[bytes]
+def test_swapping_links_in_a_race_never_reveals_the_secret(
+    roots: Roots, project: Path, swapper: subprocess.Popen[bytes]
 ) -> None:
-    told_to_start(swapping)
+    start_swapping(swapper)
     seen: set[str] = set()
-    while swapping.poll() is None:
+    while swapper.poll() is None:
         for path in (project / "dir" / "secret.txt", project / "file"):
             try:
                 seen.add(read(roots, path))
             except (InvalidParams, OSError) as error:
                 seen.add(type(error).__name__)
-    assert swapping.returncode == 0
+    assert swapper.returncode == 0
     assert {"mine", "OutsideRoots"} <= seen
     assert SECRET not in seen
 
 
 @pytest.mark.rule(245)
-def test_links_swapped_in_a_race_never_lead_a_new_file_out(
-    roots: Roots, project: Path, outside: Path, swapping: subprocess.Popen[bytes]
+def test_swapping_links_in_a_race_never_creates_a_file_outside(
+    roots: Roots, project: Path, outside: Path, swapper: subprocess.Popen[bytes]
 ) -> None:
     def make(folder: Folder, name: str) -> None:
         os.close(folder.make_file(name, 0o600))
 
-    told_to_start(swapping)
+    start_swapping(swapper)
     count = 0
-    while swapping.poll() is None:
+    while swapper.poll() is None:
         with suppress(InvalidParams, OSError):
             roots.reach(project / "dir" / f"made{count}" / "x", make, create=True)
             count += 1
-    assert swapping.returncode == 0
+    assert swapper.returncode == 0
     assert count > 0
     assert names(outside) == {"secret.txt"}
 
 
-def test_the_folders_on_the_way_are_closed_again(roots: Roots, project: Path) -> None:
+def test_folders_opened_on_the_path_are_closed(roots: Roots, project: Path) -> None:
     (project / "a" / "b").mkdir(parents=True)
     (project / "a" / "b" / "c").write_text("mine")
     before = sorted(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""What of a command's output is kept, how it is cut, and what the command sees of its terminal."""
+"""Terminal output: limits, encoding, environment, and how the command line is started."""
 
 import os
 import tracemalloc
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.workspace.scene import Screen, Write
+from tests.workspace.helpers import Screen, Write
 
 from accord.errors import InvalidParams
 from accord.workspace.channel import Size
@@ -18,7 +18,7 @@ from accord.workspace.terminals import DEFAULT_OUTPUT_BYTES, MAX_OUTPUT_BYTES, T
 Run = Callable[[Command], Awaitable[TerminalOutput]]
 
 
-def running(terminals: Terminals) -> Run:
+def runner_for(terminals: Terminals) -> Run:
     async def run(command: Command) -> TerminalOutput:
         id = await terminals.create(command)
         await terminals.wait(id)
@@ -30,13 +30,15 @@ def running(terminals: Terminals) -> Run:
 @pytest.fixture(params=[Size(), None], ids=["pty", "pipe"])
 async def run(request: pytest.FixtureRequest, roots: Roots) -> AsyncIterator[Run]:
     terminals = Terminals(roots, pty=request.param)
-    yield running(terminals)
+    yield runner_for(terminals)
     await terminals.aclose()
 
 
 @pytest.mark.rule(251)
 @pytest.mark.parametrize("limit", range(14))
-async def test_the_start_is_cut_at_a_character(run: Run, write: Write, limit: int) -> None:
+async def test_output_over_the_limit_loses_its_start_at_a_character(
+    run: Run, write: Write, limit: int
+) -> None:
     text = "é€😀é€"
     path = write("text", text)
     output = await run(Command("cat", args=[str(path)], output_byte_limit=limit))
@@ -47,13 +49,13 @@ async def test_the_start_is_cut_at_a_character(run: Run, write: Write, limit: in
 
 
 @pytest.mark.rule(251)
-async def test_output_within_the_limit_is_whole(run: Run) -> None:
+async def test_output_within_the_limit_is_complete(run: Run) -> None:
     output = await run(Command("printf", args=["12345"], output_byte_limit=5))
     assert output == TerminalOutput("12345", False, ExitStatus(exit_code=0))
 
 
 @pytest.mark.rule(251)
-async def test_a_flood_costs_no_memory(run: Run) -> None:
+async def test_large_output_does_not_use_more_memory(run: Run) -> None:
     tracemalloc.start()
     try:
         output = await run(
@@ -68,16 +70,16 @@ async def test_a_flood_costs_no_memory(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(None, DEFAULT_OUTPUT_BYTES), (10**18, MAX_OUTPUT_BYTES)])
-async def test_there_is_a_bound_whatever_the_agent_asks_for(
+async def test_output_is_limited_whatever_limit_the_agent_requests(
     roots: Roots, limit: int | None, kept: int
 ) -> None:
-    run = running(Terminals(roots, pty=None))
+    run = runner_for(Terminals(roots, pty=None))
     output = await run(Command("head -c 20000000 /dev/zero | tr '\\0' x", output_byte_limit=limit))
     assert len(output.output) == kept
     assert output.truncated
 
 
-async def test_bytes_that_are_no_text_are_replaced_within_the_limit(run: Run, write: Write) -> None:
+async def test_invalid_utf8_is_replaced_within_the_limit(run: Run, write: Write) -> None:
     path = write("bytes", b"ok \xff\xfe \xe2\x82 " * 20)
     output = await run(Command("cat", args=[str(path)], output_byte_limit=50))
     assert len(output.output.encode()) <= 50
@@ -85,38 +87,38 @@ async def test_bytes_that_are_no_text_are_replaced_within_the_limit(run: Run, wr
 
 
 @pytest.mark.parametrize("pty", [Size(), None], ids=["pty", "pipe"])
-async def test_a_character_written_in_two_halves_comes_out_whole(
+async def test_a_character_written_in_two_parts_is_decoded(
     roots: Roots, project: Path, pty: Size | None
 ) -> None:
     os.mkfifo(project / "go")
     screen = Screen()
     terminals = Terminals(roots, pty=pty, on_output=screen)
     id = await terminals.create(Command(r"printf 'so far \360\237'; cat go; printf '\230\200 so good'"))
-    await screen.shows(id, "so far ")
+    await screen.wait_for(id, "so far ")
     assert terminals.output(id).output == "so far "
-    await running(terminals)(Command("printf '' > go"))
+    await runner_for(terminals)(Command("printf '' > go"))
     await terminals.wait(id)
     assert terminals.output(id).output == screen.seen[id] == "so far 😀 so good"
     await terminals.aclose()
 
 
-async def test_a_command_on_a_pseudo_terminal_sees_one_of_that_size(roots: Roots) -> None:
-    run = running(Terminals(roots, pty=Size(columns=100, rows=30), base_env={"PATH": os.environ["PATH"]}))
+async def test_a_command_on_a_pty_sees_a_terminal_of_the_given_size(roots: Roots) -> None:
+    run = runner_for(Terminals(roots, pty=Size(columns=100, rows=30), base_env={"PATH": os.environ["PATH"]}))
     output = await run(
         Command("[ -t 1 ] && [ -t 2 ] && [ ! -t 0 ] && stty size <&1; echo $TERM $PAGER $GIT_PAGER")
     )
     assert output.output == "30 100\nxterm-256color cat cat\n"
 
 
-async def test_a_command_on_a_pipe_sees_none(roots: Roots) -> None:
-    run = running(Terminals(roots, pty=None))
+async def test_a_command_on_a_pipe_sees_no_terminal(roots: Roots) -> None:
+    run = runner_for(Terminals(roots, pty=None))
     assert (await run(Command("[ -t 1 ] || echo $TERM"))).output == "dumb\n"
 
 
-async def test_the_environment_is_the_one_given_with_the_request_on_top(run: Run, roots: Roots) -> None:
+async def test_the_request_environment_overrides_the_base_environment(run: Run, roots: Roots) -> None:
     os.environ["ACCORD_TEST_SECRET"] = "hidden"
     try:
-        given = running(Terminals(roots, base_env={"PATH": os.environ["PATH"], "MINE": "1", "ALSO": "2"}))
+        given = runner_for(Terminals(roots, base_env={"PATH": os.environ["PATH"], "MINE": "1", "ALSO": "2"}))
         output = await given(Command("env", env={"MINE": "3", "TERM": "vt100", "PAGER": ""}))
         ours = await run(Command("env"))
     finally:
@@ -142,7 +144,7 @@ async def test_the_environment_is_the_one_given_with_the_request_on_top(run: Run
         ("'{project}/my prog/run it' | cat", "ran\n"),
     ],
 )
-async def test_a_whole_shell_line_as_command_runs(
+async def test_a_shell_line_can_be_the_command(
     run: Run, write: Write, project: Path, line: str, expected: str
 ) -> None:
     for name in ("run.sh", "my prog/run it"):
@@ -151,14 +153,16 @@ async def test_a_whole_shell_line_as_command_runs(
     assert output.output == expected.format(project=project)
 
 
-async def test_a_shell_that_reads_another_language_is_passed_over(roots: Roots, write: Write) -> None:
+async def test_a_shell_that_is_not_posix_is_not_used(roots: Roots, write: Write) -> None:
     fish = write("fish", "#!/bin/sh\necho I am a fish\n")
     fish.chmod(0o755)
     env = {"PATH": os.environ["PATH"], "SHELL": str(fish)}
-    assert (await running(Terminals(roots, base_env=env))(Command("echo hi; true"))).output == "hi\n"
+    assert (await runner_for(Terminals(roots, base_env=env))(Command("echo hi; true"))).output == "hi\n"
     bash = fish.rename(fish.with_name("bash"))
     env["SHELL"] = str(bash)
-    assert (await running(Terminals(roots, base_env=env))(Command("echo hi; true"))).output == "I am a fish\n"
+    assert (
+        await runner_for(Terminals(roots, base_env=env))(Command("echo hi; true"))
+    ).output == "I am a fish\n"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,9 @@ async def test_a_shell_that_reads_another_language_is_passed_over(roots: Roots, 
     ],
     ids=lambda command: command.command,
 )
-async def test_what_cannot_be_run_is_refused_by_name(roots: Roots, write: Write, command: Command) -> None:
+async def test_a_command_that_cannot_run_is_refused_with_its_name(
+    roots: Roots, write: Write, command: Command
+) -> None:
     write("text.txt", "not a program")
     write("sub/x", "")
     with pytest.raises(InvalidParams) as refused:
@@ -183,7 +189,7 @@ async def test_what_cannot_be_run_is_refused_by_name(roots: Roots, write: Write,
     assert "\n" not in refused.value.message
 
 
-async def test_an_unknown_command_in_a_shell_line_is_told_by_the_shell(run: Run) -> None:
+async def test_an_unknown_command_in_a_shell_line_exits_with_127(run: Run) -> None:
     output = await run(Command("no-such-program --flag"))
     assert "no-such-program" in output.output
     assert output.exit_status == ExitStatus(exit_code=127)

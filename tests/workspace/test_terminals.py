@@ -1,4 +1,4 @@
-"""Terminals as an agent uses them: create, output, wait, kill, release; on a pseudo-terminal and on a pipe."""
+"""The terminals of an agent, on a pseudo-terminal and on a pipe: create, output, wait, kill, release."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workspace.scene import Lifeline, Screen
+from tests.workspace.helpers import Lifeline, Screen
 
 from accord.errors import InvalidParams, NotFound, RequestCancelled
 from accord.workspace.channel import Size
@@ -43,7 +43,7 @@ def sh(script: str, *args: str, **fields: Any) -> Command:
 
 
 async def result_of(terminals: Terminals, command: Command) -> TerminalOutput:
-    """Run a command to its end, as most agents do."""
+    """Run a command to its end and release its terminal."""
     id = await terminals.create(command)
     status = await terminals.wait(id)
     output = terminals.output(id)
@@ -53,14 +53,14 @@ async def result_of(terminals: Terminals, command: Command) -> TerminalOutput:
 
 
 @pytest.mark.rule(248, 250)
-async def test_create_answers_while_the_command_runs(terminals: Terminals, screen: Screen) -> None:
+async def test_create_returns_while_the_command_runs(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo started; {FOR_EVER}"))
-    await screen.shows(id, "started\n")
+    await screen.wait_for(id, "started\n")
     assert terminals.output(id) == TerminalOutput("started\n", truncated=False, exit_status=None)
 
 
 @pytest.mark.rule(249)
-async def test_args_env_and_cwd_are_honoured(terminals: Terminals, project: Path) -> None:
+async def test_args_env_and_cwd_are_used(terminals: Terminals, project: Path) -> None:
     (project / "sub dir").mkdir()
     command = sh(
         'echo "$1|$2|$NAME|$PWD"; pwd', "a b", "$HOME *", env={"NAME": "väl=ue"}, cwd=project / "sub dir"
@@ -70,9 +70,7 @@ async def test_args_env_and_cwd_are_honoured(terminals: Terminals, project: Path
 
 
 @pytest.mark.rule(249, 328)
-async def test_without_a_cwd_the_command_starts_in_that_of_the_session(
-    terminals: Terminals, project: Path
-) -> None:
+async def test_the_default_cwd_is_that_of_the_session(terminals: Terminals, project: Path) -> None:
     command = Command("pwd", args=None, env=None, cwd=None, output_byte_limit=None)
     assert await result_of(terminals, command) == TerminalOutput(
         f"{project}\n", False, ExitStatus(exit_code=0)
@@ -80,7 +78,7 @@ async def test_without_a_cwd_the_command_starts_in_that_of_the_session(
 
 
 @pytest.mark.rule(250)
-async def test_output_and_error_come_in_the_order_written(terminals: Terminals) -> None:
+async def test_stdout_and_stderr_keep_the_order_of_writing(terminals: Terminals) -> None:
     output = await result_of(terminals, sh("echo 1; echo 2 >&2; echo 3; printf '4\\r\\n' >&2; printf 5"))
     assert output.output == "1\n2\n3\n4\r\n5"
 
@@ -97,14 +95,16 @@ async def test_output_and_error_come_in_the_order_written(terminals: Terminals) 
         ("kill -TERM $$", ExitStatus(signal="SIGTERM")),
     ],
 )
-async def test_wait_tells_code_or_signal(terminals: Terminals, script: str, status: ExitStatus) -> None:
+async def test_wait_returns_the_exit_code_or_signal(
+    terminals: Terminals, script: str, status: ExitStatus
+) -> None:
     id = await terminals.create(sh(script))
     assert await asyncio.gather(terminals.wait(id), terminals.wait(id)) == [status, status]
     assert await terminals.wait(id) == status
 
 
 @pytest.mark.rule(250)
-async def test_the_exit_is_told_with_all_of_the_output(terminals: Terminals) -> None:
+async def test_the_exit_status_comes_with_all_of_the_output(terminals: Terminals) -> None:
     for _ in range(10):
         output = await result_of(
             terminals, sh("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 7")
@@ -114,13 +114,11 @@ async def test_the_exit_is_told_with_all_of_the_output(terminals: Terminals) -> 
 
 
 @pytest.mark.rule(253)
-async def test_other_calls_work_while_somebody_waits(
-    terminals: Terminals, screen: Screen, project: Path
-) -> None:
+async def test_other_calls_work_during_a_wait(terminals: Terminals, screen: Screen, project: Path) -> None:
     os.mkfifo(project / "go")
     id = await terminals.create(sh("echo ready; cat go; exit 5"))
     waiting = asyncio.create_task(terminals.wait(id))
-    await screen.shows(id, "ready")
+    await screen.wait_for(id, "ready")
     assert terminals.output(id).exit_status is None
     other = await result_of(terminals, sh("echo on > go; echo other"))
     assert other.output == "other\n"
@@ -129,10 +127,10 @@ async def test_other_calls_work_while_somebody_waits(
 
 
 @pytest.mark.rule(254)
-async def test_after_a_kill_output_and_wait_still_answer(terminals: Terminals, screen: Screen) -> None:
+async def test_output_and_wait_work_after_a_kill(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"trap '' TERM INT HUP; echo stubborn; {FOR_EVER}; {FOR_EVER}"))
     waiting = asyncio.create_task(terminals.wait(id))
-    await screen.shows(id, "stubborn")
+    await screen.wait_for(id, "stubborn")
     await terminals.kill(id)
     killed = ExitStatus(signal="SIGKILL")
     assert terminals.output(id) == TerminalOutput("stubborn\n", False, killed)
@@ -142,7 +140,7 @@ async def test_after_a_kill_output_and_wait_still_answer(terminals: Terminals, s
     assert terminals.output(id).exit_status == killed
 
 
-async def test_a_kill_after_the_end_changes_nothing(terminals: Terminals) -> None:
+async def test_a_kill_after_the_exit_changes_nothing(terminals: Terminals) -> None:
     id = await terminals.create(sh("echo done; exit 2"))
     await terminals.wait(id)
     await terminals.kill(id)
@@ -161,33 +159,33 @@ async def test_a_kill_after_the_end_changes_nothing(terminals: Terminals) -> Non
         f"for i in 1 2 3 4; do sh -c 'setsid sh -c \"setsid {FOR_EVER}; true\"; true' & done; true",
     ],
 )
-async def test_a_kill_reaches_the_children_of_the_command(
+async def test_a_kill_ends_the_process_tree_of_the_command(
     terminals: Terminals, screen: Screen, lifeline: Lifeline, child: str
 ) -> None:
     id = await terminals.create(sh(f"exec 9>lifeline; {child} & echo ready; wait"))
-    await screen.shows(id, "ready")
+    await screen.wait_for(id, "ready")
     await terminals.kill(id)
-    await lifeline.cut()
+    await lifeline.wait_closed()
     assert terminals.output(id).exit_status == ExitStatus(signal="SIGKILL")
 
 
 @pytest.mark.rule(255)
-async def test_a_release_ends_the_command_and_whatever_it_left_behind(
+async def test_a_release_ends_the_command_and_its_background_processes(
     terminals: Terminals, screen: Screen, lifeline: Lifeline
 ) -> None:
     running = await terminals.create(sh(f"exec 9>lifeline; echo ready; {FOR_EVER}"))
     ended = await terminals.create(sh(f"exec 9>lifeline; {FOR_EVER} & echo ready"))
-    await asyncio.gather(screen.shows(running, "ready"), terminals.wait(ended))
+    await asyncio.gather(screen.wait_for(running, "ready"), terminals.wait(ended))
     await asyncio.gather(terminals.release(running), terminals.release(ended))
-    await lifeline.cut()
+    await lifeline.wait_closed()
 
 
 @pytest.mark.rule(256, 259)
-async def test_a_released_or_unknown_id_fails_everywhere(terminals: Terminals, roots: Roots) -> None:
+async def test_a_released_or_unknown_id_raises_not_found(terminals: Terminals, roots: Roots) -> None:
     released = await terminals.create(sh("exit 0"))
     await terminals.release(released)
-    stranger = Terminals(roots)
-    elsewhere = await stranger.create(sh("exit 0"))
+    other_terminals = Terminals(roots)
+    elsewhere = await other_terminals.create(sh("exit 0"))
     for id in (released, "nope", "", elsewhere):
         for call in (terminals.wait, terminals.kill, terminals.release):
             with pytest.raises(NotFound) as unknown:
@@ -195,34 +193,34 @@ async def test_a_released_or_unknown_id_fails_everywhere(terminals: Terminals, r
             assert (unknown.value.code, unknown.value.data) == (-32002, {"terminalId": id})
         with pytest.raises(NotFound):
             terminals.output(id)
-    await stranger.aclose()
+    await other_terminals.aclose()
 
 
 @pytest.mark.rule(255, 256)
-async def test_a_release_lets_those_who_wait_go(terminals: Terminals, screen: Screen) -> None:
+async def test_a_release_ends_pending_waits(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
     waiting = [asyncio.create_task(terminals.wait(id)) for _ in range(3)]
-    await screen.shows(id, "ready")
+    await screen.wait_for(id, "ready")
     killing = asyncio.create_task(terminals.kill(id))
-    await asyncio.sleep(0)  # its first step: the terminal is known, and being killed
+    await asyncio.sleep(0)  # let it start: the terminal is found and the kill begins
     await terminals.release(id)
     assert await asyncio.gather(*waiting) == [ExitStatus(signal="SIGKILL")] * 3
     await killing
 
 
-async def test_one_who_stops_waiting_takes_nobody_along(terminals: Terminals, screen: Screen) -> None:
+async def test_cancelling_one_wait_does_not_affect_another(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
-    impatient, patient = asyncio.create_task(terminals.wait(id)), asyncio.create_task(terminals.wait(id))
-    await screen.shows(id, "ready")
-    impatient.cancel()
+    cancelled, remaining = asyncio.create_task(terminals.wait(id)), asyncio.create_task(terminals.wait(id))
+    await screen.wait_for(id, "ready")
+    cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await impatient
+        await cancelled
     assert terminals.output(id).exit_status is None
     await terminals.kill(id)
-    assert await patient == ExitStatus(signal="SIGKILL")
+    assert await remaining == ExitStatus(signal="SIGKILL")
 
 
-async def test_a_process_in_the_background_does_not_hold_up_the_exit(
+async def test_a_background_process_does_not_delay_the_exit(
     terminals: Terminals, screen: Screen, project: Path
 ) -> None:
     os.mkfifo(project / "go")
@@ -230,11 +228,11 @@ async def test_a_process_in_the_background_does_not_hold_up_the_exit(
     assert await terminals.wait(id) == ExitStatus(exit_code=4)
     assert terminals.output(id).output == "early\n"
     await result_of(terminals, sh("echo now > go"))
-    await screen.shows(id, "late")
+    await screen.wait_for(id, "late")
     assert terminals.output(id) == TerminalOutput("early\nnow\nlate\n", False, ExitStatus(exit_code=4))
 
 
-async def test_a_flood_from_the_background_does_not_hold_up_the_exit(terminals: Terminals) -> None:
+async def test_output_from_the_background_does_not_delay_the_exit(terminals: Terminals) -> None:
     id = await terminals.create(sh("yes & exit 4", output_byte_limit=100))
     assert await terminals.wait(id) == ExitStatus(exit_code=4)
     await terminals.release(id)
@@ -244,22 +242,22 @@ async def test_standard_input_is_empty(terminals: Terminals) -> None:
     assert (await result_of(terminals, sh("cat; read x || echo nothing"))).output == "nothing\n"
 
 
-async def test_nobody_can_be_asked_at_the_terminal(terminals: Terminals) -> None:
+async def test_the_command_has_no_controlling_terminal(terminals: Terminals) -> None:
     output = await result_of(
-        terminals, sh("(exec 3<>/dev/tty) 2>/dev/null && echo asked || echo nobody there")
+        terminals, sh("(exec 3<>/dev/tty) 2>/dev/null && echo asked || echo no terminal")
     )
-    assert output.output == "nobody there\n"
+    assert output.output == "no terminal\n"
 
 
-async def test_aclose_ends_everything_and_starts_nothing_more(
+async def test_aclose_ends_all_commands_and_refuses_new_ones(
     terminals: Terminals, screen: Screen, lifeline: Lifeline
 ) -> None:
     ids = [await terminals.create(sh(f"exec 9>lifeline; echo ready; {FOR_EVER}")) for _ in range(3)]
-    await asyncio.gather(*(screen.shows(id, "ready") for id in ids))
+    await asyncio.gather(*(screen.wait_for(id, "ready") for id in ids))
     starting = asyncio.create_task(terminals.create(sh(f"exec 9>lifeline; {FOR_EVER}")))
     await asyncio.sleep(0)
     await terminals.aclose()
-    await lifeline.cut()
+    await lifeline.wait_closed()
     with pytest.raises(RequestCancelled):
         await starting
     with pytest.raises(RequestCancelled):
@@ -268,16 +266,16 @@ async def test_aclose_ends_everything_and_starts_nothing_more(
         terminals.output(ids[0])
 
 
-async def test_release_all_leaves_room_for_more(terminals: Terminals, screen: Screen) -> None:
+async def test_release_all_allows_new_terminals(terminals: Terminals, screen: Screen) -> None:
     id = await terminals.create(sh(f"echo ready; {FOR_EVER}"))
     waiting = asyncio.create_task(terminals.wait(id))
-    await screen.shows(id, "ready")
+    await screen.wait_for(id, "ready")
     await terminals.release_all()
     assert await waiting == ExitStatus(signal="SIGKILL")
     assert (await result_of(terminals, sh("echo again"))).output == "again\n"
 
 
-async def test_nothing_stays_open_after_a_release(terminals: Terminals) -> None:
+async def test_a_release_closes_all_file_descriptors(terminals: Terminals) -> None:
     await result_of(terminals, sh("echo once"))
     before = sorted(os.listdir("/proc/self/fd"))
     await result_of(terminals, sh("echo twice"))
@@ -289,7 +287,7 @@ async def test_nothing_stays_open_after_a_release(terminals: Terminals) -> None:
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-async def test_a_watcher_that_fails_is_reported_and_harms_nothing(roots: Roots) -> None:
+async def test_an_error_in_the_output_callback_is_reported(roots: Roots) -> None:
     def broken(_id: str, _text: str) -> None:
         raise ZeroDivisionError
 
@@ -314,7 +312,7 @@ async def test_a_command_starts_only_inside_the_roots(
 
 
 @pytest.mark.parametrize("cwd", ["{project}/none", "{project}/file", "sub", "", "~"])
-async def test_a_cwd_that_is_no_folder_is_refused(terminals: Terminals, project: Path, cwd: str) -> None:
+async def test_a_cwd_that_is_not_a_folder_is_refused(terminals: Terminals, project: Path, cwd: str) -> None:
     (project / "file").write_text("")
     with pytest.raises(InvalidParams):
         await terminals.create(sh("exit 0", cwd=cwd.format(project=project)))
@@ -347,7 +345,7 @@ async def test_a_cwd_that_is_no_folder_is_refused(terminals: Terminals, project:
     ],
     ids=repr,
 )
-async def test_a_field_of_another_kind_starts_nothing(
+async def test_a_field_of_the_wrong_type_starts_nothing(
     terminals: Terminals, project: Path, fields: dict[str, Any]
 ) -> None:
     asked: dict[str, Any] = {"command": "touch started", **fields}

@@ -1,4 +1,4 @@
-"""The workspace as a whole: files and terminals behind one contract, and nothing that outlives this process."""
+"""`LocalWorkspace`: files and terminals together, and no command outlives the process."""
 
 import asyncio
 import signal
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.workspace.scene import Lifeline, Screen
+from tests.workspace.helpers import Lifeline, Screen
 
 import accord.workspace
 from accord.errors import NotFound
@@ -15,7 +15,7 @@ from accord.workspace import Command, ExitStatus, LocalWorkspace, OutsideRoots, 
 
 
 @pytest.mark.rule(239, 243, 245, 249, 252, 254, 256)
-async def test_an_agent_edits_a_file_and_runs_it(project: Path) -> None:
+async def test_an_agent_writes_a_file_and_runs_it(project: Path) -> None:
     workspace: Workspace = LocalWorkspace(Roots(project))
     script = project / "src" / "hello.sh"
     await workspace.write_text_file(script, "echo hello $1\nexit 3\n")
@@ -34,15 +34,15 @@ async def test_an_agent_edits_a_file_and_runs_it(project: Path) -> None:
     await workspace.aclose()
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_name_in_all_can_be_imported() -> None:
     for name in accord.workspace.__all__:
         assert getattr(accord.workspace, name).__name__ == name
     with pytest.raises(AttributeError):
         accord.workspace.Nothing  # noqa: B018 # pyright: ignore
 
 
-class BellClock(FakeClock):
-    """Rings when a timer is set."""
+class SignallingClock(FakeClock):
+    """Signals an event when a timer is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class BellClock(FakeClock):
         return super().call_later(seconds, callback)  # pyright: ignore[reportArgumentType]
 
 
-async def test_after_the_exit_open_output_is_waited_for_but_not_for_ever(roots: Roots) -> None:
-    clock = BellClock()
+async def test_wait_gives_open_output_a_short_time_after_the_exit(roots: Roots) -> None:
+    clock = SignallingClock()
     terminals = Terminals(roots, clock=clock)
     id = await terminals.create(Command("sleep 100000 & echo early; exit 4"))
     waiting = asyncio.create_task(terminals.wait(id))
@@ -93,7 +93,7 @@ async def test_commands_do_not_outlive_the_process_that_started_them(
     assert await client.stdout.readline() == b"ready\n"
     client.send_signal(sig)
     assert await client.wait() == -sig
-    await lifeline.cut()
+    await lifeline.wait_closed()
     lifeline.close()
 
 
@@ -105,7 +105,7 @@ def test_terminals_work_on_uvloop_too(project: Path) -> None:
         terminals = Terminals(Roots(project), on_output=screen)
         ended = await terminals.create(Command("echo done; exit 3"))
         killed = await terminals.create(Command("echo ready; sleep 100000"))
-        await asyncio.gather(screen.shows(ended, "done\n"), screen.shows(killed, "ready\n"))
+        await asyncio.gather(screen.wait_for(ended, "done\n"), screen.wait_for(killed, "ready\n"))
         await terminals.kill(killed)
         statuses = [await terminals.wait(ended), await terminals.wait(killed)]
         await terminals.aclose()

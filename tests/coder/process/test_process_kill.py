@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from tests.coder.process.editor import environment
-from tests.store.hand import ROOT
+from tests.store.store_process import ROOT
 
 from accord.schema.codec import decode
 from accord.schema.updates import SessionNotification

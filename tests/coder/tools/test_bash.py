@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.agent.scene import agent_that, talk
 from tests.coder.tools.scene import Desk, text_in, until
-from tests.workspace.scene import Lifeline
+from tests.workspace.helpers import Lifeline
 
 from accord.agent import Turn
 from accord.coder.tools.context import Limits
@@ -146,7 +146,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
         "started\n[stopped after 60 s; give it a longer timeout, or run it in the background]"
     )
     assert outcome.raw_output["timed_out"] is True
-    await lifeline.cut()
+    await lifeline.wait_closed()
 
 
 async def test_cancelling_ends_the_whole_tree(desk: Desk, lifeline: Lifeline) -> None:
@@ -157,7 +157,7 @@ async def test_cancelling_ends_the_whole_tree(desk: Desk, lifeline: Lifeline) ->
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await lifeline.cut()
+    await lifeline.wait_closed()
 
 
 async def test_cancelling_again_and_again_leaves_nothing_running(desk: Desk, lifeline: Lifeline) -> None:
@@ -167,12 +167,12 @@ async def test_cancelling_again_and_again_leaves_nothing_running(desk: Desk, lif
         running.cancel()
         await asyncio.sleep(0)
     assert running.cancelled()
-    await lifeline.cut()
+    await lifeline.wait_closed()
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(desk: Desk, lifeline: Lifeline) -> None:
     assert (await desk.done("bash", command=f"exec 3>lifeline; {FOR_EVER} & echo done")).text == "done"
-    await lifeline.cut()
+    await lifeline.wait_closed()
 
 
 async def test_a_long_line_is_shown_whole_in_the_question(desk: Desk) -> None:
@@ -216,7 +216,7 @@ async def test_a_job_is_stopped_and_all_end_with_the_session(
     await desk.done("bash", command=f"exec 3>lifeline; echo on; {FOR_EVER}", background=True)
     await look(desk, "job_2")
     await desk.context.jobs.aclose()
-    await lifeline.cut()
+    await lifeline.wait_closed()
     with pytest.raises(ToolFailure, match="there is no job 'job_2' in this session; there are: none"):
         await desk.prepare("job", {"id": "job_2"})
 

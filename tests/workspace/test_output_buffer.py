@@ -1,4 +1,4 @@
-"""The bounded output of a terminal: a suffix of what came, within the limit, never half a character."""
+"""`OutputBuffer` keeps the end of a terminal's output within a byte limit, cut at a character."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from accord.workspace.output import OutputBuffer
 WIDE = "aé€😀"  # one, two, three and four bytes
 
 
-def in_pieces(buffer: OutputBuffer, data: bytes, sizes: list[int]) -> str:
+def feed_in_chunks(buffer: OutputBuffer, data: bytes, sizes: list[int]) -> str:
     seen = ""
     for size in sizes:
         seen += buffer.feed(data[:size])
@@ -19,7 +19,7 @@ def in_pieces(buffer: OutputBuffer, data: bytes, sizes: list[int]) -> str:
 
 @pytest.mark.rule(251)
 @pytest.mark.parametrize("limit", range(len((WIDE * 3).encode()) + 2))
-def test_every_cut_falls_between_characters(limit: int) -> None:
+def test_output_is_cut_between_characters(limit: int) -> None:
     buffer = OutputBuffer(limit)
     buffer.feed((WIDE * 3).encode())
     kept = buffer.text.encode()
@@ -34,10 +34,10 @@ def test_every_cut_falls_between_characters(limit: int) -> None:
     limit=st.integers(0, 260),
     sizes=st.lists(st.integers(0, 9), max_size=40),
 )
-def test_any_chunking_of_any_text_keeps_the_same_suffix(text: str, limit: int, sizes: list[int]) -> None:
+def test_the_kept_suffix_does_not_depend_on_the_chunks(text: str, limit: int, sizes: list[int]) -> None:
     encoded = text.encode()
     buffer = OutputBuffer(limit)
-    assert in_pieces(buffer, encoded, sizes) == text
+    assert feed_in_chunks(buffer, encoded, sizes) == text
     kept = buffer.text.encode()
     assert encoded.endswith(kept)
     assert len(kept) <= limit
@@ -50,14 +50,14 @@ def test_any_chunking_of_any_text_keeps_the_same_suffix(text: str, limit: int, s
 @given(
     data=st.binary(max_size=200), limit=st.integers(0, 300), sizes=st.lists(st.integers(0, 9), max_size=40)
 )
-def test_any_bytes_become_text_within_the_limit(data: bytes, limit: int, sizes: list[int]) -> None:
+def test_any_bytes_are_decoded_within_the_limit(data: bytes, limit: int, sizes: list[int]) -> None:
     buffer = OutputBuffer(limit)
-    assert in_pieces(buffer, data, sizes) == data.decode(errors="replace")
+    assert feed_in_chunks(buffer, data, sizes) == data.decode(errors="replace")
     assert data.decode(errors="replace").endswith(buffer.text)
     assert len(buffer.text.encode()) <= limit
 
 
-def test_a_character_in_two_reads_comes_out_whole() -> None:
+def test_a_character_split_over_two_reads_is_decoded() -> None:
     buffer = OutputBuffer(100)
     first, second = "😀".encode()[:3], "😀".encode()[3:]
     assert buffer.feed(b"ok " + first) == "ok "
@@ -66,7 +66,7 @@ def test_a_character_in_two_reads_comes_out_whole() -> None:
     assert buffer.text == "ok 😀"
 
 
-def test_half_a_character_at_the_end_is_shown_as_damaged() -> None:
+def test_an_incomplete_character_at_the_end_becomes_a_replacement_character() -> None:
     buffer = OutputBuffer(100)
     buffer.feed("😀".encode()[:2])
     assert buffer.text == ""

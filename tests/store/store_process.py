@@ -1,4 +1,4 @@
-"""A process with a store in its hand, told line by line what to do with it: `["say", "s1", "text"]`, answered line by line."""
+"""A child process that runs store commands sent line by line, such as `["say", "s1", "text"]`."""
 
 import json
 import os
@@ -16,39 +16,39 @@ from accord.store.sqlite import SqliteStore
 ROOT = Path(__file__).parents[2]
 
 
-class Hand:
-    """The process, as the test holds it."""
+class StoreProcess:
+    """Starts the process, sends commands and reads results."""
 
     def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.store.hand", str(path)],
+            [sys.executable, "-m", "tests.store.store_process", str(path)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
-    def tell(self, *words: Any) -> None:
-        """Ask for something, without waiting."""
+    def send(self, *words: Any) -> None:
+        """Send a command without waiting for its result."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(words).encode() + b"\n")
         self.process.stdin.flush()
 
-    def hear(self) -> Any:
-        """What came of it: the result, or the error's type and text."""
+    def receive(self) -> Any:
+        """Return the next result, or the type and text of the error."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, "the process is gone"
+        assert line, "the store process has ended"
         return json.loads(line)
 
-    def do(self, *words: Any) -> Any:
-        self.tell(*words)
-        return self.hear()
+    def call(self, *words: Any) -> Any:
+        self.send(*words)
+        return self.receive()
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
-    def __enter__(self) -> "Hand":
+    def __enter__(self) -> "StoreProcess":
         return self
 
     def __exit__(
@@ -75,7 +75,7 @@ def main() -> None:
                     for text in words[1:]:
                         journals[words[0]].append(AgentMessageChunk(TextContent(text)))
                         store.commit()
-                case "let go":
+                case "close":
                     journals.pop(words[0]).close()
                 case "create" | "fork" | "delete" | "set_title" | "archive":
                     result = str(getattr(store, verb)(*words))

@@ -1,22 +1,22 @@
-"""Names that the tests of this room share."""
+"""Shared helpers of the workspace tests."""
 
 import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-SECRET = "secret of somebody else"
+SECRET = "secret outside the project"
 
 Write = Callable[[str, str | bytes], Path]
 
 
 def names(folder: Path) -> set[str]:
-    """What stands in a folder."""
+    """Return the names of the entries of a folder."""
     return {entry.name for entry in folder.iterdir()}
 
 
 class Screen:
-    """Somebody who watches terminals live and can wait for a text to show."""
+    """Collects terminal output and lets a test wait for a text in it."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
@@ -26,8 +26,8 @@ class Screen:
         self.seen[id] = self.seen.get(id, "") + text
         self._changed.set()
 
-    async def shows(self, id: str, text: str) -> str:
-        """Everything that was shown, once `text` is in it."""
+    async def wait_for(self, id: str, text: str) -> str:
+        """Wait until `text` is in the output, then return all of it."""
         while text not in self.seen.get(id, ""):
             self._changed.clear()
             await self._changed.wait()
@@ -35,15 +35,15 @@ class Screen:
 
 
 class Lifeline:
-    """A named pipe that processes hold open for writing, to see when the last of them is gone."""
+    """A named pipe that processes hold open for writing. It wait_for when the last of them has ended."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self.path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
-    async def cut(self) -> None:
-        """Return once nobody holds it any more; somebody must have held it before."""
+    async def wait_closed(self) -> None:
+        """Wait until no process holds the pipe any more. At least one must have held it before."""
         loop = asyncio.get_running_loop()
         gone = loop.create_future()
         loop.add_reader(self._fd, lambda: gone.done() or gone.set_result(None))

@@ -1,4 +1,4 @@
-"""Log first, then tell: no frame leaves before what was logged ahead of it is committed."""
+"""`CommitFirst`: a frame is sent only after the records logged before it are committed."""
 
 import logging
 import sqlite3
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.store_contract import chunk, said
+from tests.store.store_contract import chunk, logged_texts
 from tests.wire.links import MemoryLink
 from tests.wire.transport_contract import CHECKS, Inbox, Link
 
@@ -22,8 +22,8 @@ from accord.wire.memory import memory_pair
 from accord.wire.transport import Transport
 
 
-class BusyJournal:
-    """A transport before the gate that logs something with every frame."""
+class LoggingTransport:
+    """A transport in front of `CommitFirst` that logs a record with every frame."""
 
     def __init__(self, gate: Transport, journal: Journal) -> None:
         self._gate = gate
@@ -38,11 +38,12 @@ class BusyJournal:
 
 
 @asynccontextmanager
-async def gated_link() -> AsyncGenerator[Link]:
+async def commit_first_link() -> AsyncGenerator[Link]:
     link = MemoryLink()
     store = MemoryStore()
     store.create("s1", "/home/me")
-    link.near = BusyJournal(CommitFirst(link.near, store), store.journal("s1"))  # type: ignore[assignment]
+    commit_first = CommitFirst(link.near, store)
+    link.near = LoggingTransport(commit_first, store.journal("s1"))  # type: ignore[assignment]
     try:
         yield link
     finally:
@@ -51,12 +52,13 @@ async def gated_link() -> AsyncGenerator[Link]:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-async def test_it_is_a_transport_like_any_other(check: str) -> None:
-    await CHECKS[check](gated_link)
+async def test_commit_first_passes_the_transport_contract(check: str) -> None:
+    await CHECKS[check](commit_first_link)
 
 
-class Watch:
-    """Stands behind the gate and notes, for each frame, what another process can read at that moment."""
+class FrameRecorder:
+    """A transport behind `CommitFirst` that records, for each frame, what another process can read at that
+    moment."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -64,41 +66,41 @@ class Watch:
         self.unsent = 0
 
     def send(self, frame: bytes) -> None:
-        self.sent.append((frame, said(self.store, "s1")))
+        self.sent.append((frame, logged_texts(self.store, "s1")))
 
     async def drain(self) -> None: ...
 
     async def aclose(self) -> None: ...
 
 
-async def test_frames_wait_for_the_commit_of_their_turn(tmp_path: Path) -> None:
+async def test_frames_are_sent_after_the_commit_of_their_records(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "s.db") as store, SqliteStore(tmp_path / "s.db") as other:
         store.create("s1", "/home/me")
         journal = store.journal("s1")
-        watch = Watch(other)
-        gate = CommitFirst(watch, store)  # type: ignore[arg-type]
+        recorder = FrameRecorder(other)
+        gate = CommitFirst(recorder, store)  # type: ignore[arg-type]
         gate.send(b"nothing logged")
-        assert watch.sent == [(b"nothing logged", [])]
+        assert recorder.sent == [(b"nothing logged", [])]
         journal.append(chunk("one"))
         gate.send(b"one")
         gate.send(b"no record of its own")
         journal.append(chunk("two"))
         gate.send(b"two")
-        assert (len(watch.sent), gate.unsent) == (1, len(b"onetwono record of its own"))
+        assert (len(recorder.sent), gate.unsent) == (1, len(b"onetwono record of its own"))
         await gate.drain()
         both = ["one", "two"]
-        assert watch.sent[1:] == [(b"one", both), (b"no record of its own", both), (b"two", both)]
+        assert recorder.sent[1:] == [(b"one", both), (b"no record of its own", both), (b"two", both)]
         assert gate.unsent == 0
         journal.append(chunk("three"))
         for _ in range(10):
             gate.send(b"x" * 20_000)
-        assert len(watch.sent) > 4, "a turn that sends much does not hold it all"
-        assert all(read == [*both, "three"] for _, read in watch.sent[4:])
+        assert len(recorder.sent) > 4, "frames must not all wait when there are many"
+        assert all(read == [*both, "three"] for _, read in recorder.sent[4:])
         await gate.aclose()
-        assert len(watch.sent) == 14
+        assert len(recorder.sent) == 14
 
 
-async def test_a_commit_that_fails_is_said_and_does_not_silence_the_agent(
+async def test_a_failed_commit_is_logged_and_frames_are_still_sent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "s.db"
@@ -120,11 +122,10 @@ async def test_a_commit_that_fails_is_said_and_does_not_silence_the_agent(
         lock.close()
         journal.append(chunk("two"))
         journal.commit()
-        assert said(store, "s1") == ["one", "two"]
+        assert logged_texts(store, "s1") == ["one", "two"]
 
 
-async def test_an_agent_that_logs_what_it_says(tmp_path: Path) -> None:
-    """The way an agent uses it: what the client has seen is in the log, whenever one looks."""
+async def test_every_update_that_the_client_receives_is_in_the_log(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     agent = Agent("logger", version="1")
     with SqliteStore(path) as store, SqliteStore(path) as other:

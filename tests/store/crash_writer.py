@@ -1,5 +1,7 @@
-"""A process that bears writers and buries them. For every line on stdin, a path and a seed, it forks one that works on the store
-there and says on stdout what it has committed, until somebody kills it; then it says `gone`.
+"""Starts writer processes for the kill tests.
+
+Reads lines with a path and a seed from stdin. Forks one writer per line; the writer works on that store and
+reports on stdout what it committed until it is killed. Then the parent prints `gone`.
 """
 
 import os
@@ -12,12 +14,12 @@ from accord.session import TurnStarted
 from accord.store.sqlite import SqliteStore
 
 
-def tell(*words: object) -> None:
+def report(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def live(path: Path, seed: int) -> None:
-    """Do anything that a store can do, for ever. What may be half done is announced, what is done is reported."""
+def write_until_killed(path: Path, seed: int) -> None:
+    """Run random store operations without end. Announce deletions before they start, report commits after."""
     random = Random(seed)
     store = SqliteStore(path, checkpoint_pages=40)
     counts = {
@@ -26,27 +28,27 @@ def live(path: Path, seed: int) -> None:
     }
     journals = {name: store.journal(name) for name in counts}
     for step in range(1_000_000):
-        deed = random.choices(["say", "create", "fork", "title", "delete"], [40, 2, 2, 1, 1])[0]
+        action = random.choices(["say", "create", "fork", "title", "delete"], [40, 2, 2, 1, 1])[0]
         if not counts:
-            deed = "create"
+            action = "create"
         name = random.choice(sorted(counts)) if counts else ""
         new = f"{seed}-{step}"
-        if deed == "create":
+        if action == "create":
             store.create(new, "/home/me")
             journals[new], counts[new] = store.journal(new), 0
             journals[new].append(TurnStarted([TextContent("go")]), ToolCall("c1", "Work"))
             store.commit()
-            tell("said", new, 0)
-        elif deed == "fork" and len(counts) < 12:
+            report("committed", new, 0)
+        elif action == "fork" and len(counts) < 12:
             store.fork(name, new)
             journals[new], counts[new] = store.journal(new), counts[name]
-            tell("said", new, counts[new])
-        elif deed == "title":
+            report("committed", new, counts[new])
+        elif action == "title":
             store.set_title(name, f"title {step}")
-        elif deed == "delete" and len(counts) > 3:
-            tell("deleting", name)
+        elif action == "delete" and len(counts) > 3:
+            report("deleting", name)
             store.delete(name)
-            tell("deleted", name)
+            report("deleted", name)
             del counts[name], journals[name]
         else:
             for _ in range(random.choice([1, 1, 3, 30])):
@@ -55,7 +57,7 @@ def live(path: Path, seed: int) -> None:
                 journals[name].record("model", {"text": text})
                 counts[name] += 1
             store.commit()
-            tell("said", name, counts[name])
+            report("committed", name, counts[name])
 
 
 def main() -> None:
@@ -63,10 +65,10 @@ def main() -> None:
         path, seed = line.split()
         child = os.fork()
         if child == 0:
-            tell("pid", os.getpid())
-            live(Path(path), int(seed))
+            report("pid", os.getpid())
+            write_until_killed(Path(path), int(seed))
         os.waitpid(child, 0)
-        tell("gone")
+        report("gone")
 
 
 if __name__ == "__main__":
