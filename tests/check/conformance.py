@@ -75,13 +75,21 @@ CLIENTS = "\n# Clients\n"
 """Where the half about clients begins."""
 HEAD = """# Conformance
 
-What `accord check agent` says of Accord's own agents, and of agents that the interop tests have on the official SDKs. The rules are
-those of [the check](check.md); `python -m tests.check.conformance` runs it all again and writes this page.
+Run the checker on Accord's agents and on agents that use the official SDKs, and write the results to this
+page:
 
-The test agents are small programs with a fixed script (`tests/interop/peers`), the same in each language. So what they break is partly
-the program's (it attaches no MCP servers, it does not look at what the client can do, its tool calls have fixed ids) and partly the library's:
-with the same program, the rules on lines, envelopes, params and capabilities are kept or broken by the library alone. `accord agent` is
-the program that Accord answers for: it breaks no rule.
+```console
+$ python -m tests.check.conformance             # agents
+$ python -m tests.check.conformance_of_clients  # clients, the second half of this page
+```
+
+The rules and verdicts are those of [`accord check`](check.md). `accord agent` is the program that Accord
+ships: it breaks no rule.
+
+The test agents are small programs with a fixed script (`tests/interop/peers`), the same in each language.
+Some of the rules they break are the program's fault: it connects to no MCP servers, it ignores the client's
+capabilities, and its tool calls have fixed ids. The others are the library's: for the same program, the
+library alone decides whether the rules on lines, envelopes, params and capabilities are kept.
 
 """
 
@@ -91,7 +99,7 @@ def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str)
     lines = [
         head + f"Run on {date}.",
         "",
-        f"| {kind} | stands on | {' | '.join(VERDICTS)} |",
+        f"| {kind} | built on | {' | '.join(VERDICTS)} |",
         "|---" * 7 + "|",
     ]
     for checked, report in reports:
@@ -103,7 +111,7 @@ def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str)
         if not broken:
             lines.append("No rule is broken.")
         else:
-            lines += ["| rule | verdict | what it says | what was seen |", "|---|---|---|---|"]
+            lines += ["| rule | verdict | text | observed |", "|---|---|---|---|"]
         for one in broken:
             why = one.why.split("; ")[0][:180].replace("|", "\\|")
             rule = one.subject.text.replace("|", "\\|")

@@ -26,9 +26,12 @@ PLACES = ("{folder}", "{prompt}", "{options}", "--", "{agent}")
 HEAD = (
     CLIENTS
     + """
-What `accord check client` says of `accord run`, and of two clients of a few lines on the official SDKs (`tests/check/peers`), which do one turn
-too. `python -m tests.check.conformance_of_clients` runs it again. What those two break is partly the program's (it does not sign in, and confines no files)
-and partly the library's: which params are refused, and what a line that is no message does to the connection.
+These are the results of `accord check client` for `accord run`, and for two short clients on the official
+SDKs (`tests/check/peers`) that also do one turn.
+
+Some of the rules that the two clients break are the program's fault: it does not sign in, and it does not
+confine file access. The others are the library's: which params it refuses, and how the connection reacts to a
+line that is not a message.
 
 """
 )
