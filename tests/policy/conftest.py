@@ -1,4 +1,4 @@
-"""The project that the policy's tests ask about; made once, since no decision changes anything."""
+"""The project that the policy tests use. It is created once because decisions change no files."""
 
 from pathlib import Path
 

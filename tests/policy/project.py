@@ -1,4 +1,4 @@
-"""A project on disk to ask questions about: two roots, a home folder, secrets, links that lead out."""
+"""A project on disk for policy tests: two roots, a home folder, secrets, and links that lead outside."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from accord.policy import (
 
 @dataclass
 class Project:
-    """Where the session stands, and short ways to ask."""
+    """The folders of a session, and shortcuts to build and decide requests."""
 
     root: Path
     extra: Path
@@ -72,9 +72,10 @@ def make_project(folder: Path) -> Project:
     for path in (extra, home / ".ssh", home / "notes", elsewhere):
         path.mkdir(parents=True)
     for path in (
-        root / "a.py", root / "b.py", root / "README.md", root / "src/main.py", root / "src/deep/x.py", root / "docs/guide.md",
-        root / ".env", root / ".env.example", root / "certs/server.pem", root / "data.json", root / "run.sh", root / "build/out",
-        extra / "more.txt", home / ".ssh/id_rsa", home / "notes/todo.md", elsewhere / "other.txt",
+        root / "a.py", root / "b.py", root / "README.md", root / "src/main.py", root / "src/deep/x.py",
+        root / "docs/guide.md", root / ".env", root / ".env.example", root / "certs/server.pem",
+        root / "data.json", root / "run.sh", root / "build/out", extra / "more.txt", home / ".ssh/id_rsa",
+        home / "notes/todo.md", elsewhere / "other.txt",
     ):  # fmt: skip
         path.write_text("x\n")
     (root / "leads_out").symlink_to(elsewhere)
@@ -84,7 +85,7 @@ def make_project(folder: Path) -> Project:
 
 
 def granted(*answers: tuple[Request, str], user: Any = None) -> Grants:
-    """The agreements of a session in which these requests were answered like this."""
+    """Return the grants of a session in which the requests were answered like this."""
     grants = Grants()
     for request, kind in answers:
         asked = replace(request, grants=grants)
@@ -95,5 +96,5 @@ def granted(*answers: tuple[Request, str], user: Any = None) -> Grants:
 
 
 def always(project: Project, *lines: str) -> Grants:
-    """The agreements of a session in which these lines were always allowed."""
+    """Return the grants of a session in which these lines were always allowed."""
     return granted(*((project.run(line), "allow_always") for line in lines))

@@ -1,4 +1,4 @@
-"""What is written down, and which files of a project count."""
+"""The audit log of decisions, and the trust in project files."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from accord.errors import UsageError
 from accord.policy import Answer, Audit, AuditFailed, Bounds, Policy, Request, Trust, redacted
 
 
-def test_a_decision_is_one_line_of_json_for_the_user_alone(project: Project, tmp_path: Path):
+def test_a_decision_is_one_json_line_in_a_private_file(project: Project, tmp_path: Path):
     audit = Audit(tmp_path / "audit" / "decisions.jsonl")
     first, second = project.run("npm test"), project.read(".env", mode="plan")
     audit.record(first, project.decide(first), Answer("allow_once"), session="s1")
@@ -39,13 +39,13 @@ def test_a_decision_is_one_line_of_json_for_the_user_alone(project: Project, tmp
     assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
 
 
-def test_the_audit_lies_in_the_users_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_audit_log_and_trust_are_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
     assert Audit().path == tmp_path / "data" / "decisions.jsonl"
     assert Trust().folder == tmp_path / "data" / "trust"
 
 
-def test_an_audit_that_others_can_read_is_closed_to_them(project: Project, tmp_path: Path):
+def test_an_audit_log_that_others_can_read_is_made_private(project: Project, tmp_path: Path):
     path = tmp_path / "decisions.jsonl"
     path.write_text("")
     path.chmod(0o644)
@@ -54,7 +54,7 @@ def test_an_audit_that_others_can_read_is_closed_to_them(project: Project, tmp_p
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_many_writers_lose_nothing(project: Project, tmp_path: Path):
+def test_concurrent_writers_lose_no_entry(project: Project, tmp_path: Path):
     request = project.run("ls")
     decision = project.decide(request)
 
@@ -69,7 +69,7 @@ def test_many_writers_lose_nothing(project: Project, tmp_path: Path):
     assert sessions == {str(number) for number in range(200)}
 
 
-def test_what_cannot_be_written_down_is_an_error(project: Project, tmp_path: Path):
+def test_an_audit_entry_that_cannot_be_written_is_an_error(project: Project, tmp_path: Path):
     request = project.run("ls")
     (tmp_path / "folder").mkdir()
     with pytest.raises(AuditFailed, match="could not be written"):
@@ -80,24 +80,26 @@ def test_what_cannot_be_written_down_is_an_error(project: Project, tmp_path: Pat
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_an_audit_inside_the_project_is_refused(project: Project):
+def test_an_audit_log_inside_the_project_is_refused(project: Project):
     request = project.run("ls")
     with pytest.raises(UsageError, match="inside the session's folders"):
         Audit(project.root / "decisions.jsonl").record(request, project.decide(request))
     assert not (project.root / "decisions.jsonl").exists()
 
 
-def test_a_session_in_the_home_folder_has_its_audit_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_session_in_the_home_folder_can_write_its_audit_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / ".accord-home"))
     request = Request(bounds=Bounds.of(tmp_path), tool="list_files", category="read-only", mode="full-access")
     Audit().record(request, Policy().decide(request))
     assert Audit().path.is_relative_to(tmp_path)
     for category, path in (("read-only", Audit().path), ("write", Trust().folder / "x")):
         touching = replace(request, category=category, paths=(path,))
-        assert Policy().decide(touching).effect == "ask"  # in any mode
+        assert Policy().decide(touching).effect == "ask"  # in every mode
 
 
-def test_strange_text_is_written_down_too(project: Project, tmp_path: Path):
+def test_unusual_text_is_one_audit_line(project: Project, tmp_path: Path):
     audit = Audit(tmp_path / "decisions.jsonl")
     request = project.run("ls \ud800\n\0\x1b[31m")
     audit.record(request, project.decide(request))
@@ -118,12 +120,12 @@ def test_strange_text_is_written_down_too(project: Project, tmp_path: Path):
         ("AKIAABCDEFGHIJKLMNOP", "AKIAABCDEFGHIJKLMNOP"),
     ],
 )
-def test_what_looks_like_a_key_is_not_written_down(text: str, hidden: str):
+def test_keys_are_redacted(text: str, hidden: str):
     assert hidden not in redacted(text)
     assert "***" in redacted(text)
 
 
-def test_ordinary_text_is_left_alone():
+def test_ordinary_text_is_not_redacted():
     for text in (
         "git commit -m 'token refresh'",
         "npm test -- --keyword x",
@@ -133,7 +135,7 @@ def test_ordinary_text_is_left_alone():
         assert redacted(text) == text
 
 
-def test_trust_is_in_a_content_under_a_path(tmp_path: Path):
+def test_trust_covers_one_content_of_one_path(tmp_path: Path):
     trust = Trust(tmp_path / "data" / "trust")
     file, other = tmp_path / "acp.json", tmp_path / "other.json"
     assert not trust.is_trusted(file, b"{}")
@@ -148,7 +150,7 @@ def test_trust_is_in_a_content_under_a_path(tmp_path: Path):
     trust.forget(file)
 
 
-def test_trust_is_kept_for_the_user_alone_and_survives(tmp_path: Path):
+def test_trust_is_stored_privately_and_persists(tmp_path: Path):
     Trust(tmp_path / "trust").trust(tmp_path / "x", b"y")
     assert Trust(tmp_path / "trust").is_trusted(tmp_path / "x", b"y")
     (entry,) = (tmp_path / "trust").iterdir()
@@ -156,7 +158,7 @@ def test_trust_is_kept_for_the_user_alone_and_survives(tmp_path: Path):
     assert stat.S_IMODE((tmp_path / "trust").stat().st_mode) == 0o700
 
 
-def test_links_and_spelling_do_not_matter_but_the_file_does(tmp_path: Path):
+def test_trust_follows_links_and_spellings_of_a_path(tmp_path: Path):
     trust = Trust(tmp_path / "trust")
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
@@ -167,7 +169,7 @@ def test_links_and_spelling_do_not_matter_but_the_file_does(tmp_path: Path):
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"null", b"\xff", b'{"path": 1, "sha256": 2}', b'{"path": "x"}']
 )
-def test_a_damaged_entry_is_no_trust(tmp_path: Path, content: bytes):
+def test_a_damaged_trust_entry_is_not_trusted(tmp_path: Path, content: bytes):
     trust = Trust(tmp_path / "trust")
     trust.trust(tmp_path / "x", b"1")
     (entry,) = trust.folder.iterdir()
@@ -175,7 +177,7 @@ def test_a_damaged_entry_is_no_trust(tmp_path: Path, content: bytes):
     assert not trust.is_trusted(tmp_path / "x", b"1")
 
 
-def test_an_entry_moved_to_another_files_place_is_no_trust(tmp_path: Path):
+def test_a_trust_entry_moved_to_another_name_is_not_trusted(tmp_path: Path):
     trust = Trust(tmp_path / "trust")
     trust.trust(tmp_path / "x", b"1")
     trust.trust(tmp_path / "y", b"2")

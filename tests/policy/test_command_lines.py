@@ -1,40 +1,40 @@
-"""What becomes of hundreds of command lines: what only reads runs, everything else is asked for."""
+"""Decisions about hundreds of command lines: lines that only read run without a question, all others ask."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.policy.lines import ALLOWED, ASKED, CURIOUS, split
+from tests.policy.command_line_cases import ALLOWED, ASKED, UNREADABLE, split
 from tests.policy.project import Project, always
 
 from accord.policy import Bounds
 
 
 @pytest.mark.parametrize("line", split(ALLOWED))
-def test_what_only_reads_inside_the_roots_is_not_asked_for(project: Project, line: str):
+def test_a_line_that_only_reads_inside_the_roots_is_allowed(project: Project, line: str):
     decision = project.decide(project.run(line))
     assert decision.effect == "allow", decision
 
 
 @pytest.mark.parametrize("line", split(ASKED))
-def test_everything_else_is_asked_for(project: Project, line: str):
+def test_any_other_line_is_asked_for(project: Project, line: str):
     decision = project.decide(project.run(line))
     assert decision.effect == "ask", decision
     assert "\n" not in decision.reason
 
 
-@pytest.mark.parametrize("line", CURIOUS)
+@pytest.mark.parametrize("line", UNREADABLE)
 @pytest.mark.parametrize("mode", ["ask", "workspace-write", "full-access"])
-def test_what_cannot_be_read_is_never_run_unasked(project: Project, line: str, mode: str):
+def test_a_line_that_cannot_be_parsed_is_always_asked_for(project: Project, line: str, mode: str):
     decision = project.decide(project.run(line, mode=mode, sandboxed=True), {"allow": ["execute"]})
-    if line in ("ｌｓ", "lѕ"):  # a program of another name, plain to see for the parser
+    if line in ("ｌｓ", "lѕ"):  # the parser reads it as a program of another name
         decision = project.decide(project.run(line))
     assert decision.effect == "ask", decision
 
 
 @pytest.mark.parametrize("line", split(ASKED))
-def test_in_read_only_modes_what_is_asked_for_elsewhere_never_runs(project: Project, line: str):
+def test_read_only_modes_never_allow_a_line_that_is_asked_for(project: Project, line: str):
     for mode in ("read-only", "plan"):
         assert project.verdict(line, mode=mode) in ("ask", "deny")
 
@@ -45,7 +45,9 @@ sys.modules["tree_sitter_bash"] = None
 from accord.policy import Bounds, Policy, Request
 for line in ("ls", "rm -rf /"):
     for mode in ("ask", "full-access"):
-        request = Request(bounds=Bounds.of("/tmp"), category="execute", kind="execute", command=line, mode=mode)
+        request = Request(
+            bounds=Bounds.of("/tmp"), category="execute", kind="execute", command=line, mode=mode
+        )
         print(Policy().decide(request).effect)
 """
 
@@ -55,10 +57,8 @@ def test_without_a_parser_every_line_is_asked_for():
     assert said.stdout.split() == ["ask", "ask", "deny", "deny"]
 
 
-def test_a_folder_that_only_looks_like_a_repository_is_not_gits_to_read_unasked(
-    project: Project, tmp_path: Path
-):
-    # Its settings can name programs for git to run, and whoever writes in the roots can make one.
+def test_git_in_a_planted_repository_is_asked_for(project: Project, tmp_path: Path):
+    # The settings of a repository can name programs that git runs, and a command can create one in a root.
     (tmp_path / "project" / ".git").mkdir(parents=True)
     planted = tmp_path / "project" / "planted"
     for name in ("objects", "refs", "deep"):
@@ -75,9 +75,10 @@ def test_a_folder_that_only_looks_like_a_repository_is_not_gits_to_read_unasked(
     assert project.verdict("git status && git -C . log", bounds=bounds) == "allow"
 
 
-def test_where_git_starts_counts_for_the_paths_it_is_given(project: Project):
+def test_paths_of_git_are_resolved_from_its_start_folder(project: Project):
     assert project.verdict("git -C .. diff ../elsewhere/other.txt", cwd=project.root / "src") == "ask"
-    assert project.verdict("git -C src diff ../a.py") == "ask"  # from here it would lie outside
+    # relative to the session folder, the path is outside
+    assert project.verdict("git -C src diff ../a.py") == "ask"
     assert project.verdict("git -C src diff main.py") == "allow"
 
 
@@ -177,7 +178,7 @@ NOT_COVERED = [
     ("cp a.py b.py", "cp a.py .vscode/tasks.json"),
     ("tee out", "tee .git/config"),
 ]
-NEVER_ALWAYS = [
+WITHOUT_SCOPE = [
     "rm x",
     "sudo ls",
     "python -c 1",
@@ -202,19 +203,19 @@ NEVER_ALWAYS = [
 
 
 @pytest.mark.parametrize(("agreed", "line"), COVERED)
-def test_always_covers_the_program_and_its_subcommand(project: Project, agreed: str, line: str):
+def test_always_covers_the_program_with_its_subcommand(project: Project, agreed: str, line: str):
     grants = always(project, agreed)
     assert project.verdict(line, grants=grants) == "allow"
 
 
 @pytest.mark.parametrize(("agreed", "line"), NOT_COVERED)
-def test_always_covers_nothing_else(project: Project, agreed: str, line: str):
+def test_always_covers_no_other_command(project: Project, agreed: str, line: str):
     grants = always(project, agreed)
     assert project.verdict(agreed, grants=grants) == "allow"
     assert project.verdict(line, grants=grants) != "allow"
 
 
-@pytest.mark.parametrize("line", NEVER_ALWAYS)
-def test_always_is_not_offered_where_nobody_could_say_what_it_covers(project: Project, line: str):
+@pytest.mark.parametrize("line", WITHOUT_SCOPE)
+def test_always_is_not_offered_when_its_scope_is_unknown(project: Project, line: str):
     decision = project.decide(project.run(line))
     assert (decision.effect, decision.scope) == ("ask", None)

@@ -1,4 +1,4 @@
-"""What each mode does with each category, and the client's four words."""
+"""What each mode decides for each category of request, and the four default words of a client."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ from tests.policy.project import Project, always, granted
 
 from accord.policy import DESCRIPTIONS, MODES, Grants, Request, category_of
 
-# What a mode says to: reading, writing, a command, a command in the sandbox, an external tool, one that declares it only reads,
-# reading outside, writing outside, a secret, fetching from a new host, leaving the plan mode.
+# The columns: read, write, command, command in the sandbox, external tool, read-only external tool, read
+# outside, write outside, secret, fetch from a new host, leave plan mode.
 TABLE = {
     "read-only": "allow deny deny deny deny allow ask deny ask ask ask",
     "ask": "allow ask ask ask ask allow ask ask ask ask ask",
@@ -19,7 +19,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_modes_and_categories(project: Project, mode: str):
+def test_each_mode_decides_each_category(project: Project, mode: str):
     requests = [
         project.read("a.py"),
         project.edit("a.py"),
@@ -33,11 +33,11 @@ def test_modes_and_categories(project: Project, mode: str):
         project.fetch("https://example.com/x"),
         project.request(tool="leave_plan_mode", category="write", kind="switch_mode"),
     ]
-    effects = [project.decide(_in(mode, request)).effect for request in requests]
+    effects = [project.decide(with_mode(mode, request)).effect for request in requests]
     assert " ".join(effects) == TABLE[mode]
 
 
-def test_every_mode_is_described():
+def test_every_mode_has_a_description():
     assert set(DESCRIPTIONS) == set(MODES) == set(TABLE)
 
 
@@ -50,7 +50,7 @@ def test_every_mode_is_described():
         ("none", "deny deny deny deny"),
     ],
 )
-def test_the_words_of_a_client(project: Project, word: str, effects: str):
+def test_default_words_of_a_client(project: Project, word: str, effects: str):
     requests = [
         project.read("a.py", mode=None),
         project.edit("a.py", mode=None),
@@ -61,7 +61,7 @@ def test_the_words_of_a_client(project: Project, word: str, effects: str):
 
 
 @pytest.mark.rule(389)
-def test_automatic_approval_looks_at_a_kind_as_it_was_sent(project: Project):
+def test_automatic_approval_uses_the_kind_as_it_was_sent(project: Project):
     def sent(kind: str | None) -> str:
         request = project.request(category=category_of(kind), kind=kind, mode=None)  # type: ignore[arg-type]
         return project.decide(request, "reads").effect
@@ -72,21 +72,21 @@ def test_automatic_approval_looks_at_a_kind_as_it_was_sent(project: Project):
     }
 
 
-def test_reading_outside_or_a_secret_is_asked_for_at_a_client_too(project: Project):
+def test_a_client_asks_for_reads_outside_and_of_secrets(project: Project):
     assert project.decide(project.read("/etc/passwd", mode=None), "reads").effect == "ask"
     assert project.decide(project.read(".env", mode=None), "reads").effect == "ask"
 
 
 @pytest.mark.parametrize("mode", ["read-only", "plan"])
-def test_modes_that_change_nothing_are_stronger_than_agreements_and_rules(project: Project, mode: str):
+def test_read_only_modes_override_grants_and_rules(project: Project, mode: str):
     grants = granted((project.run("npm test"), "allow_always"), (project.edit("a.py"), "allow_always"))
     user = {"allow": ["edit", {"command": "npm *"}], "default": "all"}
     for request in (project.run("npm test"), project.edit("a.py"), project.run("$X"), project.run("ls 'x")):
-        assert project.decide(_in(mode, request, grants), user).effect == "deny"
-    assert project.decide(_in(mode, project.run("git log | head"), grants)).effect == "allow"
+        assert project.decide(with_mode(mode, request, grants), user).effect == "deny"
+    assert project.decide(with_mode(mode, project.run("git log | head"), grants)).effect == "allow"
 
 
-def test_in_workspace_write_a_command_runs_unasked_only_in_the_sandbox(project: Project):
+def test_workspace_write_allows_commands_only_in_the_sandbox(project: Project):
     for line in (
         "npm test",
         "echo x > out",
@@ -106,7 +106,7 @@ def test_in_workspace_write_a_command_runs_unasked_only_in_the_sandbox(project: 
         assert project.verdict(line, mode="workspace-write", sandboxed=True) == "ask", line
 
 
-def test_in_workspace_write_files_that_steer_other_programs_are_asked_for(project: Project):
+def test_workspace_write_asks_for_files_that_configure_other_programs(project: Project):
     for path in (
         ".git/hooks/pre-commit",
         ".git/HEAD",
@@ -123,19 +123,19 @@ def test_in_workspace_write_files_that_steer_other_programs_are_asked_for(projec
         assert project.decide(project.edit(path, mode="workspace-write")).effect == "allow"
 
 
-def test_full_access_asks_for_secrets_and_for_what_does_not_parse(project: Project):
+def test_full_access_asks_for_secrets_and_unparsable_lines(project: Project):
     assert project.verdict("cat .env", mode="full-access") == "ask"
     assert project.verdict("cat ~/.ssh/id_rsa", mode="full-access") == "ask"
     assert project.verdict("ls 'x", mode="full-access") == "ask"
     assert project.verdict("$X; cat /etc/hosts; sudo ls", mode="full-access") == "allow"
 
 
-def test_where_rules_speak_of_commands_an_unreadable_one_is_asked_for_even_with_full_access(project: Project):
+def test_full_access_asks_for_unreadable_commands_when_command_rules_exist(project: Project):
     assert project.verdict("$X", {"deny": [{"command": "rm *"}]}, mode="full-access") == "ask"
     assert project.verdict("$X", {"deny": [{"path": "x"}]}, mode="full-access") == "allow"
 
 
-def test_a_line_that_starts_outside_is_asked_for(project: Project):
+def test_a_line_that_starts_outside_the_roots_is_asked_for(project: Project):
     assert project.verdict("ls", cwd=project.elsewhere) == "ask"
     assert project.verdict("ls", cwd=project.root / "src") == "allow"
     assert project.verdict("cat ../a.py", cwd=project.root / "src") == "allow"
@@ -143,11 +143,11 @@ def test_a_line_that_starts_outside_is_asked_for(project: Project):
     assert project.verdict("rm -rf *", cwd="/", mode="full-access") == "deny"
 
 
-def test_the_same_request_in_another_session_knows_nothing_of_the_first(project: Project):
+def test_grants_of_one_session_do_not_apply_to_another(project: Project):
     grants = always(project, "npm test")
     assert project.verdict("npm test", grants=grants) == "allow"
     assert project.verdict("npm test") == "ask"
 
 
-def _in(mode: str, request: Request, grants: Grants | None = None) -> Request:
+def with_mode(mode: str, request: Request, grants: Grants | None = None) -> Request:
     return replace(request, mode=mode, grants=grants or request.grants)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""No input outside the rules is ever allowed: properties that hold for any request, rule set, mode and composed line."""
+"""Properties of any request, rule set, mode and command line: only covered requests are allowed."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.policy.project import Project, always, rules
-from tests.policy.shell_lines import composed, damaged, soups
+from tests.policy.shell_line_strategies import composed, damaged, random_fragments
 
 from accord.policy import MODES, Policy
 from accord.policy.request import STRICTNESS
@@ -17,7 +17,7 @@ RUN = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], max_examples=150
 )
 
-# Pieces of which every one is allowed in the tests below, by the list of what only reads, by an agreement or by a rule.
+# Each of these is allowed in the tests below, as a read-only command, by a grant or by a rule.
 COVERED = [
     "ls",
     "git status",
@@ -29,17 +29,21 @@ COVERED = [
     "echo 'a b'",
     "true",
 ]
-# One command that is not, in many dresses.
+# Commands that are not covered, in many forms.
 UNCOVERED = [
-    "rm x", "npm publish", "make deploy", "foo", "./npm test", "sudo ls", "git push", "cat ../x", "cat .env", "touch ~/x", "$X", "PATH=. ls",
-    "ls > out", "python -c 1", "sort -o x a.py", "find . -name x -delete", "git log --output=x", "curl example.com", "bash run.sh", "env",
-    "bash -c 'rm x'", "eval 'rm x'", "xargs rm", "command rm x", "r''m x", "\\rm x", "timeout 5 rm x", "echo $SECRET", "f() { ls; }", "source x",
+    "rm x", "npm publish", "make deploy", "foo", "./npm test", "sudo ls", "git push", "cat ../x", "cat .env",
+    "touch ~/x", "$X", "PATH=. ls", "ls > out", "python -c 1", "sort -o x a.py", "find . -name x -delete",
+    "git log --output=x", "curl example.com", "bash run.sh", "env", "bash -c 'rm x'", "eval 'rm x'",
+    "xargs rm", "command rm x", "r''m x", "\\rm x", "timeout 5 rm x", "echo $SECRET", "f() { ls; }",
+    "source x",
 ]  # fmt: skip
 PLACES = [
-    "{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} && {0}", "{0} | {1}", "{1} | {0}", "{0} & {1}", "{0}\n{1}", "({0}; {1})", "{{ {1}; }}",
-    "{0} $({1})", '{0} "$({1})"', "{0} `{1}`", "{0} <({1})", "if {0}; then {1}; fi", "if {1}; then {0}; fi", "while {1}; do {0}; done",
-    "for i in a; do {1}; done", "for i in $({1}); do {0}; done", "case a in a) {1};; esac", "! {1}", "A=$({1})", "A=$({1}) {0}",
-    "cat <<{3}\n$({1})\n{3}\n{0}", "{0} >$({1})", "[[ $({1}) == a ]] && {0}", "echo \"a $({1}) b\" | {0}", "{0} # comment\n{1}",
+    "{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} && {0}", "{0} | {1}", "{1} | {0}", "{0} & {1}",
+    "{0}\n{1}", "({0}; {1})", "{{ {1}; }}", "{0} $({1})", '{0} "$({1})"', "{0} `{1}`", "{0} <({1})",
+    "if {0}; then {1}; fi", "if {1}; then {0}; fi", "while {1}; do {0}; done", "for i in a; do {1}; done",
+    "for i in $({1}); do {0}; done", "case a in a) {1};; esac", "! {1}", "A=$({1})", "A=$({1}) {0}",
+    "cat <<{3}\n$({1})\n{3}\n{0}", "{0} >$({1})", "[[ $({1}) == a ]] && {0}", "echo \"a $({1}) b\" | {0}",
+    "{0} # comment\n{1}",
 ]  # fmt: skip
 
 
@@ -64,7 +68,7 @@ def all_covered(draw: st.DrawFn) -> str:
 
 @settings(RUN, max_examples=400)
 @given(line=with_one_uncovered())
-def test_one_uncovered_command_anywhere_is_enough_for_a_question(project: Project, line: str):
+def test_one_uncovered_command_makes_the_line_ask(project: Project, line: str):
     grants = always(project, "npm test")
     decision = project.decide(project.run(line, grants=grants), {"allow": [{"command": "make build *"}]})
     assert decision.effect != "allow", line
@@ -72,16 +76,16 @@ def test_one_uncovered_command_anywhere_is_enough_for_a_question(project: Projec
 
 @given(line=all_covered())
 @settings(RUN)
-def test_a_line_of_covered_commands_is_not_asked_for(project: Project, line: str):
+def test_a_line_of_covered_commands_is_allowed(project: Project, line: str):
     grants = always(project, "npm test")
     decision = project.decide(project.run(line, grants=grants), {"allow": [{"command": "make build *"}]})
     assert decision.effect == "allow", (line, decision)
 
 
-@given(line=composed() | damaged() | soups)
+@given(line=composed() | damaged() | random_fragments)
 @settings(RUN)
-def test_lines_of_unknown_programs_never_run_unasked(project: Project, line: str):
-    # Whatever these lines are, they contain none of the programs that may run unasked, or they do nothing.
+def test_lines_with_unknown_programs_are_never_allowed(project: Project, line: str):
+    # These lines contain no program that runs without a question, or they run nothing.
     decision = project.decide(project.run(line))
     if decision.effect == "allow":
         from accord.policy.programs.runs import runs
@@ -192,7 +196,9 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(RUN, max_examples=400)
 @given(request=requests(), user=_rules, own=_rules)
-def test_a_projects_rules_never_widen(project: Project, request: dict[str, Any], user: Any, own: Any):
+def test_project_rules_never_widen_permissions(
+    project: Project, request: dict[str, Any], user: Any, own: Any
+):
     asked = project.request(**request)
     alone = Policy(rules(user)).decide(asked).effect
     together = Policy(rules(user), rules(own)).decide(asked).effect
@@ -201,23 +207,21 @@ def test_a_projects_rules_never_widen(project: Project, request: dict[str, Any],
 
 @settings(RUN, max_examples=300)
 @given(request=requests(), user=_rules, more=_rule)
-def test_another_denial_never_widens_and_another_question_never_widens(
+def test_additional_deny_and_ask_rules_never_widen_permissions(
     project: Project, request: dict[str, Any], user: Any, more: Any
 ):
     asked = project.request(**request)
     before = STRICTNESS[Policy(rules(user)).decide(asked).effect]
     for effect in ("deny", "ask"):
         if effect == "ask" and rules(user).word == "none":
-            continue  # what a rule asks for is not left to the default
+            continue  # an ask rule takes precedence over the default
         stricter = user | {effect: [*user.get(effect, []), more]}
         assert STRICTNESS[Policy(rules(stricter)).decide(asked).effect] >= before
 
 
 @settings(RUN, max_examples=300)
 @given(request=requests(), user=_rules)
-def test_what_is_denied_for_every_kind_and_tool_is_denied(
-    project: Project, request: dict[str, Any], user: Any
-):
+def test_denying_every_kind_and_tool_allows_nothing(project: Project, request: dict[str, Any], user: Any):
     asked = project.request(**request)
     everything = user | {"deny": [*user.get("deny", []), *KINDS, {"tool": "*"}]}
     effect = Policy(rules(everything)).decide(asked).effect
@@ -226,7 +230,7 @@ def test_what_is_denied_for_every_kind_and_tool_is_denied(
 
 @settings(RUN, max_examples=200)
 @given(request=requests(), user=_rules)
-def test_no_default_and_no_mode_but_full_access_opens_what_lies_outside(
+def test_only_full_access_or_a_path_rule_allows_paths_outside(
     project: Project, request: dict[str, Any], user: Any
 ):
     asked = project.request(**request)
@@ -248,7 +252,9 @@ def test_no_default_and_no_mode_but_full_access_opens_what_lies_outside(
         ["rm -rf /", "ls; rm -rf ~", "echo $(dd of=/dev/sda)", "bash -c 'rm -rf /'", ":(){ :|:& };:"]
     ),
 )
-def test_the_floor_beats_everything(project: Project, user: Any, own: Any, mode: Any, line: str):
+def test_never_allowed_commands_are_denied_under_any_rules(
+    project: Project, user: Any, own: Any, mode: Any, line: str
+):
     asked = project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
     assert Policy(rules(user), rules(own)).decide(asked).rule == "floor"
 
@@ -263,7 +269,7 @@ def test_the_floor_beats_everything(project: Project, user: Any, own: Any, mode:
         )
     ),
 )
-def test_what_does_not_parse_is_never_allowed(project: Project, user: Any, mode: Any, line: str):
+def test_a_line_that_does_not_parse_is_never_allowed(project: Project, user: Any, mode: Any, line: str):
     decision = Policy(rules(user)).decide(
         project.run(line, mode=mode, sandboxed=True, grants=always(project, "npm test"))
     )
@@ -272,7 +278,7 @@ def test_what_does_not_parse_is_never_allowed(project: Project, user: Any, mode:
 
 @settings(RUN, max_examples=300)
 @given(text=st.text(max_size=80), mode=st.sampled_from([*MODES, None]))
-def test_any_text_as_a_line_is_decided(project: Project, text: str, mode: Any):
+def test_any_text_gets_a_decision(project: Project, text: str, mode: Any):
     decision = project.decide(project.run(text, mode=mode))
     assert decision.effect in ("allow", "ask", "deny")
     assert "\n" not in decision.reason
@@ -284,7 +290,7 @@ def test_any_text_as_a_line_is_decided(project: Project, text: str, mode: Any):
     url=st.none() | st.text(max_size=60),
     mode=st.sampled_from([*MODES, None]),
 )
-def test_any_path_and_any_address_are_decided(project: Project, paths: list[str], url: str | None, mode: Any):
+def test_any_path_and_url_gets_a_decision(project: Project, paths: list[str], url: str | None, mode: Any):
     for request in (
         project.request(category="write", kind="edit", paths=tuple(paths), mode=mode),
         project.request(category="read-only", kind="fetch", url=url, mode=mode),
@@ -292,5 +298,5 @@ def test_any_path_and_any_address_are_decided(project: Project, paths: list[str]
         assert project.decide(request).effect in ("allow", "ask", "deny")
 
 
-def test_without_rules_a_client_runs_nothing_unasked(project: Project):
+def test_without_rules_a_client_asks_for_every_command(project: Project):
     assert {project.verdict(line, mode=None) for line in COVERED} == {"ask"}

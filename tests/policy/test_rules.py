@@ -1,4 +1,4 @@
-"""Rules: how they are written, what they match, which wins."""
+"""Permission rules: their format, what they match, and which rule wins."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from accord.policy import BadRules, read_permissions
 
 
 @pytest.mark.parametrize("word", ["ask", "reads", "all", "none"])
-def test_permissions_may_be_one_word(word: str):
+def test_permissions_can_be_one_word(word: str):
     assert read_permissions(word).word == word
 
 
-def test_permissions_may_be_an_object():
+def test_permissions_can_be_an_object():
     read = read_permissions(
         {
             "default": "deny",
@@ -65,7 +65,7 @@ def test_permissions_may_be_an_object():
         ({"allow": [{"tool": "a\nb"}]}, "control characters"),
     ],
 )
-def test_bad_rules_are_refused_with_file_key_and_reason(value: Any, message: str):
+def test_invalid_rules_are_refused_with_file_key_and_reason(value: Any, message: str):
     with pytest.raises(BadRules) as caught:
         read_permissions(value, file="acp.json")
     assert message in str(caught.value)
@@ -99,14 +99,14 @@ PATHS = [
 
 
 @pytest.mark.parametrize(("pattern", "path", "matches"), PATHS)
-def test_path_patterns(project: Project, pattern: str, path: str, matches: bool):
+def test_path_patterns_match(project: Project, pattern: str, path: str, matches: bool):
     allowed = project.decide(project.edit(path), {"allow": [{"path": pattern}]}).effect
     assert allowed == ("allow" if matches else "ask")
     denied = project.decide(project.edit(path), {"deny": [{"path": pattern}]}).effect
     assert denied == ("deny" if matches else "ask")
 
 
-def test_patterns_for_places_outside_say_where(project: Project):
+def test_patterns_for_outside_paths_must_be_absolute(project: Project):
     other = project.elsewhere / "other.txt"
     for pattern in (f"{project.elsewhere}/**", str(other), "/**"):
         assert project.decide(project.read(other), {"allow": [{"path": pattern}]}).effect == "allow"
@@ -116,7 +116,7 @@ def test_patterns_for_places_outside_say_where(project: Project):
     assert project.decide(project.read("~/.ssh/id_rsa"), {"allow": [{"path": "~/**"}]}).effect == "ask"
 
 
-def test_a_secret_is_allowed_only_by_its_name(project: Project):
+def test_a_secret_is_allowed_only_by_a_rule_that_names_it(project: Project):
     for pattern in (".env", "/**/.env", ".env*"):
         assert project.decide(project.read(".env"), {"allow": [{"path": pattern}]}).effect == "allow", pattern
     for pattern in ("**", "*", "./**"):
@@ -125,7 +125,7 @@ def test_a_secret_is_allowed_only_by_its_name(project: Project):
         assert project.decide(project.read(".env"), user).effect == "ask"
 
 
-def test_a_rule_that_denies_is_met_through_links_and_in_any_spelling(project: Project):
+def test_a_deny_rule_applies_through_links_and_other_spellings(project: Project):
     user = {"deny": [{"path": "src/**"}]}
     for path in ("inside_link/main.py", "SRC/main.py", "docs/../src/main.py"):
         assert project.decide(project.read(path), user).effect == "deny", path
@@ -175,7 +175,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("pattern", "line", "allowed"), COMMANDS)
-def test_command_patterns_that_allow(project: Project, pattern: str, line: str, allowed: bool):
+def test_command_patterns_allow(project: Project, pattern: str, line: str, allowed: bool):
     assert project.verdict(line, {"allow": [{"command": pattern}]}) == ("allow" if allowed else "ask")
 
 
@@ -211,7 +211,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("pattern", "line", "effect"), DENIED)
-def test_command_patterns_that_deny(project: Project, pattern: str, line: str, effect: str):
+def test_command_patterns_deny_and_ask(project: Project, pattern: str, line: str, effect: str):
     user = {"allow": ["execute"], "deny": [{"command": pattern}]}
     assert project.verdict(line, user, mode="full-access") == effect
     asked = {"allow": ["execute"], "ask": [{"command": pattern}]}
@@ -241,7 +241,7 @@ def test_command_patterns_that_deny(project: Project, pattern: str, line: str, e
         ("*", "https:// example.com", False),
     ],
 )
-def test_hosts(project: Project, pattern: str, url: str, allowed: bool):
+def test_host_patterns_match(project: Project, pattern: str, url: str, allowed: bool):
     assert project.decide(project.fetch(url), {"allow": [{"host": pattern}]}).effect == (
         "allow" if allowed else "ask"
     )
@@ -254,7 +254,7 @@ def test_hosts(project: Project, pattern: str, url: str, allowed: bool):
         assert project.decide(project.fetch(url), {"deny": [{"host": pattern}]}).effect != "allow"
 
 
-def test_deny_wins_then_ask_then_allow(project: Project):
+def test_deny_wins_over_ask_and_ask_over_allow(project: Project):
     allow, ask, deny = ({name: ["edit"]} for name in ("allow", "ask", "deny"))
     assert project.decide(project.edit("a.py"), allow).effect == "allow"
     assert project.decide(project.edit("a.py"), allow | ask).effect == "ask"
@@ -262,27 +262,27 @@ def test_deny_wins_then_ask_then_allow(project: Project):
     assert project.decide(project.edit("a.py", mode="full-access"), ask).effect == "ask"
 
 
-def test_what_a_rule_asks_for_is_asked_for_every_time(project: Project):
+def test_an_ask_rule_asks_every_time(project: Project):
     user = {"ask": [{"command": "npm test"}]}
     grants = always(project, "npm test")
     decision = project.decide(project.run("npm test", grants=grants), user)
     assert (decision.effect, decision.scope) == ("ask", None)
 
 
-def test_tools_are_named_by_patterns(project: Project):
+def test_tool_rules_match_patterns(project: Project):
     assert project.decide(project.mcp(), {"allow": [{"tool": "mcp__db__*"}]}).effect == "allow"
     assert project.decide(project.mcp(), {"allow": [{"tool": "mcp__web__*"}]}).effect == "ask"
     assert project.decide(project.mcp(mode="full-access"), {"deny": [{"tool": "MCP__*"}]}).effect == "deny"
     assert project.decide(project.mcp(tool="", mode="full-access"), {"deny": [{"tool": "x"}]}).effect == "ask"
 
 
-def test_a_kind_that_is_not_known_may_be_what_a_rule_denies(project: Project):
+def test_a_request_without_a_kind_is_asked_for_when_a_rule_denies_a_kind(project: Project):
     user = {"deny": ["edit"], "default": "all"}
     assert project.decide(project.request(mode=None), user).effect == "ask"
     assert project.decide(project.mcp(mode=None), user).effect == "allow"
 
 
-def test_everything_a_rule_says_must_be_met(project: Project):
+def test_a_rule_applies_only_when_all_its_conditions_match(project: Project):
     user = {"allow": [{"kind": "edit", "tool": "edit_file", "path": "src/**"}]}
     assert project.decide(project.edit("src/x.py"), user).effect == "allow"
     assert project.decide(project.edit("docs/x.py"), user).effect == "ask"
@@ -290,7 +290,7 @@ def test_everything_a_rule_says_must_be_met(project: Project):
     assert project.decide(project.edit("src/x.py", kind="delete"), user).effect == "ask"
 
 
-def test_a_rule_about_edits_covers_what_a_line_writes(project: Project):
+def test_edit_rules_apply_to_files_written_by_a_command(project: Project):
     user = {"allow": [{"kind": "edit", "path": "build/**"}]}
     assert project.verdict("echo x > build/y", user) == "allow"
     assert project.verdict("echo x > y", user) == "ask"
@@ -298,7 +298,7 @@ def test_a_rule_about_edits_covers_what_a_line_writes(project: Project):
     assert project.verdict("echo x > build/y", {"deny": [{"kind": "edit", "path": "build/**"}]}) == "deny"
 
 
-def test_a_default_is_for_what_no_rule_meets(project: Project):
+def test_the_default_applies_when_no_rule_matches(project: Project):
     user = {"allow": [{"path": "src/**"}], "default": "none"}
     assert project.decide(project.edit("src/x", mode="full-access"), user).effect == "allow"
     assert project.decide(project.edit("docs/x", mode="full-access"), user).effect == "deny"
@@ -307,7 +307,7 @@ def test_a_default_is_for_what_no_rule_meets(project: Project):
     assert project.decide(project.edit("docs/x"), "all").effect == "ask"
 
 
-def test_a_projects_rules_tighten(project: Project):
+def test_project_rules_tighten_permissions(project: Project):
     user = {"allow": ["execute", "edit"]}
     assert project.decide(project.edit("a.py"), user, {"deny": [{"path": "a.py"}]}).effect == "deny"
     assert project.decide(project.edit("a.py"), user, {"ask": ["edit"]}).effect == "ask"
@@ -319,7 +319,7 @@ def test_a_projects_rules_tighten(project: Project):
     assert project.decide(project.read("a.py", mode=None), "reads", {"default": "ask"}).effect == "ask"
 
 
-def test_a_projects_rules_never_widen(project: Project):
+def test_project_rules_never_widen_permissions(project: Project):
     wide = {
         "allow": ["execute", "edit", "read", {"path": "/**"}, {"path": ".env"}, {"tool": "*"}],
         "default": "all",
@@ -338,7 +338,7 @@ def test_a_projects_rules_never_widen(project: Project):
     assert project.decide(project.edit("a.py"), {"deny": ["edit"]}, wide).effect == "deny"
 
 
-def test_refused_for_the_session_is_refused(project: Project):
+def test_a_rejection_for_the_session_denies(project: Project):
     grants = granted((project.run("npm test"), "reject_always"), (project.edit("a.py"), "reject_always"))
     user = rules({"allow": ["execute", "edit"]})
     assert (

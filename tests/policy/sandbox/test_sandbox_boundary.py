@@ -1,4 +1,4 @@
-"""What is said about a boundary, and that it is true."""
+"""The boundary that a sandbox reports, and whether it holds."""
 
 import os
 import struct
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.policy.sandbox.cage import Cage
+from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
 import accord
 from accord.errors import UsageError
@@ -23,16 +23,16 @@ ALL_ENFORCED = tuple(Fact(fact.aspect, True, "so it is") for fact in UNCONFINED)
 
 
 @pytest.mark.parametrize("network", [False, True])
-async def test_what_is_claimed_holds_when_it_is_tried(cage: Cage, network: bool):
-    cage.options["network"] = network
-    trials = await self_test(cage.sandbox)
+async def test_the_reported_boundary_passes_the_self_test(harness: SandboxHarness, network: bool):
+    harness.options["network"] = network
+    trials = await self_test(harness.sandbox)
     assert [str(trial) for trial in trials if not trial.held] == []
     assert {trial.aspect for trial in trials} >= {"writes", "secrets", "sockets", "temp", "privileges"}
     assert ("network" in {trial.aspect for trial in trials}) is not network
-    assert cage.untouched()
+    assert harness.untouched()
 
 
-async def test_without_a_sandbox_nothing_holds_and_nothing_is_claimed(tmp_path: Path):
+async def test_without_a_sandbox_nothing_is_reported_as_enforced(tmp_path: Path):
     with Sandbox([tmp_path], backend="none") as sandbox:
         boundary = sandbox.boundary
         trials = await self_test(sandbox)
@@ -44,21 +44,21 @@ async def test_without_a_sandbox_nothing_holds_and_nothing_is_claimed(tmp_path: 
     assert contradictions(boundary, trials) == []
 
 
-async def test_a_backend_that_claims_too_much_is_found_out(tmp_path: Path):
-    class Boaster(NoBackend):
-        name = "boaster"
+async def test_the_self_test_finds_a_backend_that_reports_too_much(tmp_path: Path):
+    class OverclaimingBackend(NoBackend):
+        name = "overclaiming"
 
         def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
             return ALL_ENFORCED
 
-    with Sandbox([tmp_path], backend=Boaster()) as sandbox:
+    with Sandbox([tmp_path], backend=OverclaimingBackend()) as sandbox:
         assert sandbox.boundary.holds
         found = contradictions(sandbox.boundary, await self_test(sandbox))
     assert {trial.aspect for trial in found} >= {*DECISIVE}
     assert "DID NOT HOLD" in str(found[0])
 
 
-async def test_a_sandbox_that_runs_nothing_is_reported_not_raised(tmp_path: Path):
+async def test_a_sandbox_that_cannot_run_commands_fails_the_self_test(tmp_path: Path):
     class Broken(NoBackend):
         def confine(self, job: object) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
             from accord.policy.sandbox import Confined
@@ -73,19 +73,20 @@ async def test_a_sandbox_that_runs_nothing_is_reported_not_raised(tmp_path: Path
 def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
     facts = tuple(fact for fact in ALL_ENFORCED if fact.aspect != missing)
     assert Boundary("some", ALL_ENFORCED).holds
-    assert not Boundary("some", (*facts, Fact(missing, False, "no"))).holds  # pyright: ignore[reportArgumentType]
-    assert not Boundary("some", facts).holds, "what nothing is known about is not enforced"
+    missing_fact = Fact(missing, False, "no")  # pyright: ignore[reportArgumentType]
+    assert not Boundary("some", (*facts, missing_fact)).holds
+    assert not Boundary("some", facts).holds, "an unknown aspect must not count as enforced"
     assert not Boundary("some", ()).holds
 
 
-def test_a_network_left_open_by_choice_is_no_fault():
+def test_a_boundary_holds_when_the_network_is_open_by_choice():
     facts = tuple(Fact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
     assert Boundary("some", facts, network=True).holds
     assert not Boundary("some", facts, network=False).holds
 
 
-def test_the_report_has_a_line_for_every_aspect(cage: Cage):
-    lines = cage.sandbox.boundary.lines()
+def test_the_report_has_a_line_for_every_aspect(harness: SandboxHarness):
+    lines = harness.sandbox.boundary.lines()
     assert lines[0].startswith("sandbox: ")
     assert [line.split(":")[0] for line in lines[1:8]] == [fact.aspect for fact in UNCONFINED]
     assert all("\n" not in line for line in lines)
@@ -102,57 +103,57 @@ def test_the_report_has_a_line_for_every_aspect(cage: Cage):
         (9, True, "cannot be"),
     ],
 )
-def test_older_kernels_enforce_less_and_the_report_says_so(abi: int, writes: bool, processes: str):
+def test_the_report_says_what_older_kernels_do_not_enforce(abi: int, writes: bool, processes: str):
     facts = {fact.aspect: fact for fact in Landlock(abi).facts(View("/home/ada"), network=False)}
     assert facts["writes"].enforced is writes
     assert f"{processes} signalled" in facts["processes"].text
     assert Boundary("landlock", tuple(facts.values())).holds is writes
 
 
-def test_a_backend_that_does_not_exist_or_work_is_refused_not_replaced():
+def test_an_unknown_backend_is_refused():
     with pytest.raises(
         UsageError, match="no sandbox is called 'seatbelt'; there are: bubblewrap, landlock, none"
     ):
         choose("seatbelt")
 
 
-def test_without_a_wish_the_first_that_works_is_chosen_and_the_rest_explained():
+def test_choose_returns_the_first_working_backend_and_explains_the_rest():
     backend, why = choose()
     better = ["bubblewrap", "landlock", "none"].index(backend.name)
     assert len(why) == better
     assert all("is not used: " in line for line in why)
 
 
-def test_everything_is_not_readable(tmp_path: Path):
+def test_the_root_folder_cannot_be_readable(tmp_path: Path):
     with pytest.raises(UsageError, match="that would be everything"):
         Sandbox([tmp_path], readable=["/"])
 
 
 @pytest.mark.parametrize("roots", [[], ["relative"], ["/nonexistent/../etc"]])
-def test_roots_must_be_folders_that_can_be_confined(roots: list[str]):
+def test_roots_must_be_existing_absolute_folders(roots: list[str]):
     with pytest.raises(UsageError):
         Sandbox(roots)
 
 
-def test_a_command_needs_a_name_and_a_folder_in_the_roots(cage: Cage):
+def test_wrap_needs_a_command_and_a_folder_inside_the_roots(harness: SandboxHarness):
     with pytest.raises(UsageError, match="no command"):
-        cage.sandbox.wrap([])
+        harness.sandbox.wrap([])
     with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
-        cage.sandbox.wrap(["true"], cwd=cage.outside)
-    (cage.project / "out").symlink_to(cage.outside)
+        harness.sandbox.wrap(["true"], cwd=harness.outside)
+    (harness.project / "out").symlink_to(harness.outside)
     with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
-        cage.sandbox.wrap(["true"], cwd=cage.project / "out")
+        harness.sandbox.wrap(["true"], cwd=harness.project / "out")
 
 
 @pytest.mark.parametrize(
     "env", [{"A": "x\0--bind\0/\0/mnt"}, {"A\0--share-net": "x"}, {"A=B": "x"}, {"": "x"}, {"A": "\ud800"}]
 )
-def test_a_variable_cannot_smuggle_in_options(cage: Cage, env: dict[str, str]):
+def test_a_variable_cannot_add_sandbox_options(harness: SandboxHarness, env: dict[str, str]):
     with pytest.raises(UsageError):
-        cage.sandbox.wrap(["true"], env=env)
+        harness.sandbox.wrap(["true"], env=env)
 
 
-def test_a_sandbox_whose_process_died_is_tidied_up_by_the_next(tmp_path: Path):
+def test_the_folders_of_a_killed_process_are_removed_by_the_next_sandbox(tmp_path: Path):
     def program(code: str) -> list[str]:
         script = f"import os; from accord.policy.sandbox.private import Private; one = Private(()); {code}"
         env = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -164,18 +165,18 @@ def test_a_sandbox_whose_process_died_is_tidied_up_by_the_next(tmp_path: Path):
     assert program("other = Private(()); assert os.path.isdir(one.path); one.remove(); other.remove()") == []
 
 
-def test_a_common_temporary_folder_that_is_a_root_is_said_to_be_shared(cage: Cage):
-    facts = cage.backend.facts(View("/home/ada", writable=("/tmp",)), False)
+def test_a_root_in_the_temporary_folder_is_reported_as_shared(harness: SandboxHarness):
+    facts = harness.backend.facts(View("/home/ada", writable=("/tmp",)), False)
     assert "/tmp is a root, so it is shared" in next(fact.text for fact in facts if fact.aspect == "temp")
 
 
 @pytest.mark.parametrize("home", ["/", "/nonexistent", "/usr", ""])
-def test_a_user_without_a_home_gets_one(cage: Cage, home: str):
-    cage.env["HOME"] = home
-    assert cage.shell("cd ~ && echo x > y && cat y").out == "x\n"
+def test_a_user_without_a_home_folder_gets_a_private_one(harness: SandboxHarness, home: str):
+    harness.env["HOME"] = home
+    assert harness.shell("cd ~ && echo x > y && cat y").out == "x\n"
 
 
-def test_a_launcher_that_cannot_restrict_itself_runs_nothing(landlocked: Cage):
+def test_the_launcher_runs_nothing_when_it_cannot_restrict_itself(landlocked: SandboxHarness):
     confined = landlocked.sandbox.wrap(["echo", "ran"])
     options = Path(confined.argv[4])
     words = options.read_bytes().split(b"\0")
@@ -194,7 +195,7 @@ def test_a_launcher_that_cannot_restrict_itself_runs_nothing(landlocked: Cage):
     assert "not run, because the sandbox could not be put in force" in done.stderr
 
 
-def test_the_doctor_says_what_is_in_force():
+def test_accord_doctor_reports_the_sandbox():
     done = subprocess.run(
         [sys.executable, "-m", "accord.cli", "doctor"],
         capture_output=True,
@@ -210,7 +211,7 @@ def test_the_doctor_says_what_is_in_force():
 
 
 def verdict(program: bytes, machine: int, number: int, *arguments: int) -> int:
-    """What the kernel would do: the filter, interpreted."""
+    """Interpret the filter and return the result that the kernel would give."""
     data = struct.pack("<iIQ6Q", number, machine, 0, *arguments, *[0] * (6 - len(arguments)))
     code = [struct.unpack_from("<HBBI", program, at) for at in range(0, len(program), 8)]
     at = accumulator = 0
@@ -241,7 +242,7 @@ ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
         ("riscv64", 0xC00000F3, 29, 198, 219),
     ],
 )
-def test_the_filter_refuses_what_it_names_on_every_machine(
+def test_the_seccomp_filter_refuses_the_listed_calls_on_every_machine(
     name: str, audit: int, ioctl: int, socket: int, keyctl: int
 ):
     pair = socket + (12 if name == "x86_64" else 1)
@@ -276,8 +277,8 @@ def test_a_bwrap_that_does_not_work_is_not_used():
     assert "/nonexistent/bwrap" in probe._try(missing)
 
 
-def test_inside_a_sandbox_the_report_is_about_what_still_works(mounted: Cage):
-    """No namespaces can be made in there any more; Landlock restricts further."""
+def test_accord_doctor_inside_a_sandbox_reports_what_still_works(mounted: SandboxHarness):
+    """Inside, no namespace can be created any more. Landlock still works."""
     mounted.options["readable"] = [Path(accord.__file__).parent.parent]
     done = mounted.run(sys.executable, "-m", "accord.cli", "doctor")
     line = next(line for line in done.out.splitlines() if line.startswith("sandbox"))

@@ -1,4 +1,4 @@
-"""What of an environment reaches commands."""
+"""Which environment variables reach commands."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.sandbox.cage import Cage
+from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
 from accord.policy.sandbox import clean_env, without_credentials
 from accord.policy.sandbox.places import words
@@ -56,22 +56,22 @@ CREDENTIALS = {
     "PYTHONHASHSEED": "sk-" + "0" * 24,
 }
 CHANNELS = words(
-    "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS DOCKER_HOST XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY GPG_AGENT_INFO "
-    "KRB5CCNAME KUBECONFIG BASH_ENV ENV LD_PRELOAD GIT_SSH_COMMAND GIT_ASKPASS GIT_CONFIG_COUNT TMUX NOTIFY_SOCKET "
-    "SOME_NAME_NOBODY_KNOWS AWS_PROFILE ACCORD_HOME TMPDIR"
+    "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS DOCKER_HOST XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY "
+    "GPG_AGENT_INFO KRB5CCNAME KUBECONFIG BASH_ENV ENV LD_PRELOAD GIT_SSH_COMMAND GIT_ASKPASS "
+    "GIT_CONFIG_COUNT TMUX NOTIFY_SOCKET SOME_UNKNOWN_NAME AWS_PROFILE ACCORD_HOME TMPDIR"
 )
 
 
-def test_what_tools_need_passes_and_nothing_else():
+def test_clean_env_keeps_only_what_tools_need():
     assert clean_env({**WANTED, **CREDENTIALS, **dict.fromkeys(CHANNELS, "x")}) == WANTED
 
 
-def test_outside_a_sandbox_everything_but_credentials_passes():
+def test_without_credentials_keeps_everything_else():
     channels = dict.fromkeys(CHANNELS, "x")
     assert without_credentials({**WANTED, **CREDENTIALS, **channels}) == {**WANTED, **channels}
 
 
-def test_what_the_user_names_passes():
+def test_variables_named_by_the_user_are_kept():
     assert clean_env(CREDENTIALS, keep=["NPM_TOKEN"]) == {"NPM_TOKEN": "x"}
     assert without_credentials(CREDENTIALS, keep=["NPM_TOKEN"]) == {"NPM_TOKEN": "x"}
 
@@ -84,36 +84,38 @@ PREFIXES = st.sampled_from(["", "PYTHON", "NODE_", "CARGO_", "PIP_", "UV_", "LC_
 
 
 @given(prefix=PREFIXES, before=NAMES, word=SECRET_WORDS, after=NAMES)
-def test_no_name_that_speaks_of_a_secret_passes(prefix: str, before: str, word: str, after: str):
+def test_names_that_contain_a_secret_word_are_removed(prefix: str, before: str, word: str, after: str):
     name = f"{prefix}{before}_{word}{'_' + after if after else ''}"
     assert clean_env({name: "x"}) == without_credentials({name: "x"}) == {}
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_cleaning_never_adds_and_never_changes(env: dict[str, str]):
+def test_cleaning_never_adds_or_changes_a_variable(env: dict[str, str]):
     for cleaned in (clean_env(env), without_credentials(env)):
         assert cleaned.items() <= env.items()
     assert clean_env(env).items() <= without_credentials(env).items()
 
 
-def test_a_command_sees_neither_our_credentials_nor_leftovers(cage: Cage, monkeypatch: pytest.MonkeyPatch):
+def test_a_command_sees_no_credentials_of_this_process(
+    harness: SandboxHarness, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-process")
-    cage.env |= CREDENTIALS
-    seen = {line.partition("=")[0]: line.partition("=")[2] for line in cage.run("env").out.splitlines()}
+    harness.env |= CREDENTIALS
+    seen = {line.partition("=")[0]: line.partition("=")[2] for line in harness.run("env").out.splitlines()}
     assert seen.keys().isdisjoint(CREDENTIALS.keys())
     assert "ANTHROPIC_API_KEY" not in seen
-    assert seen["HOME"] == cage.sandbox.home
-    assert seen["TMPDIR"] == cage.sandbox.temp
-    assert seen["PWD"] == os.fspath(cage.project)
+    assert seen["HOME"] == harness.sandbox.home
+    assert seen["TMPDIR"] == harness.sandbox.temp
+    assert seen["PWD"] == os.fspath(harness.project)
 
 
-def test_what_a_request_gives_wins(cage: Cage):
-    assert "MY_TOKEN=given" in cage.run("env", env={"MY_TOKEN": "given"}).out.splitlines()
+def test_the_environment_of_the_request_is_passed_on(harness: SandboxHarness):
+    assert "MY_TOKEN=given" in harness.run("env", env={"MY_TOKEN": "given"}).out.splitlines()
 
 
-def test_what_whoever_starts_it_adds_stays_outside(cage: Cage):
-    """A client's terminal lays its own environment under the one it is given."""
-    confined = cage.sandbox.wrap(["env"])
+def test_variables_added_by_the_terminal_do_not_reach_the_command(harness: SandboxHarness):
+    """A client's terminal adds its own environment to the one that it is given."""
+    confined = harness.sandbox.wrap(["env"])
     done = subprocess.run(
         confined.argv, env={**os.environ, "LEAK": "x", **confined.env}, cwd=confined.cwd, capture_output=True
     )

@@ -1,4 +1,4 @@
-"""Command lines and what becomes of them in mode `ask`, without rules, agreements or a sandbox."""
+"""Command lines, and their decision in mode `ask` without rules, grants or a sandbox."""
 
 ALLOWED = r"""
 ls
@@ -668,7 +668,7 @@ l\
 s
 """
 
-CURIOUS = (
+UNREADABLE = (
     "",
     " ",
     "\n",
@@ -701,7 +701,7 @@ CURIOUS = (
 
 
 def split(text: str) -> list[str]:
-    """The lines of a table; a here-document and a continued line stay together."""
+    """Return the lines of a table. A here-document and a continued line are one entry."""
     found: list[str] = []
     open_until: str | None = None
     for line in text.strip("\n").split("\n"):

@@ -1,7 +1,7 @@
-"""The hard floor: denied in every mode, under every rule, behind every wrapper; and what is near it but not on it."""
+"""Commands that are never allowed: denied in every mode and under every rule. Similar commands are not."""
 
 import pytest
-from tests.policy.lines import split
+from tests.policy.command_line_cases import split
 from tests.policy.project import Project
 
 EVERYTHING = {"allow": ["execute", "edit", "delete", "move", {"tool": "*"}], "default": "all"}
@@ -238,7 +238,7 @@ ruby -e 'FileUtils.rm_rf("/")'
 node -e 'require("fs").rmSync("/", {recursive: true})'
 """
 
-NOT_THE_FLOOR = r"""
+NOT_DENIED = r"""
 rm -rf build
 rm -rf ./build/
 rm -rf build/*
@@ -298,7 +298,7 @@ docker system prune -af
 
 
 @pytest.mark.parametrize("line", split(DENIED))
-def test_it_is_denied_in_every_mode_and_under_every_rule(project: Project, line: str):
+def test_a_destructive_command_is_denied_in_every_mode_and_under_every_rule(project: Project, line: str):
     for mode in ("ask", "workspace-write", "full-access", None):
         decision = project.decide(project.run(line, mode=mode, sandboxed=True), EVERYTHING)
         assert (decision.effect, decision.rule) == ("deny", "floor"), (mode, decision)
@@ -306,21 +306,21 @@ def test_it_is_denied_in_every_mode_and_under_every_rule(project: Project, line:
         assert "\n" not in decision.reason
 
 
-@pytest.mark.parametrize("line", split(NOT_THE_FLOOR))
-def test_the_floor_does_not_stand_in_the_way_of_work(project: Project, line: str):
+@pytest.mark.parametrize("line", split(NOT_DENIED))
+def test_a_similar_but_harmless_command_is_not_denied(project: Project, line: str):
     decision = project.decide(project.run(line, mode="full-access"))
     assert decision.rule != "floor", decision
     assert decision.effect in ("allow", "ask")
 
 
-def test_a_program_started_without_a_shell_meets_it_too(project: Project):
+def test_a_destructive_program_without_a_shell_is_denied(project: Project):
     assert project.decide(project.run(("rm", "-rf", "/"), mode="full-access")).rule == "floor"
     assert project.decide(project.run(("bash", "-c", "rm -rf /"), mode="full-access")).rule == "floor"
     assert project.decide(project.run(("echo", "rm", "-rf", "/"), mode="full-access")).effect == "allow"
 
 
 @pytest.mark.parametrize("kind", ["delete", "move"])
-def test_tools_that_remove_or_move_meet_it(project: Project, kind: str):
+def test_deleting_or_moving_an_essential_folder_is_denied(project: Project, kind: str):
     for path in ("/", "/etc", project.home, project.root, project.root.parent, "src/..", "~"):
         request = project.request(tool="x", category="write", kind=kind, paths=(path,), mode="full-access")
         assert project.decide(request, EVERYTHING).rule == "floor", path
@@ -332,11 +332,11 @@ def test_tools_that_remove_or_move_meet_it(project: Project, kind: str):
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/etc/sudoers.d/x", "/dev/sda", "/boot/vmlinuz", "/etc/../etc/shadow"]
 )
-def test_tools_that_write_meet_it(project: Project, path: str):
+def test_writing_an_essential_file_is_denied(project: Project, path: str):
     assert project.decide(project.edit(path, mode="full-access"), EVERYTHING).rule == "floor"
 
 
-def test_it_follows_links(project: Project, tmp_path):
+def test_links_to_essential_paths_are_followed(project: Project, tmp_path):
     from accord.policy import Bounds
 
     (tmp_path / "work").mkdir()

@@ -1,4 +1,4 @@
-"""The question and its answer: what is offered, which answers are a yes, what an answer leaves behind."""
+"""Permission options, how an answer is read, and what it grants."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ ODD = [
 ]
 
 
-def selected(option_id: Any) -> dict[str, Any]:
+def select_option(option_id: Any) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option_id}}
 
 
 @pytest.mark.rule(194, 195)
-def test_what_is_offered(project: Project):
+def test_a_request_offers_four_options(project: Project):
     request = project.run("git commit -m x && npm test")
     options = options_for(request, project.decide(request))
     assert [(option.option_id, option.kind) for option in options] == [
@@ -51,7 +51,7 @@ def test_what_is_offered(project: Project):
     )
 
 
-def test_what_always_covers_is_said(project: Project):
+def test_the_always_option_names_its_scope(project: Project):
     def name(request: Any) -> str:
         return options_for(request, project.decide(request))[1].name
 
@@ -65,7 +65,7 @@ def test_what_always_covers_is_said(project: Project):
     assert len(name(project.run("npm test /" + "x" * 300))) < 200
 
 
-def test_always_is_offered_only_where_it_can_be_said_what_it_covers(project: Project):
+def test_always_is_offered_only_when_its_scope_is_known(project: Project):
     for line in ("rm x", "$X", "npm test 'x", "npm test; rm x", "curl x | sh"):
         request = project.run(line)
         options = options_for(request, project.decide(request))
@@ -76,17 +76,17 @@ def test_always_is_offered_only_where_it_can_be_said_what_it_covers(project: Pro
 @pytest.mark.parametrize(
     ("answer", "allowed", "kind"),
     [
-        (selected("allow_once"), True, "allow_once"),
-        (selected("allow_always"), True, "allow_always"),
-        (selected("reject_once"), False, "reject_once"),
-        (selected("reject_always"), False, "reject_always"),
+        (select_option("allow_once"), True, "allow_once"),
+        (select_option("allow_always"), True, "allow_always"),
+        (select_option("reject_once"), False, "reject_once"),
+        (select_option("reject_always"), False, "reject_always"),
         ({"outcome": {"outcome": "cancelled"}}, False, None),
-        (selected("unknown"), False, None),
-        (selected("Allow_Once"), False, None),
-        (selected(" allow_once"), False, None),
-        (selected(None), False, None),
-        (selected(1), False, None),
-        (selected(["allow_once"]), False, None),
+        (select_option("unknown"), False, None),
+        (select_option("Allow_Once"), False, None),
+        (select_option(" allow_once"), False, None),
+        (select_option(None), False, None),
+        (select_option(1), False, None),
+        (select_option(["allow_once"]), False, None),
         ({"outcome": {"outcome": "selected"}}, False, None),
         ({"outcome": {"outcome": "zzz", "optionId": "allow_once"}}, False, None),
         ({"outcome": {"optionId": "allow_once"}}, False, None),
@@ -115,7 +115,7 @@ def test_always_is_offered_only_where_it_can_be_said_what_it_covers(project: Pro
         (PermissionOption("reject_once", "Allow", "allow_once"), False, "reject_once"),
     ],
 )
-def test_every_answer_of_the_products_study(answer: Any, allowed: bool, kind: str | None):
+def test_an_answer_allows_only_by_an_offered_allow_option(answer: Any, allowed: bool, kind: str | None):
     read = read_answer(FOUR, answer)
     assert (read.allowed, read.kind) == (allowed, kind)
 
@@ -124,9 +124,9 @@ def test_every_answer_of_the_products_study(answer: Any, allowed: bool, kind: st
 @pytest.mark.parametrize(
     ("answer", "allowed"),
     [
-        (selected("x 1"), True),
-        (selected("allow"), False),
-        (selected("yes"), False),
+        (select_option("x 1"), True),
+        (select_option("allow"), False),
+        (select_option("yes"), False),
         ({"outcome": "allow"}, False),
         ("allow_once", True),
         ({"outcome": "allowed", "option_id": "x 1"}, True),
@@ -135,19 +135,19 @@ def test_every_answer_of_the_products_study(answer: Any, allowed: bool, kind: st
         (True, False),
     ],
 )
-def test_ids_mean_what_was_offered_under_them(answer: Any, allowed: bool):
+def test_an_option_id_has_the_meaning_that_was_offered(answer: Any, allowed: bool):
     assert read_answer(ODD, answer).allowed is allowed
 
 
-def test_strictly_only_the_official_shape_counts():
-    assert read_answer(ODD, selected("x 1"), strict=True).allowed
+def test_strict_mode_accepts_only_the_official_form():
+    assert read_answer(ODD, select_option("x 1"), strict=True).allowed
     assert not read_answer(ODD, "allow_once", strict=True).allowed
     assert not read_answer(ODD, {"outcome": "allowed", "option_id": "x 1"}, strict=True).allowed
 
 
-def test_one_id_for_two_things_stands_for_neither():
+def test_an_option_id_offered_twice_is_not_an_answer():
     twice = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
-    assert read_answer(twice, selected("a")) == Answer()
+    assert read_answer(twice, select_option("a")) == Answer()
     assert read_answer(twice, twice[0]) == Answer()
 
 
@@ -169,26 +169,27 @@ _json = st.recursive(
 
 @given(answer=_json, strict=st.booleans())
 @settings(deadline=None, max_examples=400)
-def test_no_answer_that_names_no_allow_option_is_a_yes(answer: Any, strict: bool):
-    # "x 1" is the only id, and `allow_once` the only kind, that stands for a yes here.
+def test_only_an_answer_that_names_an_allow_option_allows(answer: Any, strict: bool):
+    # Here only the id "x 1" and the kind `allow_once` allow.
     read = read_answer(ODD, answer, strict=strict)
     assert read.allowed is False or "x 1" in repr(answer) or "allow_once" in repr(answer)
     if read.allowed:
         assert read.kind == "allow_once"
 
 
-def test_a_word_given_with_a_no_is_kept_for_the_model():
+def test_the_reason_of_a_rejection_is_kept_for_the_model():
     assert (
-        read_answer(FOUR, selected("reject_once") | {"_meta": {"reason": " use tabs "}}).reason == "use tabs"
+        read_answer(FOUR, select_option("reject_once") | {"_meta": {"reason": " use tabs "}}).reason
+        == "use tabs"
     )
     outcome = {"outcome": "selected", "optionId": "reject_once", "_meta": {"feedback": "not now"}}
     assert read_answer(FOUR, {"outcome": outcome}).reason == "not now"
-    assert read_answer(FOUR, selected("allow_once") | {"_meta": {"reason": "x"}}).reason == ""
+    assert read_answer(FOUR, select_option("allow_once") | {"_meta": {"reason": "x"}}).reason == ""
     assert read_answer(FOUR, {"outcome": {"outcome": "cancelled"}, "_meta": {"reason": 1}}).reason == ""
 
 
 @pytest.mark.rule(201)
-def test_always_is_remembered_and_once_is_not(project: Project):
+def test_only_always_answers_are_remembered(project: Project):
     def answered(kind: str) -> str:
         return project.verdict("npm test", grants=granted((project.run("npm test"), kind)))
 
@@ -200,7 +201,7 @@ def test_always_is_remembered_and_once_is_not(project: Project):
     ]
 
 
-def test_always_for_an_edit_is_for_that_tool(project: Project):
+def test_always_for_an_edit_applies_to_that_tool(project: Project):
     grants = granted((project.edit("a.py"), "allow_always"))
     assert project.decide(project.edit("src/b.py", grants=grants)).effect == "allow"
     assert project.decide(project.edit("src/b.py", tool="write_file", grants=grants)).effect == "ask"
@@ -209,7 +210,7 @@ def test_always_for_an_edit_is_for_that_tool(project: Project):
     assert project.verdict("npm test", grants=grants) == "ask"
 
 
-def test_a_host_is_asked_for_once(project: Project):
+def test_one_allowed_fetch_allows_the_host(project: Project):
     grants = granted((project.fetch("https://example.com/a"), "allow_once"))
     assert project.decide(project.fetch("https://example.com/b", grants=grants)).effect == "allow"
     assert project.decide(project.fetch("https://example.org/", grants=grants)).effect == "ask"
@@ -218,7 +219,7 @@ def test_a_host_is_asked_for_once(project: Project):
     assert project.decide(project.fetch("https://example.com/b", grants=refused)).effect == "ask"
 
 
-def test_the_last_word_counts(project: Project):
+def test_the_last_answer_counts(project: Project):
     grants = Grants()
     first = project.run("npm test", grants=grants)
     decision = Policy().decide(first)
@@ -230,7 +231,7 @@ def test_the_last_word_counts(project: Project):
     assert Policy().decide(first).effect == "deny"
 
 
-def test_an_answer_without_a_scope_leaves_nothing_behind(project: Project):
+def test_an_answer_without_a_scope_is_not_remembered(project: Project):
     grants = Grants()
     request = project.run("rm x", grants=grants)
     remember(request, Policy().decide(request), Answer("allow_always"))
@@ -238,7 +239,7 @@ def test_an_answer_without_a_scope_leaves_nothing_behind(project: Project):
     assert Policy().decide(request).effect == "ask"
 
 
-def test_several_commands_refused_together_are_refused_together(project: Project):
+def test_commands_rejected_together_are_rejected_only_together(project: Project):
     grants = granted((project.run("npm test && npm install"), "reject_always"))
     assert project.verdict("npm install; npm test", grants=grants) == "deny"
     assert project.verdict("npm test", grants=grants) == "ask"

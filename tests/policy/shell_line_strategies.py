@@ -1,11 +1,12 @@
-"""Shell lines for property tests: composed from every construct that is read, and soups of their pieces."""
+"""Shell lines for property tests: composed from every construct that the parser reads, damaged, or random."""
 
 from hypothesis import strategies as st
 
 WORDS = [
-    "a", "-n", '"b c"', "'d e'", "e\\ f", '""', "$A", '"$A"', "${A}", "${A:-z}", '"x$A"', "*", "~", "{1,2}", "a=b", "x#y", "$", "\\$A",
-    '"\\$A \\` \\""', "$((1+2))", "$'p\\x31'", "!", "{", "}", "then", "é", '"a\nb"', "'a\nb'", "a\\;b", '";"', '"&&"', "'|'", "[", "2",
-    "-", '"(ok1)"', "$?", "${#A}", "[o]k1", "@", "done", "#no", '"$(ok1)"', "`ok2`", "<(ok1)", '"`ok2 b`"', "'$(ok1)'", "\\`", '"#"', "a\\\\",
+    "a", "-n", '"b c"', "'d e'", "e\\ f", '""', "$A", '"$A"', "${A}", "${A:-z}", '"x$A"', "*", "~", "{1,2}",
+    "a=b", "x#y", "$", "\\$A", '"\\$A \\` \\""', "$((1+2))", "$'p\\x31'", "!", "{", "}", "then", "é",
+    '"a\nb"', "'a\nb'", "a\\;b", '";"', '"&&"', "'|'", "[", "2", "-", '"(ok1)"', "$?", "${#A}", "[o]k1", "@",
+    "done", "#no", '"$(ok1)"', "`ok2`", "<(ok1)", '"`ok2 b`"', "'$(ok1)'", "\\`", '"#"', "a\\\\",
 ]  # fmt: skip
 NAMES = ["ok1", "ok2", "no1", "say", "\\ok1", '"ok2"', "o'k'1", "$'ok1'", 'say""', "o\\k1"]
 REDIRECTS = [
@@ -44,15 +45,16 @@ SEPARATORS = [
 BODIES = ["text", "$A", "$(ok2)", "\\$(ok1)", 'a "b', "'", "x\\\\", "ok1 # $(ok2 a)", "#", ""]
 WRAPPERS = ["", "", "", "", "env ", "env A=1 ", "nohup ", "timeout 9 ", "nice ", "command ", "exec ", "time "]
 FORMS = [
-    "({0})", "{{ {0}; }}", "if {0}; then {1}; else {2}; fi", "if {0}; then {1}; elif {2}; then {0}; fi", "for i in a $A; do {0}; done",
-    "while false; do {0}; done", "until true; do {0}; done", "case $A in a) {0};; *) {1} ;; esac", "[[ $A == a ]] || {0}", "[ a ] && {0}",
-    "! {0}", "{0} | xargs ok1", "bash -c '{0}'", "sh -c '{0}' x y", "eval '{0}'", "{0} | {1} |& {2}", "trap '{0}' EXIT; {1}",
+    "({0})", "{{ {0}; }}", "if {0}; then {1}; else {2}; fi", "if {0}; then {1}; elif {2}; then {0}; fi",
+    "for i in a $A; do {0}; done", "while false; do {0}; done", "until true; do {0}; done",
+    "case $A in a) {0};; *) {1} ;; esac", "[[ $A == a ]] || {0}", "[ a ] && {0}", "! {0}", "{0} | xargs ok1",
+    "bash -c '{0}'", "sh -c '{0}' x y", "eval '{0}'", "{0} | {1} |& {2}", "trap '{0}' EXIT; {1}",
 ]  # fmt: skip
 
 
 @st.composite
 def composed(draw: st.DrawFn) -> str:
-    """A line that means something."""
+    """A valid line."""
     one = _Composer(draw)
     return one.list(draw(st.integers(0, 2)))
 
@@ -100,18 +102,20 @@ class _Composer:
 
 
 _FRAGMENTS = [
-    *NAMES, *WORDS, *REDIRECTS, *SEPARATORS, " ", " ", " ", " ", "(", ")", "$(", "`", '"', "'", "\\", "#", "<<E\n", "\nE\n", "<<'E'\n", "((", "))",
-    "if ", "; then ", "; fi", "for i in ", "; do ", "; done", "case a in a) ", ";; esac", "[[ ", " ]]", "<(", ">(", "o{k1,k2}", "\\\n", '$"', "\t",
-    "time ", "coproc ", "function ", "ok1()", "eval ", "exec ", "in ", "{fd}>", "<>", "|&", ";&", ";;", "@(ok1)", "$@", "=(", "+=", "[1]=", "A[", "$[",
-    "1]", "${", "${!A}", "${A@P}", "set ", "export ", "declare ", "env ", "bash -c ", "xargs ", "trap ", "command ", "\r", "&>>", "${A/ok1/ok2}",
+    *NAMES, *WORDS, *REDIRECTS, *SEPARATORS, " ", " ", " ", " ", "(", ")", "$(", "`", '"', "'", "\\", "#",
+    "<<E\n", "\nE\n", "<<'E'\n", "((", "))", "if ", "; then ", "; fi", "for i in ", "; do ", "; done",
+    "case a in a) ", ";; esac", "[[ ", " ]]", "<(", ">(", "o{k1,k2}", "\\\n", '$"', "\t", "time ", "coproc ",
+    "function ", "ok1()", "eval ", "exec ", "in ", "{fd}>", "<>", "|&", ";&", ";;", "@(ok1)", "$@", "=(",
+    "+=", "[1]=", "A[", "$[", "1]", "${", "${!A}", "${A@P}", "set ", "export ", "declare ", "env ",
+    "bash -c ", "xargs ", "trap ", "command ", "\r", "&>>", "${A/ok1/ok2}",
 ]  # fmt: skip
-soups = st.lists(st.sampled_from(_FRAGMENTS), min_size=2, max_size=12).map("".join)
-"""Anything, most of it broken."""
+random_fragments = st.lists(st.sampled_from(_FRAGMENTS), min_size=2, max_size=12).map("".join)
+"""A random sequence of fragments, mostly invalid."""
 
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A line that meant something before a few of its characters were lost, doubled or put elsewhere."""
+    """A valid line in which a few characters were removed, inserted or moved."""
     line = draw(composed())
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(0, len(line)))

@@ -1,4 +1,4 @@
-"""Real bash on a stage of its own: an empty folder, a PATH of programs that only write down how they were called."""
+"""Runs lines in real bash, with a PATH of stub programs that record how they were called."""
 
 import os
 import select
@@ -20,8 +20,8 @@ exit {code}
 _SECONDS = 20.0
 
 
-class Stage:
-    """Runs lines and tells which of its programs were started, with which arguments."""
+class BashRecorder:
+    """Runs lines in an empty folder and returns which stubs were started, with which arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
@@ -38,8 +38,8 @@ class Stage:
                 (self.bin / name).symlink_to(os.path.realpath(real))
 
     def run(self, line: str) -> list[list[str]]:
-        """Every call of a stub that the line led to, in the background as well."""
-        assert "/" not in line, "a line on this stage must not name anything outside of it"
+        """Return every call of a stub that the line led to, including calls in the background."""
+        assert "/" not in line, "a line must not name paths outside its folder"
         assert ".." not in line
         self.runs += 1
         here = self.folder / f"run{self.runs}"
@@ -47,7 +47,7 @@ class Stage:
         record = self.folder / f"record{self.runs}"
         alive, held = os.pipe()
         process = subprocess.Popen(
-            ["/bin/bash", "-c", 'ulimit -t 5 -f 64; exec /bin/bash -c "$1"', "stage", line],
+            ["/bin/bash", "-c", 'ulimit -t 5 -f 64; exec /bin/bash -c "$1"', "bash-recorder", line],
             cwd=here,
             env={"PATH": str(self.bin), "RECORD": str(record), "HOME": str(here), "FUNCNEST": "8"},
             stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ class Stage:
         )
         os.close(held)
         try:
-            # Everything the line started holds the other end: when it is closed, nothing runs any more.
+            # Every process of the line inherits the write end. It closes when the last of them has ended.
             select.select([alive], [], [], _SECONDS)
         finally:
             os.close(alive)

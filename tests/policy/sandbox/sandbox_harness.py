@@ -1,4 +1,4 @@
-"""A little world for sandboxes: a home with secrets, a project in it, things outside; and ways to try to get at them."""
+"""A home folder with secrets and a project, files outside, and ways to reach them from a sandbox."""
 
 import os
 import subprocess
@@ -16,8 +16,8 @@ SECRET = "the-secret-itself"
 PRELUDE = """
 import ctypes, os, socket, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
-def attempt(deed, *things):
-    try: result = deed(*things)
+def attempt(action, *args):
+    try: result = action(*args)
     except Exception as error: print("refused:", type(error).__name__, error)
     else: print("done:", result)
 def write(path, mode="w"):
@@ -29,7 +29,7 @@ def read(path):
 
 @dataclass
 class Outcome:
-    """How a command ended and what it said."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -41,8 +41,8 @@ class Outcome:
 
 
 @dataclass
-class Cage:
-    """The world, and a sandbox in it that is made on first use, with `options`."""
+class SandboxHarness:
+    """The files, and a sandbox that is created on first use with `options`."""
 
     base: Path
     backend: Backend
@@ -78,7 +78,7 @@ class Cage:
         return self._sandbox
 
     def run(self, *argv: str, env: Mapping[str, str] | None = None, **options: Any) -> Outcome:
-        """Run a command in the sandbox to its end."""
+        """Run a command in the sandbox and wait for it."""
         confined = self.sandbox.wrap(argv, env=env)
         done = subprocess.run(
             confined.argv,
@@ -97,7 +97,8 @@ class Cage:
         return self.run("/bin/sh", "-c", line)
 
     def attempt(self, code: str, *words: object) -> list[str]:
-        """Run Python inside, with `attempt(deed, *things)` at hand; one line for each attempt: `done` or `refused`."""
+        """Run Python in the sandbox with `attempt(action, *args)` available. Return one `done` or `refused`
+        line per attempt."""
         done = self.run(PYTHON, "-I", "-S", "-c", PRELUDE + code, *map(str, words))
         assert done.code == 0, done.err
         return done.out.splitlines()
@@ -107,7 +108,7 @@ class Cage:
             self._sandbox.close()
 
     def untouched(self) -> bool:
-        """Whether everything outside is as it was made."""
+        """Whether everything outside the project is unchanged."""
         outside = {path.name for path in self.outside.iterdir()} == {"victim", "kept"}
         home = {path.name for path in self.home.iterdir()} == {
             "src",
@@ -121,5 +122,5 @@ class Cage:
 
 
 def refused(lines: list[str]) -> bool:
-    """Whether there were attempts and none of them worked."""
+    """Whether there were attempts and all of them failed."""
     return bool(lines) and all(line.startswith("refused:") for line in lines)
