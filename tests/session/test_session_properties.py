@@ -1,4 +1,4 @@
-"""Property tests: any sequence of updates keeps all text, reopens no finished call and survives a snapshot."""
+"""Property tests: any sequence of updates keeps all text, reopens no finished call, survives a snapshot."""
 
 import json
 from typing import Any

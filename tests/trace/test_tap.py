@@ -29,8 +29,8 @@ class TappedLink:
         self.near = near
         self.far_has_echoed = link.far_has_echoed
         self.far_stops_reading = link.far_stops_reading
-        self.far_reads_on = link.far_reads_on
-        self.far_goes = link.far_goes
+        self.far_resumes_reading = link.far_resumes_reading
+        self.far_closes = link.far_closes
 
 
 @pytest.mark.parametrize("check", CHECKS)

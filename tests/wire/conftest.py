@@ -1,4 +1,4 @@
-"""Modules that name `LOOP_FACTORIES` run on each of them, all others on asyncio's own loop."""
+"""Test modules with `LOOP_FACTORIES` run on each of these event loops, all others on asyncio's loop."""
 
 import asyncio
 from collections.abc import Callable, Mapping

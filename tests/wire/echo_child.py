@@ -1,4 +1,4 @@
-"""A program that echoes stdin to stdout line by line, and obeys a control socket beside it. Standard library only."""
+"""Echoes stdin to stdout line by line and takes commands from a control socket. Standard library only."""
 
 import os
 import select
@@ -9,7 +9,7 @@ import sys
 def main(path: str) -> None:
     control = socket.socket(socket.AF_UNIX)
     control.connect(path)
-    reading, echoed, awaited, orders = True, 0, 0, b""
+    reading, echoed, awaited, commands = True, 0, 0, b""
     while True:
         ready, _, _ = select.select([control, *([0] if reading else [])], [], [])
         if 0 in ready:
@@ -24,8 +24,8 @@ def main(path: str) -> None:
             received = control.recv(4096)
             if not received:
                 return
-            orders += received
-            *lines, orders = orders.split(b"\n")
+            commands += received
+            *lines, commands = commands.split(b"\n")
             for line in lines:
                 verb, _, number = line.decode().partition(" ")
                 match verb:

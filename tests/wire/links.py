@@ -26,58 +26,58 @@ class MemoryLink:
 
     def __init__(self) -> None:
         self.near, self.far = memory_pair()
-        self.heard = Inbox()
+        self.received = Inbox()
         self.far.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
         for frame in frames:
             assert isinstance(frame, bytes)
             self.far.send(frame)
-        self.heard.frames(frames)
+        self.received.frames(frames)
 
     def ended(self, end: End) -> None:
-        self.heard.ended(end)
+        self.received.ended(end)
 
     async def far_has_echoed(self, number: int) -> None:
-        await self.heard.count(number)
+        await self.received.count(number)
 
     async def far_stops_reading(self) -> None:
         self.far.pause()
 
-    async def far_reads_on(self) -> None:
+    async def far_resumes_reading(self) -> None:
         self.far.resume()
 
-    async def far_goes(self) -> None:
+    async def far_closes(self) -> None:
         await self.far.aclose()
 
 
 class ControlledLink:
-    """A transport to the echo program, which is told what to do through a socket of its own."""
+    """A transport to the echo program, which is controlled through a separate socket."""
 
     def __init__(self, near: Transport, control: socket.socket) -> None:
         self.near = near
         self._control = control
 
     async def far_has_echoed(self, number: int) -> None:
-        await self._order(f"echoed {number}")
+        await self._command(f"echoed {number}")
 
     async def far_stops_reading(self) -> None:
-        await self._order("stop")
+        await self._command("stop")
 
-    async def far_reads_on(self) -> None:
-        await self._order("go")
+    async def far_resumes_reading(self) -> None:
+        await self._command("go")
 
-    async def far_goes(self) -> None:
+    async def far_closes(self) -> None:
         await asyncio.get_running_loop().sock_sendall(self._control, b"exit\n")
 
-    async def _order(self, order: str) -> None:
+    async def _command(self, command: str) -> None:
         loop = asyncio.get_running_loop()
-        await loop.sock_sendall(self._control, f"{order}\n".encode())
+        await loop.sock_sendall(self._control, f"{command}\n".encode())
         async with asyncio.timeout(30):
             assert await loop.sock_recv(self._control, 3) == b"ok\n"
 
 
-def listening(folder: str) -> socket.socket:
+def listen_for_control(folder: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.path.join(folder, "control"))
     listener.listen()
@@ -95,7 +95,7 @@ async def memory_link() -> AsyncGenerator[Link]:
 
 @asynccontextmanager
 async def process_link() -> AsyncGenerator[Link]:
-    with tempfile.TemporaryDirectory() as folder, listening(folder) as listener:
+    with tempfile.TemporaryDirectory() as folder, listen_for_control(folder) as listener:
         near = await spawn([sys.executable, "-SE", ECHO, listener.getsockname()], patience=QUICK)
         control, _ = await asyncio.get_running_loop().sock_accept(listener)
         with control:
@@ -105,7 +105,7 @@ async def process_link() -> AsyncGenerator[Link]:
 
 @asynccontextmanager
 async def stdio_link(listener: socket.socket) -> AsyncGenerator[Link]:
-    """For a program whose stdin and stdout are the echo program's stdout and stdin."""
+    """For a program whose stdin and stdout are connected to the echo program's stdout and stdin."""
     near = StdioTransport(flush=0.3)
     control, _ = await asyncio.get_running_loop().sock_accept(listener)
     with control:

@@ -1,4 +1,4 @@
-"""The event loops that real pipes and processes are tested on."""
+"""The event loops that tests with real pipes and processes run on."""
 
 import asyncio
 import importlib

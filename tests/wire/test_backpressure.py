@@ -1,9 +1,9 @@
-"""A slow reader slows the writer down; memory stays bounded; answers and cancels still get through below the bound."""
+"""Back-pressure: a slow reader slows the writer, memory stays bounded, responses and cancels still pass."""
 
 import asyncio
 from typing import Any
 
-from tests.wire.talk import Talk, route, small
+from tests.wire.connection_pair import ConnectionPair, make_limits, route
 
 from accord.wire.connection import Connection
 from accord.wire.memory import HIGH_WATER, memory_pair
@@ -15,8 +15,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class Watched:
-    """A transport that tells whether it is paused, and delivers what it is given."""
+class RecordingTransport:
+    """A transport that records pauses and delivers the frames it is given."""
 
     def __init__(self) -> None:
         self.paused = False
@@ -49,31 +49,31 @@ class Watched:
         self.receiver.ended(End("closed"))
 
 
-class Deaf:
-    """A receiver that wants nothing."""
+class DiscardingReceiver:
+    """A receiver that discards everything."""
 
     def frames(self, frames: list[Frame]) -> None: ...
 
     def ended(self, end: End) -> None: ...
 
 
-def connected(**options: Any) -> tuple[Any, Watched]:
-    watched = Watched()
+def connected(**options: Any) -> tuple[Any, RecordingTransport]:
+    transport = RecordingTransport()
     routes = {name: route(run) for name, run in options.pop("notifications", {}).items()}
     requests = {name: route(run) for name, run in options.pop("requests", {}).items()}
-    connection = Connection(watched, requests=requests, notifications=routes, **options)
+    connection = Connection(transport, requests=requests, notifications=routes, **options)
     connection.start()
-    return connection, watched
+    return connection, transport
 
 
 def update(size: int) -> bytes:
     return b'{"jsonrpc":"2.0","method":"update","params":{"sessionId":"s","text":"' + b"x" * size + b'"}}'
 
 
-async def test_reading_pauses_at_the_bound_and_goes_on_when_handlers_catch_up() -> None:
+async def test_reading_pauses_at_the_bound_and_resumes_when_handlers_catch_up() -> None:
     gate = asyncio.Event()
     connection, wire = connected(
-        notifications={"update": lambda params: gate.wait()}, limits=small(inbound=10_000)
+        notifications={"update": lambda params: gate.wait()}, limits=make_limits(inbound=10_000)
     )
     for _ in range(30):
         if wire.paused:
@@ -86,30 +86,32 @@ async def test_reading_pauses_at_the_bound_and_goes_on_when_handlers_catch_up() 
     await connection.aclose()
 
 
-async def test_below_the_bound_answers_are_seen_while_a_handler_is_slow() -> None:
+async def test_below_the_bound_responses_arrive_while_a_handler_is_slow() -> None:
     gate = asyncio.Event()
-    talk = Talk(notifications={"update": lambda params: gate.wait()}, limits=small(inbound=1_000_000))
+    pair = ConnectionPair(
+        notifications={"update": lambda params: gate.wait()}, limits=make_limits(inbound=1_000_000)
+    )
     for _ in range(100):
-        talk.peer.notify("update", {"sessionId": "slow"})
-    asking = asyncio.create_task(talk.request("ask", key="other"))
-    talk.peer.reply(await talk.peer.next("ask"), "seen")
-    assert await asking == "seen"
+        pair.peer.notify("update", {"sessionId": "slow"})
+    pending = asyncio.create_task(pair.request("ask", key="other"))
+    pair.peer.reply(await pair.peer.next("ask"), "seen")
+    assert await pending == "seen"
     gate.set()
 
 
-async def test_a_call_made_over_a_large_backlog_gets_its_answer() -> None:
-    connection, wire = connected(limits=small(inbound=1000))
-    connection.hold(3500)  # one message may be far over the bound
+async def test_a_call_made_during_a_large_backlog_gets_its_response() -> None:
+    connection, wire = connected(limits=make_limits(inbound=1000))
+    connection.hold(3500)  # a single message may exceed the bound by far
     assert wire.paused
-    asking = asyncio.create_task(connection.request("ask", {}, read=bytes))
+    pending = asyncio.create_task(connection.request("ask", {}, read=bytes))
     await settle()
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":{}}')
-    assert await asking == b"{}"
+    assert await pending == b"{}"
     await connection.aclose()
 
 
-async def test_what_the_application_holds_counts_until_it_is_released() -> None:
-    connection, wire = connected(limits=small(inbound=1000))
+async def test_held_bytes_count_until_they_are_released() -> None:
+    connection, wire = connected(limits=make_limits(inbound=1000))
     connection.hold(900)
     assert not wire.paused
     connection.hold(200)
@@ -120,23 +122,23 @@ async def test_what_the_application_holds_counts_until_it_is_released() -> None:
     await connection.aclose()
 
 
-async def test_a_caller_that_waits_for_an_answer_keeps_the_reading_going() -> None:
-    connection, wire = connected(limits=small(inbound=1000))
+async def test_reading_continues_while_a_caller_waits_for_a_response() -> None:
+    connection, wire = connected(limits=make_limits(inbound=1000))
     connection.hold(1500)
     assert wire.paused
-    asking = asyncio.create_task(connection.request("ask", {}, read=lambda raw: bytes(raw)))
+    pending = asyncio.create_task(connection.request("ask", {}, read=lambda raw: bytes(raw)))
     await settle()
     assert not wire.paused
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":7}')
-    assert await asking == b"7"
+    assert await pending == b"7"
     connection.hold(1)
     assert wire.paused
     await connection.aclose()
 
 
 async def test_a_streaming_call_does_not_lift_the_bound() -> None:
-    connection, wire = connected(limits=small(inbound=1000))
-    asking = asyncio.create_task(
+    connection, wire = connected(limits=make_limits(inbound=1000))
+    pending = asyncio.create_task(
         connection.request("prompt", {}, read=lambda raw: bytes(raw), streaming=True)
     )
     await settle()
@@ -144,12 +146,14 @@ async def test_a_streaming_call_does_not_lift_the_bound() -> None:
     assert wire.paused
     connection.release(1500)
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"result":7}')
-    await asking
+    await pending
     await connection.aclose()
 
 
-async def test_answers_that_nobody_reads_stop_us_from_taking_more_requests() -> None:
-    connection, wire = connected(requests={"echo": lambda params, call: params}, limits=small(outbound=100))
+async def test_unread_responses_pause_the_reading_of_requests() -> None:
+    connection, wire = connected(
+        requests={"echo": lambda params, call: params}, limits=make_limits(outbound=100)
+    )
     wire.unsent = 101
     wire.deliver(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{}}')
     assert wire.paused
@@ -160,7 +164,7 @@ async def test_answers_that_nobody_reads_stop_us_from_taking_more_requests() -> 
     await connection.aclose()
 
 
-async def test_a_flood_with_a_reader_that_does_not_read_blocks_the_writer_within_the_bound() -> None:
+async def test_a_flood_to_a_stalled_handler_blocks_the_writer_within_the_bound() -> None:
     bound = 64 * 1024
     ours, theirs = memory_pair()
     gate = asyncio.Event()
@@ -175,10 +179,10 @@ async def test_a_flood_with_a_reader_that_does_not_read_blocks_the_writer_within
             all_seen.set()
 
     connection = Connection(
-        ours, requests={}, notifications={"update": route(slow)}, limits=small(inbound=bound)
+        ours, requests={}, notifications={"update": route(slow)}, limits=make_limits(inbound=bound)
     )
     connection.start()
-    theirs.start(Deaf())
+    theirs.start(DiscardingReceiver())
     frame = update(100)
     total = 100_000
     sent = 0
@@ -190,11 +194,11 @@ async def test_a_flood_with_a_reader_that_does_not_read_blocks_the_writer_within
             sent += 1
             await theirs.drain()
 
-    flooding = asyncio.create_task(flood())
+    flood_task = asyncio.create_task(flood())
     await settle()
-    assert not flooding.done()
+    assert not flood_task.done()
     assert sent * len(frame) < bound + 2 * HIGH_WATER
     gate.set()
-    await flooding
+    await flood_task
     await all_seen.wait()
     await connection.aclose()

@@ -1,10 +1,10 @@
-"""Single requests can be given up, each still answered once; the end of a connection settles everything."""
+"""Cancelled requests are answered exactly once, and the end of a connection settles every call."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.wire.talk import Talk, small
+from tests.wire.connection_pair import ConnectionPair, make_limits
 
 from accord.errors import ConnectionClosed, RequestCancelled, UsageError
 from accord.testing.clock import FakeClock
@@ -38,53 +38,53 @@ class Busy:
 @pytest.mark.rule(50, 51, 54, 55)
 async def test_a_cancelled_request_is_answered_once_with_request_cancelled() -> None:
     busy = Busy()
-    talk = Talk(requests={"busy": busy, "echo": lambda params, call: params})
-    id = talk.peer.ask("busy")
-    await talk.peer.call("echo")
-    talk.peer.notify("$/cancel_request", {"requestId": id})
-    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
-    await talk.peer.call("echo")
-    assert [message.get("id") for message in talk.peer.heard].count(id) == 1
+    pair = ConnectionPair(requests={"busy": busy, "echo": lambda params, call: params})
+    id = pair.peer.ask("busy")
+    await pair.peer.call("echo")
+    pair.peer.notify("$/cancel_request", {"requestId": id})
+    assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
+    await pair.peer.call("echo")
+    assert [message.get("id") for message in pair.peer.heard].count(id) == 1
 
 
 @pytest.mark.rule(50, 51)
 async def test_a_handler_may_answer_a_cancelled_request_with_a_result() -> None:
-    talk = Talk(requests={"busy": Busy({"stopReason": "cancelled"})})
-    id = talk.peer.ask("busy")
+    pair = ConnectionPair(requests={"busy": Busy({"stopReason": "cancelled"})})
+    id = pair.peer.ask("busy")
     await settle()
-    talk.peer.notify("$/cancel_request", {"requestId": id})
-    assert (await talk.peer.answer_to(id))["result"] == {"stopReason": "cancelled"}
+    pair.peer.notify("$/cancel_request", {"requestId": id})
+    assert (await pair.peer.answer_to(id))["result"] == {"stopReason": "cancelled"}
 
 
 async def test_a_request_cancelled_before_its_first_step_is_answered_and_never_runs() -> None:
     busy = Busy()
-    talk = Talk(requests={"busy": busy})
-    id = talk.peer.ask("busy")
-    talk.peer.notify("$/cancel_request", {"requestId": id})
-    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
+    pair = ConnectionPair(requests={"busy": busy})
+    id = pair.peer.ask("busy")
+    pair.peer.notify("$/cancel_request", {"requestId": id})
+    assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
     assert busy.started == 0
 
 
-async def test_a_handler_that_gives_a_task_is_cancelled_like_any_other_before_its_first_step() -> None:
+async def test_a_task_returned_by_a_handler_is_cancelled_with_its_request() -> None:
     work = asyncio.create_task(asyncio.Event().wait())
-    talk = Talk(requests={"busy": lambda params, call: work})
-    id = talk.peer.ask("busy")
-    talk.peer.notify("$/cancel_request", {"requestId": id})
-    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
+    pair = ConnectionPair(requests={"busy": lambda params, call: work})
+    id = pair.peer.ask("busy")
+    pair.peer.notify("$/cancel_request", {"requestId": id})
+    assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
     await settle()
     assert work.cancelled()
 
 
-async def test_a_request_cancelled_while_it_waits_in_its_lane_never_starts() -> None:
+async def test_a_request_cancelled_while_queued_never_starts() -> None:
     gate = asyncio.Event()
     busy = Busy()
-    talk = Talk(requests={"busy": busy}, notifications={"slow": lambda params: gate.wait()})
-    talk.peer.notify("slow", {"sessionId": "s"})
-    id = talk.peer.ask("busy", {"sessionId": "s"})
-    talk.peer.notify("$/cancel_request", {"requestId": id})
+    pair = ConnectionPair(requests={"busy": busy}, notifications={"slow": lambda params: gate.wait()})
+    pair.peer.notify("slow", {"sessionId": "s"})
+    id = pair.peer.ask("busy", {"sessionId": "s"})
+    pair.peer.notify("$/cancel_request", {"requestId": id})
     await settle()
     gate.set()
-    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
+    assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
     assert busy.started == 0
 
 
@@ -92,100 +92,102 @@ async def test_a_request_cancelled_while_it_waits_in_its_lane_never_starts() -> 
 @pytest.mark.parametrize(
     "params", [{"requestId": 9999}, {"requestId": None}, {}, None, {"requestId": {"a": 1}}, [], "x"]
 )
-async def test_cancelling_something_unknown_has_no_effect(params: Any) -> None:
-    talk = Talk(requests={"echo": lambda params, call: params})
-    await talk.peer.call("echo", {"n": 1})
-    talk.peer.notify("$/cancel_request", params)
-    talk.peer.notify("$/cancel_request", {"requestId": "raw-1"})
-    assert await talk.peer.call("echo", {"n": 2}) == {"n": 2}
-    assert len(talk.peer.heard) == 2
+async def test_cancelling_an_unknown_request_has_no_effect(params: Any) -> None:
+    pair = ConnectionPair(requests={"echo": lambda params, call: params})
+    await pair.peer.call("echo", {"n": 1})
+    pair.peer.notify("$/cancel_request", params)
+    pair.peer.notify("$/cancel_request", {"requestId": "raw-1"})
+    assert await pair.peer.call("echo", {"n": 2}) == {"n": 2}
+    assert len(pair.peer.heard) == 2
 
 
-async def test_giving_up_on_a_call_tells_the_peer_and_drops_the_late_answer() -> None:
-    talk = Talk(requests={"echo": lambda params, call: params})
-    asking = asyncio.create_task(talk.request("slow"))
-    asked = await talk.peer.next("slow")
-    asking.cancel()
-    cancel = await talk.peer.next("$/cancel_request")
+async def test_cancelling_a_call_notifies_the_peer_and_ignores_the_late_response() -> None:
+    pair = ConnectionPair(requests={"echo": lambda params, call: params})
+    pending = asyncio.create_task(pair.request("slow"))
+    asked = await pair.peer.next("slow")
+    pending.cancel()
+    cancel = await pair.peer.next("$/cancel_request")
     assert cancel["params"] == {"requestId": asked["id"]}
-    talk.peer.refuse(asked, -32800)
-    await talk.peer.call("echo")
+    pair.peer.refuse(asked, -32800)
+    await pair.peer.call("echo")
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await pending
 
 
-async def test_a_peers_request_cancelled_answer_raises_request_cancelled() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("slow"))
-    talk.peer.refuse(await talk.peer.next("slow"), -32800, "Request cancelled")
+async def test_a_request_cancelled_response_raises_request_cancelled() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("slow"))
+    pair.peer.refuse(await pair.peer.next("slow"), -32800, "Request cancelled")
     with pytest.raises(RequestCancelled):
-        await asking
+        await pending
 
 
 @pytest.mark.rule(37)
-async def test_the_end_fails_every_open_call_with_the_reason() -> None:
-    talk = Talk()
-    asking = [asyncio.create_task(talk.request(f"ask{n}", key=n % 2 or None)) for n in range(3)]
-    await talk.peer.next("ask0")
-    await talk.peer.aclose()
-    for task in asking:
+async def test_the_end_of_the_connection_fails_every_open_call() -> None:
+    pair = ConnectionPair()
+    pending = [asyncio.create_task(pair.request(f"ask{n}", key=n % 2 or None)) for n in range(3)]
+    await pair.peer.next("ask0")
+    await pair.peer.aclose()
+    for task in pending:
         with pytest.raises(ConnectionClosed, match="was not answered"):
             await task
     with pytest.raises(ConnectionClosed):
-        await talk.request("later")
-    await talk.connection.wait_ended()
+        await pair.request("later")
+    await pair.connection.wait_ended()
 
 
-async def test_the_error_of_the_end_carries_exit_and_last_words() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    await talk.peer.next("ask")
-    talk.connection.ended(End("agent exited with code 3", exit_code=3, stderr="boom\n"))
+async def test_connection_closed_carries_exit_code_and_stderr() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    await pair.peer.next("ask")
+    pair.connection.ended(End("agent exited with code 3", exit_code=3, stderr="boom\n"))
     with pytest.raises(ConnectionClosed) as caught:
-        await asking
+        await pending
     assert caught.value.exit_code == 3
     assert str(caught.value).endswith("boom")
     assert "code 3" in str(caught.value)
 
 
-async def test_what_arrived_before_the_end_is_handled_before_calls_fail() -> None:
+async def test_notifications_before_the_end_are_handled_before_calls_fail() -> None:
     log: list[str] = []
 
     async def on_update(params: dict[str, Any]) -> None:
         await asyncio.sleep(0)
         log.append(f"update {params['n']}")
 
-    talk = Talk(notifications={"update": on_update})
-    asking = asyncio.create_task(talk.request("prompt", key="s"))
-    await talk.peer.next("prompt")
+    pair = ConnectionPair(notifications={"update": on_update})
+    pending = asyncio.create_task(pair.request("prompt", key="s"))
+    await pair.peer.next("prompt")
     for n in range(3):
-        talk.peer.notify("update", {"sessionId": "s", "n": n})
-    await talk.peer.aclose()
+        pair.peer.notify("update", {"sessionId": "s", "n": n})
+    await pair.peer.aclose()
     with pytest.raises(ConnectionClosed):
-        await asking
+        await pending
     assert log == ["update 0", "update 1", "update 2"]
 
 
-async def test_a_stuck_handler_delays_the_news_of_the_end_only_for_the_grace() -> None:
+async def test_a_stuck_handler_delays_the_end_only_for_the_grace_period() -> None:
     clock = FakeClock()
-    talk = Talk(
-        notifications={"stuck": lambda params: asyncio.Event().wait()}, clock=clock, limits=small(grace=5.0)
+    pair = ConnectionPair(
+        notifications={"stuck": lambda params: asyncio.Event().wait()},
+        clock=clock,
+        limits=make_limits(grace=5.0),
     )
-    asking = asyncio.create_task(talk.request("prompt", key="s"))
-    await talk.peer.next("prompt")
-    talk.peer.notify("stuck", {"sessionId": "s"})
-    await talk.peer.aclose()
+    pending = asyncio.create_task(pair.request("prompt", key="s"))
+    await pair.peer.next("prompt")
+    pair.peer.notify("stuck", {"sessionId": "s"})
+    await pair.peer.aclose()
     await settle()
-    assert not asking.done()
+    assert not pending.done()
     await clock.advance(5.0)
     with pytest.raises(ConnectionClosed):
-        await asking
-    closing = asyncio.create_task(talk.connection.aclose())
+        await pending
+    closing = asyncio.create_task(pair.connection.aclose())
     await clock.advance(5.0)
     await closing
 
 
-async def test_a_handler_that_was_cancelled_by_closing_is_followed_by_no_other() -> None:
+async def test_no_queued_handler_starts_after_closing_cancelled_one() -> None:
     clock = FakeClock()
     started: list[int] = []
 
@@ -193,72 +195,72 @@ async def test_a_handler_that_was_cancelled_by_closing_is_followed_by_no_other()
         started.append(params["n"])
         await asyncio.Event().wait()
 
-    talk = Talk(notifications={"stuck": stuck}, clock=clock, limits=small(grace=5.0))
+    pair = ConnectionPair(notifications={"stuck": stuck}, clock=clock, limits=make_limits(grace=5.0))
     for n in range(3):
-        talk.peer.notify("stuck", {"sessionId": "s", "n": n})
+        pair.peer.notify("stuck", {"sessionId": "s", "n": n})
     await settle()
-    closing = asyncio.create_task(talk.connection.aclose())
+    closing = asyncio.create_task(pair.connection.aclose())
     await clock.advance(10.0)
     await closing
     assert started == [0]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_closing_cancels_what_is_served_and_answers_it() -> None:
+async def test_closing_cancels_running_requests_and_answers_them() -> None:
     busy = Busy()
-    talk = Talk(requests={"busy": busy})
-    id = talk.peer.ask("busy")
+    pair = ConnectionPair(requests={"busy": busy})
+    id = pair.peer.ask("busy")
     await settle()
-    await talk.connection.aclose()
-    assert (await talk.peer.answer_to(id))["error"]["code"] == -32800
+    await pair.connection.aclose()
+    assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
     assert busy.cancelled == 1
-    await talk.connection.aclose()
+    await pair.connection.aclose()
 
 
-async def test_closing_also_ends_requests_that_share_an_id() -> None:
+async def test_closing_also_cancels_requests_that_share_an_id() -> None:
     busy = Busy()
-    talk = Talk(requests={"busy": busy}, clock=FakeClock())
-    talk.peer.ask("busy", id=7)
-    talk.peer.ask("busy", id=7)
+    pair = ConnectionPair(requests={"busy": busy}, clock=FakeClock())
+    pair.peer.ask("busy", id=7)
+    pair.peer.ask("busy", id=7)
     await settle()
-    await talk.connection.aclose()
+    await pair.connection.aclose()
     assert (busy.started, busy.cancelled) == (2, 2)
 
 
-async def test_a_request_that_arrives_while_closing_is_answered_and_never_starts() -> None:
+async def test_a_request_that_arrives_while_closing_never_starts() -> None:
     busy = Busy()
-    talk = Talk(requests={"busy": busy}, clock=FakeClock())
-    talk.peer.ask("busy")
-    await talk.connection.aclose()
+    pair = ConnectionPair(requests={"busy": busy}, clock=FakeClock())
+    pair.peer.ask("busy")
+    await pair.connection.aclose()
     assert busy.started == 0
 
 
 async def test_a_handler_may_close_its_own_connection() -> None:
     async def leave(params: dict[str, Any], call: Any) -> None:
-        await talk.connection.aclose()
+        await pair.connection.aclose()
 
-    talk = Talk(requests={"leave": leave}, clock=FakeClock())
-    talk.peer.ask("leave")
-    await talk.peer.wait_end()
+    pair = ConnectionPair(requests={"leave": leave}, clock=FakeClock())
+    pair.peer.ask("leave")
+    await pair.peer.wait_end()
 
 
-async def test_what_is_not_json_is_refused_before_anything_is_sent_and_leaves_no_call_open() -> None:
-    talk = Talk()
+async def test_parameters_that_are_not_json_are_refused_before_sending() -> None:
+    pair = ConnectionPair()
     endless: list[Any] = []
     endless.append(endless)
     for params in ({"a": object()}, {"a": endless}, {("a", 1): 2}):
         with pytest.raises(UsageError, match=r"_x/ask cannot be sent, its parameters are not JSON: "):
-            await talk.request("_x/ask", params)
+            await pair.request("_x/ask", params)
         with pytest.raises(UsageError, match=r"_x/tell cannot be sent, its parameters are not JSON: "):
-            talk.connection.notify("_x/tell", params)
-    asking = asyncio.create_task(talk.request("_x/ask", {"a": 1}))
-    assert (await talk.peer.next())["params"] == {"a": 1}
-    await talk.connection.aclose()  # settles every open call: one that nobody awaits would complain
+            pair.connection.notify("_x/tell", params)
+    pending = asyncio.create_task(pair.request("_x/ask", {"a": 1}))
+    assert (await pair.peer.next())["params"] == {"a": 1}
+    await pair.connection.aclose()  # settles open calls; asyncio would report one that is never awaited
     with pytest.raises(ConnectionClosed):
-        await asking
+        await pending
 
 
-async def test_what_waits_behind_a_request_that_has_just_started_is_not_left_running() -> None:
+async def test_closing_waits_for_a_notification_queued_behind_a_request() -> None:
     finished: list[str] = []
     closing: list[asyncio.Task[None]] = []
 
@@ -270,12 +272,12 @@ async def test_what_waits_behind_a_request_that_has_just_started_is_not_left_run
         finished.append("notification")
 
     def close(end: End) -> None:
-        closing.append(asyncio.create_task(talk.connection.aclose()))
+        closing.append(asyncio.create_task(pair.connection.aclose()))
 
-    talk = Talk(requests={"quick": quick}, notifications={"late": late}, on_end=close)
-    talk.peer.ask("quick", {"sessionId": "s"})
-    talk.peer.notify("late", {"sessionId": "s"})
-    await talk.peer.aclose()
+    pair = ConnectionPair(requests={"quick": quick}, notifications={"late": late}, on_end=close)
+    pair.peer.ask("quick", {"sessionId": "s"})
+    pair.peer.notify("late", {"sessionId": "s"})
+    await pair.peer.aclose()
     await settle()
     await closing[0]
     assert finished == ["request", "notification"]

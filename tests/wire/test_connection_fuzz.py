@@ -1,4 +1,4 @@
-"""No input breaks a connection, and no interleaving breaks its order."""
+"""Fuzzing: no input breaks a connection, and any interleaving keeps the message order."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.wire.talk import Talk
+from tests.wire.connection_pair import ConnectionPair
 
 from accord.errors import AccordError
 
@@ -45,23 +45,23 @@ lines = messages | damaged() | st.binary(max_size=60).map(lambda line: line.repl
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(lines, max_size=12), st.booleans())
-def test_no_input_makes_the_connection_raise_anything_but_its_own_errors(
+def test_any_input_raises_only_accord_errors_and_keeps_the_connection_open(
     lines: list[bytes], strict: bool
 ) -> None:
     async def conversation() -> None:
-        talk = Talk(
+        pair = ConnectionPair(
             requests={"ask": lambda params, call: params, "alive": lambda params, call: "yes"},
             notifications={"note": lambda params: None},
             strict=strict,
         )
-        asking = [asyncio.create_task(talk.request("open")) for _ in range(2)]
-        await talk.peer.next("open")
-        talk.connection.frames(list(lines))
-        assert await talk.peer.call("alive") == "yes"
-        await talk.peer.aclose()
-        for outcome in await asyncio.gather(*asking, return_exceptions=True):
+        pending = [asyncio.create_task(pair.request("open")) for _ in range(2)]
+        await pair.peer.next("open")
+        pair.connection.frames(list(lines))
+        assert await pair.peer.call("alive") == "yes"
+        await pair.peer.aclose()
+        for outcome in await asyncio.gather(*pending, return_exceptions=True):
             assert not isinstance(outcome, BaseException) or isinstance(outcome, AccordError)
-        await talk.connection.aclose()
+        await pair.connection.aclose()
 
     asyncio.run(conversation())
 
@@ -78,7 +78,7 @@ steps = st.lists(
 @pytest.mark.rule(144)
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.lists(st.integers(0, 3), min_size=1, max_size=8))
-def test_any_interleaving_of_updates_answers_and_cancels_keeps_the_order(
+def test_any_interleaving_of_updates_responses_and_cancels_keeps_the_order(
     script: list[tuple[str, int]], pauses: list[int]
 ) -> None:
     asyncio.run(_interleaved(script, pauses))
@@ -104,7 +104,7 @@ async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None
 
     async def calls_back(params: dict[str, Any]) -> None:
         started[params["sessionId"]].append(params["n"])
-        await talk.request("back", key=params["sessionId"])
+        await pair.request("back", key=params["sessionId"])
         finished[params["sessionId"]].add(params["n"])
 
     async def request(params: dict[str, Any], call: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None
             raise
         return {}
 
-    talk = Talk(
+    pair = ConnectionPair(
         requests={"request": request},
         notifications={"update": update, "slow": slow, "calls back": calls_back},
     )
@@ -126,42 +126,42 @@ async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None
     answers: list[asyncio.Task[None]] = []
 
     async def ask(session: int, before: list[int]) -> None:
-        await talk.request("prompt", key=session)
+        await pair.request("prompt", key=session)
         missing = set(before) - finished[session]
-        assert not missing, f"answered before the handlers of {missing} had finished"
+        assert not missing, f"response before the handlers of {missing} had finished"
 
     for n, (kind, session) in enumerate(script):
         if kind == "answer":
             before: list[int] = []
             answers.append(asyncio.create_task(ask(session, before)))
-            prompt = await talk.peer.until(lambda message: message.get("method") == "prompt")
+            prompt = await pair.peer.until(lambda message: message.get("method") == "prompt")
             before.extend(notes[session])
-            talk.peer.reply(prompt, {})
+            pair.peer.reply(prompt, {})
         elif kind == "cancel":
             if open_requests:
-                talk.peer.notify("$/cancel_request", {"requestId": open_requests.pop()[0]})
+                pair.peer.notify("$/cancel_request", {"requestId": open_requests.pop()[0]})
         elif kind == "request":
             arrivals[session].append(n)
-            open_requests.append((talk.peer.ask("request", {"sessionId": session, "n": n}), n))
+            open_requests.append((pair.peer.ask("request", {"sessionId": session, "n": n}), n))
         else:
             notes[session].append(n)
             arrivals[session].append(n)
-            talk.peer.notify(kind, {"sessionId": session, "n": n})
+            pair.peer.notify(kind, {"sessionId": session, "n": n})
         await pause(n)
-        for message in talk.peer.heard:
+        for message in pair.peer.heard:
             if message.get("method") == "back" and not message.get("done"):
                 message["done"] = True
-                talk.peer.reply(message, {})
+                pair.peer.reply(message, {})
     while not all(task.done() for task in answers) or any(set(notes[s]) - finished[s] for s in notes):
         await asyncio.sleep(0)
-        for message in talk.peer.heard:
+        for message in pair.peer.heard:
             if message.get("method") == "back" and not message.get("done"):
                 message["done"] = True
-                talk.peer.reply(message, {})
+                pair.peer.reply(message, {})
     await asyncio.gather(*answers)
     for session in range(3):
         seen = started[session]
         assert [n for n in seen if n in set(notes[session])] == notes[session]
         never_started = set(arrivals[session]) - set(seen)
         assert seen == [n for n in arrivals[session] if n not in never_started]
-    await talk.connection.aclose()
+    await pair.connection.aclose()

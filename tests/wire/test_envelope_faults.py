@@ -1,14 +1,14 @@
-"""Whatever line arrives, the peer gets the right error where one is due and the connection lives on."""
+"""Malformed lines: the peer gets the right error where one is due, and the connection stays usable."""
 
 import asyncio
 import json
 from typing import Any
 
 import pytest
-from tests.wire.talk import Talk, route
+from tests.wire.connection_pair import ConnectionPair, route
 
 from accord.errors import BadAnswer, InternalError, InvalidParams, MethodNotFound, NotFound, RpcError
-from accord.testing.wire import RawPeer
+from accord.testing.wire import RawPeer, raw_pair
 from accord.wire.connection import Connection
 from accord.wire.memory import memory_pair
 from accord.wire.routes import Route
@@ -19,8 +19,8 @@ def echo(params: dict[str, Any], call: Any) -> Any:
     return params
 
 
-async def lives(talk: Talk) -> None:
-    assert await talk.peer.call("echo", {"still": "here"}) == {"still": "here"}
+async def assert_still_serving(pair: ConnectionPair) -> None:
+    assert await pair.peer.call("echo", {"still": "here"}) == {"still": "here"}
 
 
 @pytest.mark.rule(21, 23, 31)
@@ -53,26 +53,26 @@ async def lives(talk: Talk) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_a_line_that_is_no_message_gets_an_error_and_harms_nothing(line: bytes, code: int) -> None:
-    talk = Talk(requests={"echo": echo})
-    talk.peer.send(line)
-    answer = await talk.peer.next()
+async def test_a_line_that_is_not_a_message_gets_an_error_response(line: bytes, code: int) -> None:
+    pair = ConnectionPair(requests={"echo": echo})
+    pair.peer.send(line)
+    answer = await pair.peer.next()
     assert answer["error"]["code"] == code
     assert answer["id"] is None
-    await lives(talk)
+    await assert_still_serving(pair)
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\x80"])
-async def test_invalid_utf8_is_a_parse_error_wherever_it_stands(bad: bytes) -> None:
-    talk = Talk(
-        requests={"echo": echo}, notifications={"note": lambda params: pytest.fail("was let through")}
+async def test_invalid_utf8_anywhere_is_a_parse_error(bad: bytes) -> None:
+    pair = ConnectionPair(
+        requests={"echo": echo}, notifications={"note": lambda params: pytest.fail("handler was called")}
     )
-    talk.peer.send(b'{"jsonrpc":"2.0","method":"note","params":{"a":"' + bad + b'"}}')
-    assert (await talk.peer.next())["error"]["code"] == -32700
-    talk.peer.send(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{},"other":"' + bad + b'"}')
-    answer = await talk.peer.next()
+    pair.peer.send(b'{"jsonrpc":"2.0","method":"note","params":{"a":"' + bad + b'"}}')
+    assert (await pair.peer.next())["error"]["code"] == -32700
+    pair.peer.send(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{},"other":"' + bad + b'"}')
+    answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == (1, -32700)
-    await lives(talk)
+    await assert_still_serving(pair)
 
 
 @pytest.mark.parametrize("answers_noise", [True, False], ids=["agent", "client"])
@@ -84,22 +84,22 @@ async def test_invalid_utf8_is_a_parse_error_wherever_it_stands(bad: bytes) -> N
         '{"jsonrpc":2,"id":"x","method":"echo"}',
     ],
 )
-async def test_a_malformed_call_is_refused_under_its_own_id(call: str, answers_noise: bool) -> None:
-    talk = Talk(requests={"echo": echo}, answers_noise=answers_noise)
-    talk.peer.send(call)
-    answer = await talk.peer.next()
+async def test_a_malformed_request_is_refused_with_its_own_id(call: str, answers_noise: bool) -> None:
+    pair = ConnectionPair(requests={"echo": echo}, answers_noise=answers_noise)
+    pair.peer.send(call)
+    answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == ("x", -32600)
-    await lives(talk)
+    await assert_still_serving(pair)
 
 
 @pytest.mark.rule(22)
-async def test_noise_is_skipped_and_reported_where_it_must_not_be_answered() -> None:
-    talk = Talk(requests={"echo": echo}, answers_noise=False)
+async def test_a_client_skips_and_reports_noise_without_answering() -> None:
+    pair = ConnectionPair(requests={"echo": echo}, answers_noise=False)
     for line in (b"Welcome to the agent!", b"null", b"42", b"[]", b"{}", b'{"level":"info","msg":"ready"}'):
-        talk.peer.send(line)
-    await lives(talk)
-    assert len(talk.peer.heard) == 1
-    assert [report.kind for report in talk.reports] == [
+        pair.peer.send(line)
+    await assert_still_serving(pair)
+    assert len(pair.peer.heard) == 1
+    assert [report.kind for report in pair.reports] == [
         "noise",
         "invalid",
         "invalid",
@@ -107,15 +107,15 @@ async def test_noise_is_skipped_and_reported_where_it_must_not_be_answered() -> 
         "invalid",
         "invalid",
     ]
-    assert talk.reports[0].frame == b"Welcome to the agent!"
+    assert pair.reports[0].frame == b"Welcome to the agent!"
 
 
 @pytest.mark.rule(9, 10, 11, 12)
 @pytest.mark.parametrize("id", [0, -7, "a-1", "", "0", 2**53 + 1, 2**63, 10**30, None, "\u00e9\n"])
 async def test_ids_are_echoed_exactly(id: Any) -> None:
-    talk = Talk(requests={"echo": echo})
-    talk.peer.send({"jsonrpc": "2.0", "id": id, "method": "echo", "params": {}})
-    answer = await talk.peer.next()
+    pair = ConnectionPair(requests={"echo": echo})
+    pair.peer.send({"jsonrpc": "2.0", "id": id, "method": "echo", "params": {}})
+    answer = await pair.peer.next()
     assert answer["id"] == id
     assert type(answer["id"]) is type(id)
     assert ("result" in answer) != ("error" in answer)
@@ -123,19 +123,19 @@ async def test_ids_are_echoed_exactly(id: Any) -> None:
 
 @pytest.mark.rule(13, 14, 19, 20, 56, 57)
 async def test_notifications_are_never_answered() -> None:
-    talk = Talk(requests={"echo": echo}, notifications={"known": lambda params: None})
+    pair = ConnectionPair(requests={"echo": echo}, notifications={"known": lambda params: None})
     for method in ("known", "unknown", "_vendor/x", "$/progress", "session/cancel"):
-        talk.peer.notify(method, {"a": 1})
-        talk.peer.notify(method, [])
-    await lives(talk)
-    assert len(talk.peer.heard) == 1
+        pair.peer.notify(method, {"a": 1})
+        pair.peer.notify(method, [])
+    await assert_still_serving(pair)
+    assert len(pair.peer.heard) == 1
 
 
 @pytest.mark.rule(15, 16, 17, 18)
 @pytest.mark.parametrize("method", ["nope/nope", "_test/x", ""])
 async def test_an_unknown_request_is_answered_method_not_found(method: str) -> None:
-    talk = Talk()
-    answer = await talk.peer.answer_to(talk.peer.ask(method))
+    pair = ConnectionPair()
+    answer = await pair.peer.answer_to(pair.peer.ask(method))
     assert answer["error"]["code"] == -32601
 
 
@@ -147,43 +147,46 @@ async def test_errors_have_an_integer_code_and_a_string_message() -> None:
     def refuses(params: dict[str, Any], call: Any) -> Any:
         raise NotFound("Session not found", {"sessionId": "x"})
 
-    talk = Talk(requests={"fails": fails, "refuses": refuses, "echo": echo})
-    failed = (await talk.peer.answer_to(talk.peer.ask("fails")))["error"]
+    pair = ConnectionPair(requests={"fails": fails, "refuses": refuses, "echo": echo})
+    failed = (await pair.peer.answer_to(pair.peer.ask("fails")))["error"]
     assert failed["code"] == -32603
     assert isinstance(failed["message"], str)
     assert "secret" not in json.dumps(failed)
-    refused = (await talk.peer.answer_to(talk.peer.ask("refuses")))["error"]
+    refused = (await pair.peer.answer_to(pair.peer.ask("refuses")))["error"]
     assert refused == {"code": -32002, "message": "Session not found", "data": {"sessionId": "x"}}
-    positional = (await talk.peer.answer_to(talk.peer.ask("echo", [1])))["error"]
+    positional = (await pair.peer.answer_to(pair.peer.ask("echo", [1])))["error"]
     assert positional["code"] == -32602
 
 
-async def test_a_result_that_is_not_json_is_an_error_not_a_silence() -> None:
-    talk = Talk(requests={"bad": lambda params, call: object()})
-    assert (await talk.peer.answer_to(talk.peer.ask("bad")))["error"]["code"] == -32603
+async def test_a_result_that_is_not_json_is_answered_with_an_error() -> None:
+    pair = ConnectionPair(requests={"bad": lambda params, call: object()})
+    assert (await pair.peer.answer_to(pair.peer.ask("bad")))["error"]["code"] == -32603
 
 
-async def test_error_data_that_is_not_json_is_left_out() -> None:
+async def test_error_data_that_is_not_json_is_omitted() -> None:
     def bad(params: dict[str, Any], call: Any) -> Any:
         raise InvalidParams("no", object())
 
-    talk = Talk(requests={"bad": bad})
-    assert (await talk.peer.answer_to(talk.peer.ask("bad")))["error"] == {"code": -32602, "message": "no"}
+    pair = ConnectionPair(requests={"bad": bad})
+    assert (await pair.peer.answer_to(pair.peer.ask("bad")))["error"] == {"code": -32602, "message": "no"}
 
 
 @pytest.mark.rule(392, 393)
 async def test_a_lone_surrogate_becomes_a_replacement_character_and_the_message_is_kept() -> None:
-    talk = Talk(requests={"echo": echo})
-    talk.peer.send(
+    pair = ConnectionPair(requests={"echo": echo})
+    pair.peer.send(
         r'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"a\ud83d","ok":"\ud83d\ude00"}}'
     )
-    assert (await talk.peer.next())["result"] == {"text": "a\ufffd", "ok": "\U0001f600"}
+    assert (await pair.peer.next())["result"] == {"text": "a\ufffd", "ok": "\U0001f600"}
 
 
-async def test_a_missing_jsonrpc_member_is_forgiven_unless_strict() -> None:
-    tolerant, strict = Talk(requests={"echo": echo}), Talk(requests={"echo": echo}, strict=True)
-    for talk in (tolerant, strict):
-        talk.peer.send('{"id":1,"method":"echo"}')
+async def test_a_missing_jsonrpc_member_is_accepted_unless_strict() -> None:
+    tolerant, strict = (
+        ConnectionPair(requests={"echo": echo}),
+        ConnectionPair(requests={"echo": echo}, strict=True),
+    )
+    for pair in (tolerant, strict):
+        pair.peer.send('{"id":1,"method":"echo"}')
     assert "result" in await tolerant.peer.next()
     assert (await strict.peer.next())["error"]["code"] == -32600
 
@@ -199,26 +202,26 @@ async def test_a_missing_jsonrpc_member_is_forgiven_unless_strict() -> None:
         '{"jsonrpc":"2.0","id":[1],"error":"x"}',
     ],
 )
-async def test_answers_to_nothing_of_ours_are_harmless(answer: str) -> None:
-    talk = Talk(requests={"echo": echo}, answers_noise=False)
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
-    talk.peer.send(answer)
-    await lives(talk)
-    assert not asking.done()
-    talk.peer.reply(asked, "right")
-    assert await asking == "right"
+async def test_responses_with_unknown_ids_are_ignored(answer: str) -> None:
+    pair = ConnectionPair(requests={"echo": echo}, answers_noise=False)
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
+    pair.peer.send(answer)
+    await assert_still_serving(pair)
+    assert not pending.done()
+    pair.peer.reply(asked, "right")
+    assert await pending == "right"
 
 
-async def test_a_second_answer_to_the_same_request_is_harmless() -> None:
-    talk = Talk(requests={"echo": echo})
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
-    talk.peer.reply(asked, "first")
-    talk.peer.reply(asked, "second")
-    assert await asking == "first"
-    await lives(talk)
-    assert [report.kind for report in talk.reports] == ["unmatched"]
+async def test_a_second_response_to_the_same_request_is_reported_and_ignored() -> None:
+    pair = ConnectionPair(requests={"echo": echo})
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
+    pair.peer.reply(asked, "first")
+    pair.peer.reply(asked, "second")
+    assert await pending == "first"
+    await assert_still_serving(pair)
+    assert [report.kind for report in pair.reports] == ["unmatched"]
 
 
 @pytest.mark.parametrize(
@@ -231,71 +234,71 @@ async def test_a_second_answer_to_the_same_request_is_harmless() -> None:
         ('{"code":12345,"message":"own","data":{"k":[1]}}', RpcError, "own"),
     ],
 )
-async def test_error_answers_of_any_shape_fail_the_request_with_their_words(
+async def test_error_responses_of_any_shape_fail_the_request_with_their_text(
     error: str, kind: type, text: str
 ) -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
-    talk.peer.send(f'{{"jsonrpc":"2.0","id":{asked["id"]},"error":{error}}}')
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
+    pair.peer.send(f'{{"jsonrpc":"2.0","id":{asked["id"]},"error":{error}}}')
     with pytest.raises(kind, match=text):
-        await asking
+        await pending
 
 
-async def test_an_answer_with_neither_result_nor_error_fails_its_request() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
-    talk.peer.send({"jsonrpc": "2.0", "id": asked["id"]})
+async def test_a_response_with_neither_result_nor_error_fails_its_request() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
+    pair.peer.send({"jsonrpc": "2.0", "id": asked["id"]})
     with pytest.raises(BadAnswer, match="neither result nor error"):
-        await asking
+        await pending
 
 
-async def test_a_null_error_beside_a_result_is_a_success() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
-    talk.peer.send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": None})
-    assert await asking == 1
+async def test_a_null_error_next_to_a_result_is_a_success() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
+    pair.peer.send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": None})
+    assert await pending == 1
 
 
-async def test_meta_keys_that_look_like_members_mean_nothing() -> None:
-    talk = Talk(requests={"echo": echo})
+async def test_meta_keys_that_look_like_envelope_members_are_ignored() -> None:
+    pair = ConnectionPair(requests={"echo": echo})
     params = {"_meta": {"id": 5, "method": "evil", "result": 1, "sessionId": "other", "params": {}}}
-    assert await talk.peer.call("echo", params) == params
+    assert await pair.peer.call("echo", params) == params
 
 
-async def test_an_oversized_request_is_refused_under_its_id_and_the_connection_lives_on() -> None:
-    talk = Talk(requests={"echo": echo})
+async def test_an_oversized_request_is_refused_with_its_id() -> None:
+    pair = ConnectionPair(requests={"echo": echo})
     head = b'{"jsonrpc":"2.0","id":41,"method":"echo","params":{"text":"aaaa'
-    talk.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
-    answer = await talk.peer.next()
+    pair.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == (41, -32600)
     assert "100000000" in answer["error"]["data"]
-    await lives(talk)
+    await assert_still_serving(pair)
 
 
-async def test_an_oversized_answer_fails_the_request_it_belongs_to() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
+async def test_an_oversized_response_fails_its_request() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
     head = b'{"jsonrpc":"2.0","id":%d,"result":{"id":7,"text":"aaaa' % asked["id"]
-    talk.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    pair.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
     with pytest.raises(BadAnswer, match="100000000 bytes"):
-        await asking
+        await pending
 
 
-async def test_an_oversized_answer_with_its_id_at_the_end_is_matched_too() -> None:
-    talk = Talk()
-    asking = asyncio.create_task(talk.request("ask"))
-    asked = await talk.peer.next("ask")
+async def test_an_oversized_response_with_its_id_at_the_end_fails_its_request() -> None:
+    pair = ConnectionPair()
+    pending = asyncio.create_task(pair.request("ask"))
+    asked = await pair.peer.next("ask")
     tail = b'"id":7}},"jsonrpc":"2.0","id":%d}' % asked["id"]
-    talk.connection.frames([Oversized(100_000_000, b'{"result":{"text":"aaaa', tail)])
+    pair.connection.frames([Oversized(100_000_000, b'{"result":{"text":"aaaa', tail)])
     with pytest.raises(BadAnswer):
-        await asking
+        await pending
 
 
-async def test_nothing_the_application_raises_stops_the_reading() -> None:
+async def test_exceptions_of_the_application_do_not_stop_the_connection() -> None:
     def boom(*anything: Any) -> Any:
         raise RuntimeError("boom")
 
@@ -320,4 +323,23 @@ async def test_nothing_the_application_raises_stops_the_reading() -> None:
     assert (await peer.answer_to(peer.ask("broken")))["error"]["code"] == -32603
     assert await peer.call("later", {"a": 1}) == {"a": 1}
     assert await peer.call("echo", {"b": 1}) == {"b": 1}
+    await connection.aclose()
+
+
+async def test_an_exception_while_decoding_a_response_reaches_only_its_caller() -> None:
+    ours, peer = raw_pair()
+    connection = Connection(ours, requests={}, notifications={})
+    connection.start()
+
+    def broken(_raw: Any) -> Any:
+        raise ZeroDivisionError
+
+    failing = asyncio.create_task(connection.request("x", {}, read=broken))
+    working = asyncio.create_task(connection.request("y", {}, read=bytes))
+    first, second = await peer.next("x"), await peer.next("y")
+    peer.reply(first, {})
+    peer.reply(second, {})
+    with pytest.raises(ZeroDivisionError):
+        await failing
+    assert await working == b"{}"
     await connection.aclose()

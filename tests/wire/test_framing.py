@@ -1,4 +1,4 @@
-"""Framing: any cutting of any byte stream gives the same frames."""
+"""Line framing: the frames do not depend on how the byte stream is split."""
 
 import itertools
 import tracemalloc
@@ -13,12 +13,12 @@ from accord.wire.transport import Frame, Oversized
 BOM = b"\xef\xbb\xbf"
 
 
-def whole(stream: bytes, limit: int = 1 << 20) -> list[Frame]:
+def frames_of(stream: bytes, limit: int = 1 << 20) -> list[Frame]:
     framer = LineFramer(limit)
     return framer.feed(stream) + framer.finish()
 
 
-def cut(pieces: list[bytes], limit: int = 1 << 20) -> list[Frame]:
+def frames_of_pieces(pieces: list[bytes], limit: int = 1 << 20) -> list[Frame]:
     framer = LineFramer(limit)
     frames: list[Frame] = []
     for piece in pieces:
@@ -26,16 +26,16 @@ def cut(pieces: list[bytes], limit: int = 1 << 20) -> list[Frame]:
     return frames + framer.finish()
 
 
-def cut_at(stream: bytes, places: list[int]) -> list[bytes]:
+def split_at(stream: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
     return [stream[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def test_one_line_is_one_frame_without_its_end():
+def test_a_line_is_a_frame_without_its_line_end():
     assert LineFramer().feed(b'{"a":1}\n') == [b'{"a":1}']
 
 
-def test_a_line_waits_for_its_end():
+def test_an_incomplete_line_is_buffered():
     framer = LineFramer()
     assert framer.feed(b'{"a"') == []
     assert framer.feed(b':1}\n{"b":2}\n{"c"') == [b'{"a":1}', b'{"b":2}']
@@ -43,7 +43,7 @@ def test_a_line_waits_for_its_end():
     assert framer.finish() == []
 
 
-def test_the_last_line_needs_no_end():
+def test_the_last_line_needs_no_line_end():
     framer = LineFramer()
     assert framer.feed(b'{"a":1}\n{"b":2}') == [b'{"a":1}']
     assert framer.finish() == [b'{"b":2}']
@@ -67,9 +67,9 @@ def test_the_last_line_needs_no_end():
         (b"", []),
     ],
 )
-def test_line_ends_marks_and_blank_lines(stream: bytes, frames: list[bytes]):
-    assert whole(stream) == frames
-    assert cut([stream[i : i + 1] for i in range(len(stream))]) == frames
+def test_line_ends_byte_order_marks_and_blank_lines(stream: bytes, frames: list[bytes]):
+    assert frames_of(stream) == frames
+    assert frames_of_pieces([stream[i : i + 1] for i in range(len(stream))]) == frames
 
 
 SCRAPS = st.sampled_from(
@@ -83,10 +83,10 @@ STREAMS = st.lists(SCRAPS | st.binary(max_size=12), max_size=30).map(b"".join)
     st.lists(st.integers(min_value=0), max_size=20),
     st.sampled_from([0, 1, 9, 10, 4999, 5000, 1 << 20]),
 )
-def test_any_cutting_of_any_stream_gives_the_same_frames(stream: bytes, places: list[int], limit: int):
-    frames = whole(stream, limit)
-    assert cut(cut_at(stream, places), limit) == frames
-    assert cut([stream[i : i + 1] for i in range(len(stream))], limit) == frames
+def test_any_split_of_any_stream_gives_the_same_frames(stream: bytes, places: list[int], limit: int):
+    frames = frames_of(stream, limit)
+    assert frames_of_pieces(split_at(stream, places), limit) == frames
+    assert frames_of_pieces([stream[i : i + 1] for i in range(len(stream))], limit) == frames
     lines = [line.removeprefix(BOM).removesuffix(b"\r") for line in stream.split(b"\n")]
     assert [frame.size if isinstance(frame, Oversized) else frame for frame in frames] == [
         len(line) if len(line) > limit else line for line in lines if line.strip() or len(line) > limit
@@ -96,23 +96,23 @@ def test_any_cutting_of_any_stream_gives_the_same_frames(stream: bytes, places: 
 @pytest.mark.parametrize("piece", [1, 1000, 4096, 70000])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 @pytest.mark.parametrize("mark", [b"", BOM])
-def test_a_line_over_the_limit_is_one_oversized_in_its_place(piece: int, end: bytes, mark: bytes):
+def test_a_line_over_the_limit_becomes_one_oversized_frame(piece: int, end: bytes, mark: bytes):
     line = bytes(range(32, 127)) * 300
     stream = b"before\n" + mark + line + end + (b"after\n" if end else b"")
-    frames = cut([stream[i : i + piece] for i in range(0, len(stream), piece)], limit=20_000)
+    frames = frames_of_pieces([stream[i : i + piece] for i in range(0, len(stream), piece)], limit=20_000)
     assert frames[:2] == [b"before", Oversized(len(line), line[:SHOWN], line[-SHOWN:])]
     assert frames[2:] == ([b"after"] if end else [])
 
 
 @pytest.mark.parametrize("size", [99, 100, 101])
-def test_the_limit_counts_the_frame_and_not_its_line_end(size: int):
+def test_the_limit_does_not_count_the_line_end(size: int):
     frame = b"x" * size
     expected = frame if size <= 100 else Oversized(size, frame, frame)
-    assert whole(BOM + frame + b"\r\n", limit=100) == [expected]
-    assert cut([BOM, frame, b"\r", b"\n"], limit=100) == [expected]
+    assert frames_of(BOM + frame + b"\r\n", limit=100) == [expected]
+    assert frames_of_pieces([BOM, frame, b"\r", b"\n"], limit=100) == [expected]
 
 
-def test_an_oversized_line_streams_past_in_bounded_memory():
+def test_an_oversized_line_uses_bounded_memory():
     framer = LineFramer(limit=1 << 20)
     piece = b"x" * 65536
     tracemalloc.start()
@@ -126,7 +126,7 @@ def test_an_oversized_line_streams_past_in_bounded_memory():
     assert framer.feed(b"\nnext\n") == [Oversized(64 << 20, b"x" * SHOWN, b"x" * SHOWN), b"next"]
 
 
-def test_a_line_of_the_limit_arrives_whole():
+def test_a_line_of_exactly_the_limit_arrives_whole():
     limit = 8 << 20
     framer = LineFramer(limit)
     for _ in range(limit // 65536):

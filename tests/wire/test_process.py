@@ -1,4 +1,4 @@
-"""The transport to a child process, with real children that behave badly."""
+"""The transport to a child process, with real child processes that misbehave."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lifeline import Lifeline
+from held_pipe import HeldPipe
 from loops import LOOPS
 from transport_contract import Inbox
 
@@ -21,21 +21,21 @@ from accord.wire.transport import End, Oversized
 LOOP_FACTORIES = LOOPS
 QUICK = Patience(leave=0.2, terminate=0.2)
 
-HOLD = 'exec 9>"$LIFELINE"; echo $$ >&9; '
-"""Shell: hold on to the lifeline, and so does everyone started from here."""
+HOLD_PIPE = 'exec 9>"$HELD_PIPE"; echo $$ >&9; '
+"""Shell code that holds the named pipe open. Everything started afterwards holds it too."""
 
 
-async def python(code: str, **options: object) -> tuple[ProcessTransport, Inbox]:
-    """A child that runs this code, its frames going to an inbox."""
+async def spawn_python(code: str, **options: object) -> tuple[ProcessTransport, Inbox]:
+    """Start a child that runs this Python code; its frames go to the inbox."""
     transport = await spawn([sys.executable, "-SEc", code], name="some-agent", **options)  # type: ignore[arg-type]
     inbox = Inbox()
     transport.start(inbox)
     return transport, inbox
 
 
-async def shell(script: str, lifeline: Lifeline, **options: object) -> tuple[ProcessTransport, Inbox]:
-    """A child that is a shell, with the lifeline at hand."""
-    transport = await spawn(["/bin/sh", "-c", script], env={"LIFELINE": str(lifeline.path)}, **options)  # type: ignore[arg-type]
+async def spawn_shell(script: str, held_pipe: HeldPipe, **options: object) -> tuple[ProcessTransport, Inbox]:
+    """Start a shell that can open the named pipe as $HELD_PIPE."""
+    transport = await spawn(["/bin/sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path)}, **options)  # type: ignore[arg-type]
     inbox = Inbox()
     transport.start(inbox)
     return transport, inbox
@@ -45,29 +45,29 @@ def is_reaped(pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-async def test_a_child_that_exits_at_once_says_its_code_and_its_last_words():
-    transport, inbox = await python("import sys; print('no key\\ngiven', file=sys.stderr); sys.exit(3)")
+async def test_the_end_of_a_child_that_exits_at_once_has_its_code_and_stderr():
+    transport, inbox = await spawn_python("import sys; print('no key\\ngiven', file=sys.stderr); sys.exit(3)")
     assert await inbox.end() == End("some-agent exited with code 3", exit_code=3, stderr="no key\ngiven")
     await transport.aclose()
     assert is_reaped(transport.tree.pid)
 
 
-async def test_a_child_that_is_killed_says_the_signal():
-    transport, inbox = await python("print('{}', flush=True); input()")
+async def test_the_end_of_a_killed_child_has_the_signal():
+    transport, inbox = await spawn_python("print('{}', flush=True); input()")
     await inbox.count(1)
     os.kill(transport.tree.pid, signal.SIGKILL)
     assert await inbox.end() == End("some-agent was ended by SIGKILL", signal="SIGKILL")
     await transport.aclose()
 
 
-async def test_a_last_frame_without_a_line_end_still_counts():
-    transport, inbox = await python('import sys; sys.stdout.write(\'{"a":1}\\n{"b":2}\')')
+async def test_a_last_frame_without_a_line_end_is_delivered():
+    transport, inbox = await spawn_python('import sys; sys.stdout.write(\'{"a":1}\\n{"b":2}\')')
     assert (await inbox.end()).exit_code == 0
     assert inbox.received == [b'{"a":1}', b'{"b":2}']
     await transport.aclose()
 
 
-async def test_a_child_that_died_before_the_start_is_still_heard():
+async def test_frames_of_a_child_that_exited_before_start_are_delivered():
     transport = await spawn(["/bin/sh", "-c", "echo '{}'; exit 7"])
     await transport.tree.wait()
     inbox = Inbox()
@@ -79,7 +79,7 @@ async def test_a_child_that_died_before_the_start_is_still_heard():
 
 async def test_megabytes_on_stderr_never_block_the_child():
     lines: list[str] = []
-    transport, inbox = await python(
+    transport, inbox = await spawn_python(
         "import sys\n"
         "for n in range(100_000): sys.stderr.write(f'{n:05} ' + 'x' * 93 + '\\n')\n"
         "print('done', flush=True); sys.stdin.read()",
@@ -94,8 +94,8 @@ async def test_megabytes_on_stderr_never_block_the_child():
     assert [line[:5] for line in kept] == [f"{n:05}" for n in range(100_000 - KEPT_LINES, 100_000)]
 
 
-async def test_last_words_are_text_whatever_the_bytes():
-    transport, inbox = await python(
+async def test_the_stderr_tail_is_text_for_any_bytes():
+    transport, inbox = await spawn_python(
         f"import os; os.write(2, 'é'.encode() * {KEPT_BYTES} + b'\\xff\\x00!'); os._exit(1)"
     )
     stderr = (await inbox.end()).stderr
@@ -105,32 +105,32 @@ async def test_last_words_are_text_whatever_the_bytes():
     await transport.aclose()
 
 
-async def test_a_line_over_the_limit_is_refused_and_the_next_arrives():
-    transport, inbox = await python("print('x' * 5000); print('{}', flush=True); input()", limit=1000)
+async def test_a_line_over_the_limit_is_oversized_and_the_next_one_arrives():
+    transport, inbox = await spawn_python("print('x' * 5000); print('{}', flush=True); input()", limit=1000)
     big, small = await inbox.count(2)
     assert isinstance(big, Oversized)
     assert (big.size, small) == (5000, b"{}")
     await transport.aclose()
 
 
-async def test_a_child_that_never_reads_and_then_dies_resolves_drain():
-    transport, inbox = await python("import signal; print('{}', flush=True); signal.pause()")
+async def test_drain_returns_when_a_child_that_never_reads_is_terminated():
+    transport, inbox = await spawn_python("import signal; print('{}', flush=True); signal.pause()")
     await inbox.count(1)
     for _ in range(100):
         transport.send(b"x" * 10_000)
-    draining = asyncio.ensure_future(transport.drain())
-    await asyncio.wait([draining], timeout=0)
-    assert not draining.done()
+    drain_task = asyncio.ensure_future(transport.drain())
+    await asyncio.wait([drain_task], timeout=0)
+    assert not drain_task.done()
     os.kill(transport.tree.pid, signal.SIGTERM)
     async with asyncio.timeout(30):
-        await draining
+        await drain_task
     assert (await inbox.end()).signal == "SIGTERM"
     assert transport.unsent == 0
     await transport.aclose()
 
 
-async def test_a_child_that_closes_its_output_but_lives_is_ended():
-    transport, inbox = await python(
+async def test_a_child_that_closes_its_output_is_terminated():
+    transport, inbox = await spawn_python(
         "import os, signal; print('{}', flush=True); os.close(1); signal.pause()", patience=QUICK
     )
     assert await inbox.end() == End("some-agent closed its output")
@@ -140,8 +140,8 @@ async def test_a_child_that_closes_its_output_but_lives_is_ended():
     assert len(inbox.ends) == 1
 
 
-async def test_a_child_that_closes_its_input_but_lives_is_ended_by_the_next_send():
-    transport, inbox = await python(
+async def test_a_child_that_closes_its_input_is_terminated_on_the_next_send():
+    transport, inbox = await spawn_python(
         "import os, signal; os.close(0); print('{}', flush=True); signal.pause()", patience=QUICK
     )
     await inbox.count(1)
@@ -150,8 +150,10 @@ async def test_a_child_that_closes_its_input_but_lives_is_ended_by_the_next_send
     await transport.aclose()
 
 
-async def test_what_a_dead_child_wrote_waits_for_a_paused_reader():
-    transport, inbox = await python("print('{}', flush=True); input(); print('last'); raise SystemExit(5)")
+async def test_output_of_an_exited_child_is_kept_while_reading_is_paused():
+    transport, inbox = await spawn_python(
+        "print('{}', flush=True); input(); print('last'); raise SystemExit(5)"
+    )
     await inbox.count(1)
     transport.pause()
     transport.send(b"go")
@@ -164,24 +166,24 @@ async def test_what_a_dead_child_wrote_waits_for_a_paused_reader():
 
 
 @pytest.mark.rule(36)
-async def test_closing_lets_a_child_leave_by_itself_at_the_end_of_its_input():
-    transport, inbox = await python("import sys; sys.stdin.read(); print('bye'); sys.exit(4)")
+async def test_closing_lets_a_child_exit_at_the_end_of_its_input():
+    transport, inbox = await spawn_python("import sys; sys.stdin.read(); print('bye'); sys.exit(4)")
     await transport.aclose()
     assert inbox.received == [b"bye"]
     assert inbox.ends == [End("this side closed the connection to some-agent", exit_code=4)]
     assert is_reaped(transport.tree.pid)
 
 
-async def test_closing_sends_what_was_still_unsent():
-    transport, inbox = await python("import sys; print(len(sys.stdin.read()))")
+async def test_closing_sends_unsent_frames_first():
+    transport, inbox = await spawn_python("import sys; print(len(sys.stdin.read()))")
     transport.send(b"x" * 999_999)
     await transport.aclose()
     assert inbox.received == [b"1000000"]
 
 
-async def test_closing_terminates_then_kills_a_child_that_stays_each_in_its_time():
+async def test_closing_terminates_then_kills_a_child_that_does_not_exit():
     clock = FakeClock()
-    transport, inbox = await python(
+    transport, inbox = await spawn_python(
         "import os, signal, sys\n"
         "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'not me\\n'))\n"
         "print('up', flush=True); sys.stdin.read(); print('still here', flush=True)\n"
@@ -189,88 +191,90 @@ async def test_closing_terminates_then_kills_a_child_that_stays_each_in_its_time
         clock=clock,
     )
     await inbox.count(1)
-    closing = asyncio.ensure_future(transport.aclose())
+    close_task = asyncio.ensure_future(transport.aclose())
     await inbox.count(2)
     await clock.advance(2.0)
     assert await inbox.count(3) == [b"up", b"still here", b"not me"]
     await clock.advance(1.9)
-    assert not closing.done()
+    assert not close_task.done()
     await clock.advance(0.1)
     async with asyncio.timeout(30):
-        await closing
+        await close_task
     assert inbox.ends[0].signal == "SIGKILL"
     assert is_reaped(transport.tree.pid)
 
 
 @pytest.mark.rule(36)
-async def test_closing_ends_what_a_wrapper_started(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    transport, _ = await shell(
-        HOLD + "sh -c 'echo $$ >&9; sleep 1000' & sleep 1000; true", lifeline, patience=QUICK
+async def test_closing_ends_processes_started_by_a_wrapper(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    transport, _ = await spawn_shell(
+        HOLD_PIPE + "sh -c 'echo $$ >&9; sleep 1000' & sleep 1000; true", held_pipe, patience=QUICK
     )
-    await lifeline.holders(2)
+    await held_pipe.wait_for_holders(2)
     await transport.aclose()
-    await lifeline.gone()
+    await held_pipe.wait_for_release()
 
 
 async def test_closing_ends_grandchildren_that_ignore_sigterm(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    script = HOLD + """sh -c 'trap "" TERM; echo $$ >&9; while :; do sleep 1000; done' & read line"""
-    transport, _ = await shell(script, lifeline, patience=QUICK)
-    await lifeline.holders(2)
+    held_pipe = HeldPipe(tmp_path)
+    script = HOLD_PIPE + """sh -c 'trap "" TERM; echo $$ >&9; while :; do sleep 1000; done' & read line"""
+    transport, _ = await spawn_shell(script, held_pipe, patience=QUICK)
+    await held_pipe.wait_for_holders(2)
     await transport.aclose()
-    await lifeline.gone()
+    await held_pipe.wait_for_release()
 
 
-async def test_closing_ends_grandchildren_in_sessions_of_their_own(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    script = HOLD + "setsid sh -c 'echo $$ >&9; sleep 1000; true' & read line"
-    transport, inbox = await shell(script, lifeline, patience=QUICK)
-    await lifeline.holders(2)
+async def test_closing_ends_grandchildren_in_their_own_sessions(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    script = HOLD_PIPE + "setsid sh -c 'echo $$ >&9; sleep 1000; true' & read line"
+    transport, inbox = await spawn_shell(script, held_pipe, patience=QUICK)
+    await held_pipe.wait_for_holders(2)
     await transport.aclose()
-    await lifeline.gone()
-    assert inbox.ends[0].signal is None, "the shell itself left by itself, at the end of its input"
+    await held_pipe.wait_for_release()
+    assert inbox.ends[0].signal is None, "the shell exited on its own at the end of its input"
 
 
-async def test_a_grandchild_that_keeps_the_output_open_does_not_hide_the_childs_death(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    transport, inbox = await shell(HOLD + "sleep 1000 & echo '{}'; exit 9", lifeline, patience=QUICK)
+async def test_a_grandchild_that_keeps_the_output_open_does_not_hide_the_childs_exit(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    transport, inbox = await spawn_shell(
+        HOLD_PIPE + "sleep 1000 & echo '{}'; exit 9", held_pipe, patience=QUICK
+    )
     assert await inbox.end() == End("sh exited with code 9", exit_code=9)
     assert inbox.received == [b"{}"]
     await transport.aclose()
-    await lifeline.holders(1)
-    await lifeline.gone()
+    await held_pipe.wait_for_holders(1)
+    await held_pipe.wait_for_release()
 
 
-async def test_a_cancelled_close_goes_on(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    transport, inbox = await shell(HOLD + "sleep 1000; true", lifeline, patience=QUICK)
-    await lifeline.holders(1)
-    closing = asyncio.ensure_future(transport.aclose())
-    await asyncio.wait([closing], timeout=0)
-    closing.cancel()
-    await lifeline.gone()
+async def test_a_cancelled_close_continues(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    transport, inbox = await spawn_shell(HOLD_PIPE + "sleep 1000; true", held_pipe, patience=QUICK)
+    await held_pipe.wait_for_holders(1)
+    close_task = asyncio.ensure_future(transport.aclose())
+    await asyncio.wait([close_task], timeout=0)
+    close_task.cancel()
+    await held_pipe.wait_for_release()
     await transport.aclose()
     assert len(inbox.ends) == 1
 
 
-async def test_a_loop_that_shuts_down_kills_what_is_still_closing(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    transport, inbox = await shell(
-        HOLD + "trap '' TERM; sleep 1000; true", lifeline, patience=Patience(leave=1000)
+async def test_cancelling_all_tasks_kills_a_child_that_is_closing(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    transport, inbox = await spawn_shell(
+        HOLD_PIPE + "trap '' TERM; sleep 1000; true", held_pipe, patience=Patience(leave=1000)
     )
-    await lifeline.holders(1)
-    closing = asyncio.ensure_future(transport.aclose())
-    await asyncio.wait([closing], timeout=0)
+    await held_pipe.wait_for_holders(1)
+    close_task = asyncio.ensure_future(transport.aclose())
+    await asyncio.wait([close_task], timeout=0)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    await lifeline.gone()
-    await asyncio.wait([closing])
+    await held_pipe.wait_for_release()
+    await asyncio.wait([close_task])
     assert len(inbox.ends) == 1
     await transport.tree.end(QUICK)
 
 
-async def test_a_program_is_found_as_the_child_would_find_it(tmp_path: Path):
+async def test_a_program_is_found_by_the_childs_path_and_folder(tmp_path: Path):
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\necho $ME $(pwd); test -z ${GONE+x}\n")
     program.chmod(0o755)
@@ -286,7 +290,7 @@ async def test_a_program_is_found_as_the_child_would_find_it(tmp_path: Path):
         del os.environ["GONE"]
 
 
-async def test_a_program_that_cannot_be_started_says_why_in_one_line(tmp_path: Path):
+async def test_a_program_that_cannot_be_started_raises_a_one_line_reason(tmp_path: Path):
     plain, script = tmp_path / "plain", tmp_path / "script"
     plain.write_text("not a program")
     script.write_text("#!/no/such/interpreter\n")
@@ -307,7 +311,8 @@ async def test_a_program_that_cannot_be_started_says_why_in_one_line(tmp_path: P
         (
             str(script),
             None,
-            f"{script} was not started: the interpreter named in the first line of {script} does not exist; install it",
+            f"{script} was not started: the interpreter named in the first line of {script} does not exist; "
+            "install it",
         ),
         ("sh", "/no/dir", "sh was not started: its folder /no/dir does not exist; create it or name another"),
         ("", None, "no command to start: give the program and its arguments"),
@@ -322,7 +327,7 @@ async def test_a_program_that_cannot_be_started_says_why_in_one_line(tmp_path: P
         await spawn(["sh", "a\0b"])
 
 
-async def test_a_child_gets_default_signals_and_no_descriptors_of_ours():
+async def test_a_child_gets_default_signals_and_no_inherited_descriptors():
     readable, writable = os.pipe()
     os.set_inheritable(writable, True)
     old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])

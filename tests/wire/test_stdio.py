@@ -1,4 +1,4 @@
-"""Own stdin and stdout: real programs that serve on them, whatever stands at the other ends."""
+"""The transport over stdin and stdout, with real programs and all kinds of descriptors."""
 
 import os
 import pty
@@ -52,8 +52,8 @@ def command(loop: str, code: str = "run()") -> list[str]:
     return [sys.executable, "-W", "error", "-c", f"LOOP = {loop!r}\n{ECHO}\n{code}"]
 
 
-def served(loop: str, code: str = "run()", **options: object) -> tuple[int, bytes, bytes]:
-    """Run a program to its end: its exit code, what it wrote to stdout, what to stderr."""
+def run_program(loop: str, code: str = "run()", **options: object) -> tuple[int, bytes, bytes]:
+    """Run a program to its end; return its exit code, stdout and stderr."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     options = {
         "env": env,
@@ -68,10 +68,10 @@ def served(loop: str, code: str = "run()", **options: object) -> tuple[int, byte
 
 
 def test_a_last_request_without_a_line_end_is_answered(loop: str):
-    assert served(loop, input=b'{"a":1}\n{"b":2}') == (0, b'{"a":1}\n{"b":2}\n', GONE.encode())
+    assert run_program(loop, input=b'{"a":1}\n{"b":2}') == (0, b'{"a":1}\n{"b":2}\n', GONE.encode())
 
 
-def test_an_answer_that_comes_after_the_end_of_stdin_is_still_written(loop: str):
+def test_a_response_after_the_end_of_stdin_is_still_written(loop: str):
     code = """
 class Slow(Echo):
     def ended(self, end):
@@ -82,11 +82,11 @@ class Slow(Echo):
         self.task = asyncio.ensure_future(answer())
 run(Slow)
 """
-    assert served(loop, code, input=b"{}") == (0, b'{}\n"late"\n', b"")
+    assert run_program(loop, code, input=b"{}") == (0, b'{}\n"late"\n', b"")
 
 
 @pytest.mark.rule(1)
-def test_a_stray_print_goes_to_stderr_whoever_prints(loop: str):
+def test_stray_output_from_any_source_goes_to_stderr(loop: str):
     code = """
 print("before")
 class Loud(Echo):
@@ -101,13 +101,13 @@ class Loud(Echo):
 old = sys.stdout
 run(Loud)
 """.replace("\\\\n", "\\n")
-    status, out, err = served(loop, code, input=b"{}\n")
+    status, out, err = run_program(loop, code, input=b"{}\n")
     assert (status, out) == (0, b"{}\n")
     assert err == b"before\npython\nbytes\ndescriptor\nchild\nkept\n" + GONE.encode()
 
 
 @pytest.mark.rule(1)
-def test_nobody_else_reads_what_the_client_sends(loop: str):
+def test_other_readers_of_stdin_get_nothing(loop: str):
     code = """
 class Curious(Echo):
     def seen(self, frame):
@@ -116,36 +116,36 @@ class Curious(Echo):
         os.system("cat >&2")
 run(Curious)
 """.replace("\\\\n", "\\n")
-    status, out, err = served(loop, code, input=b"1\n2\n3\n")
+    status, out, err = run_program(loop, code, input=b"1\n2\n3\n")
     assert (status, out) == (0, b"1\n2\n3\n")
     assert err == b"''b''\n" * 3 + GONE.encode()
 
 
 @pytest.mark.rule(3, 5)
-def test_text_of_every_script_passes_unchanged(loop: str):
+def test_unicode_text_passes_unchanged(loop: str):
     text = '"' + "".join(map(chr, (0xE9, 0x4F60, 0x597D, 0xFF0C, 0xFEFF, 0x1F44B, 0x2028))) + '\\n"'
-    assert served(loop, input=text.encode() + b"\r\n\n")[1] == text.encode() + b"\n"
+    assert run_program(loop, input=text.encode() + b"\r\n\n")[1] == text.encode() + b"\n"
 
 
-def test_a_frame_over_the_limit_is_named_and_the_next_is_served(loop: str):
-    assert served(loop, input=b"x" * (3 << 20) + b"\n{}\n")[1] == b'"3145728 bytes"\n{}\n'
+def test_a_frame_over_the_limit_is_oversized_and_the_next_one_is_served(loop: str):
+    assert run_program(loop, input=b"x" * (3 << 20) + b"\n{}\n")[1] == b'"3145728 bytes"\n{}\n'
 
 
 def test_stdin_may_be_a_file(loop: str, tmp_path: Path):
     requests = tmp_path / "requests"
     requests.write_bytes(b"".join(b'{"n":%d}\n' % n for n in range(20_000)))
     with requests.open("rb") as stdin:
-        assert served(loop, stdin=stdin) == (0, requests.read_bytes(), GONE.encode())
+        assert run_program(loop, stdin=stdin) == (0, requests.read_bytes(), GONE.encode())
 
 
-def test_stdin_may_be_nothing(loop: str):
-    assert served(loop, stdin=subprocess.DEVNULL) == (0, b"", GONE.encode())
+def test_stdin_may_be_dev_null(loop: str):
+    assert run_program(loop, stdin=subprocess.DEVNULL) == (0, b"", GONE.encode())
 
 
 def test_stdout_may_be_a_file(loop: str, tmp_path: Path):
     answers = tmp_path / "answers"
     with answers.open("wb") as stdout:
-        assert served(loop, input=b"{}\n" * 5000, stdout=stdout)[0] == 0
+        assert run_program(loop, input=b"{}\n" * 5000, stdout=stdout)[0] == 0
     assert answers.read_bytes() == b"{}\n" * 5000
 
 
@@ -158,7 +158,7 @@ def test_stdout_may_be_a_file(loop: str, tmp_path: Path):
         ("2>&-", b""),
     ],
 )
-def test_a_closed_descriptor_is_an_end_like_any_other(loop: str, closed: str, reason: bytes):
+def test_a_closed_descriptor_ends_the_connection_with_a_reason(loop: str, closed: str, reason: bytes):
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command(loop)],
         input=b"{}\n",
@@ -170,7 +170,7 @@ def test_a_closed_descriptor_is_an_end_like_any_other(loop: str, closed: str, re
     assert done.stdout == (b"{}\n" if closed == "2>&-" else b"")
 
 
-def test_sockets_for_all_three_as_node_gives_them(loop: str):
+def test_all_three_descriptors_may_be_sockets(loop: str):
     pairs = [socket.socketpair() for _ in range(3)]
     child = subprocess.Popen(
         command(loop), stdin=pairs[0][1].fileno(), stdout=pairs[1][1].fileno(), stderr=pairs[2][1].fileno()
@@ -211,13 +211,13 @@ class Loud(Echo):
         print("x" * 100_000)
 run(Loud)
 """
-    status, out, _ = served(loop, code, input=b"{}\n" * 20, stderr=subprocess.STDOUT)
+    status, out, _ = run_program(loop, code, input=b"{}\n" * 20, stderr=subprocess.STDOUT)
     assert status == 0
     assert out.count(b"x" * 100_000) == 20
     assert out.count(b"{}\n") == 20
 
 
-def test_a_terminal_serves_too_and_is_left_as_it_was(loop: str):
+def test_a_terminal_works_and_stays_blocking(loop: str):
     master, slave = pty.openpty()
     tty.setraw(slave)
     with subprocess.Popen(command(loop), stdin=slave, stdout=slave, stderr=subprocess.PIPE) as child:
@@ -230,7 +230,7 @@ def test_a_terminal_serves_too_and_is_left_as_it_was(loop: str):
         assert child.returncode == 0
 
 
-def test_others_find_the_pipes_as_they_were(loop: str):
+def test_a_shared_stdout_pipe_stays_blocking_for_other_processes(loop: str):
     readable, writable = os.pipe()
     with subprocess.Popen(
         command(loop), stdin=subprocess.PIPE, stdout=writable, stderr=subprocess.PIPE
@@ -243,7 +243,7 @@ def test_others_find_the_pipes_as_they_were(loop: str):
     os.close(writable)
 
 
-def test_a_client_that_stopped_reading_is_the_end_and_no_traceback(loop: str):
+def test_a_client_that_stopped_reading_ends_the_connection_without_a_traceback(loop: str):
     with subprocess.Popen(
         command(loop), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -258,7 +258,7 @@ def test_a_client_that_stopped_reading_is_the_end_and_no_traceback(loop: str):
 
 
 @pytest.mark.rule(36)
-def test_a_client_that_never_reads_cannot_keep_us_from_leaving(loop: str):
+def test_a_client_that_never_reads_does_not_prevent_the_exit(loop: str):
     with subprocess.Popen(
         command(loop), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:

@@ -1,4 +1,4 @@
-"""Every transport, on every event loop, held to the one contract."""
+"""The transport contract, checked for every transport on every event loop."""
 
 import asyncio
 import os
@@ -9,19 +9,29 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from links import ECHO, listening, memory_link, process_link
+from links import ECHO, listen_for_control, memory_link, process_link
 from loops import LOOPS
+from tests.wire.remote.remote_links import http_link, websocket_link
 from transport_contract import CHECKS, Inbox, MakeLink
 
 from accord.wire.memory import memory_pair
 from accord.wire.transport import Oversized
 
-CHECK = str(Path(__file__).with_name("stdio_check.py"))
-LINKS: dict[str, MakeLink] = {"memory": memory_link, "process": process_link}
+CHECK = str(Path(__file__).with_name("stdio_contract_program.py"))
+LINKS: dict[str, MakeLink] = {
+    "memory": memory_link,
+    "process": process_link,
+    "websocket": websocket_link,
+    "http": http_link,
+}
+NOT_OVER_HTTP = {"frames_sent_in_one_loop_iteration_arrive_in_few_batches"}
+"""HTTP carries each message in a separate request."""
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize(
+    ("link", "check"),
+    [(link, check) for link in LINKS for check in CHECKS if link != "http" or check not in NOT_OVER_HTTP],
+)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_contract(loop: str, link: str, check: str):
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
@@ -35,13 +45,13 @@ async def run(check: str, make_link: MakeLink) -> None:
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("wiring", ["pipes", "one socket"])
 @pytest.mark.parametrize("loop", LOOPS)
-def test_contract_over_own_stdio(loop: str, wiring: str, check: str, tmp_path: Path):
-    """The check runs in a program of its own, whose stdin and stdout are joined crosswise with the echo's.
+def test_contract_over_stdio(loop: str, wiring: str, check: str, tmp_path: Path):
+    """The check runs in a separate program. Its stdin and stdout are connected to those of the echo program.
 
-    One socket for everything, stderr too, cannot be made non-blocking and is served by threads.
+    A single socket for stdin, stdout and stderr cannot be non-blocking, so threads serve it.
     """
     report = tmp_path / "report"
-    with listening(str(tmp_path)) as listener, ExitStack() as wires:
+    with listen_for_control(str(tmp_path)) as listener, ExitStack() as wires:
         if wiring == "pipes":
             (echo_in, our_out), (our_in, echo_out) = fds = [os.pipe() for _ in range(2)]
             our_err = wires.enter_context(report.open("wb")).fileno()
@@ -80,7 +90,7 @@ async def test_a_frame_over_the_limit_of_a_memory_pair_arrives_as_oversized():
     assert await inbox.count(3) == [b"0123456789", Oversized(11, b"0123456789x", b"0123456789x"), b"next"]
 
 
-async def test_what_was_sent_before_the_close_of_a_memory_pair_still_arrives():
+async def test_frames_sent_before_a_memory_pair_closes_still_arrive():
     left, right = memory_pair()
     inbox = Inbox()
     right.start(inbox)
@@ -94,13 +104,13 @@ async def test_what_was_sent_before_the_close_of_a_memory_pair_still_arrives():
     assert inbox.received == [b"last words"]
 
 
-async def test_nobody_waits_for_an_end_of_a_memory_pair_that_was_closed_before_it_was_started():
+async def test_drain_returns_when_the_other_end_of_a_memory_pair_closes_before_its_start():
     left, right = memory_pair()
     left.start(Inbox())
     left.send(b"x" * 1_000_000)
-    draining = asyncio.ensure_future(left.drain())
-    await asyncio.wait([draining], timeout=0)
-    assert not draining.done()
+    drain_task = asyncio.ensure_future(left.drain())
+    await asyncio.wait([drain_task], timeout=0)
+    assert not drain_task.done()
     await right.aclose()
     async with asyncio.timeout(30):
-        await draining
+        await drain_task

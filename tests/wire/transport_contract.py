@@ -1,7 +1,7 @@
-"""What every transport keeps, as checks that any implementation can run.
+"""The contract of every transport, as checks that any implementation can run.
 
-A `Link` is a transport under test with somebody at its far end. `make_link` gives a fresh one; the far end's doings are
-asked for through the link, whatever stands there.
+A `Link` is a transport under test with an echo at its far end. `make_link` creates a new one.
+The checks control the far end through the link.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from accord.wire.transport import End, Frame, Transport
 
 
 class Inbox:
-    """A receiver that remembers, and can be waited for."""
+    """A receiver that records what it gets. Tests can wait for frames and for the end."""
 
     def __init__(self) -> None:
         self.received: list[Frame] = []
@@ -33,7 +33,7 @@ class Inbox:
         self._changed.set()
 
     async def count(self, number: int) -> list[Frame]:
-        """Wait for so many frames in all."""
+        """Wait until this many frames have arrived in total."""
         await self._until(lambda: len(self.received) >= number)
         return self.received
 
@@ -51,27 +51,27 @@ class Inbox:
 
 
 class Link(Protocol):
-    """A transport under test, with somebody at its far end who echoes every frame until told otherwise."""
+    """A transport under test. Its far end echoes every frame until told otherwise."""
 
     @property
     def near(self) -> Transport:
-        """The one under test."""
+        """The transport under test."""
         ...
 
     async def far_has_echoed(self, number: int) -> None:
-        """Wait until the far end has sent so many frames back, taken or not."""
+        """Wait until the far end has sent this many frames back, delivered or not."""
         ...
 
     async def far_stops_reading(self) -> None:
-        """From now on the far end takes nothing."""
+        """Make the far end stop reading."""
         ...
 
-    async def far_reads_on(self) -> None:
-        """The far end takes everything again, and echoes it."""
+    async def far_resumes_reading(self) -> None:
+        """Make the far end read and echo again."""
         ...
 
-    async def far_goes(self) -> None:
-        """The far end ends in order."""
+    async def far_closes(self) -> None:
+        """Make the far end close normally."""
         ...
 
 
@@ -101,7 +101,7 @@ async def frames_arrive_once_each_and_in_order(make_link: MakeLink) -> None:
 
 
 @check
-async def what_is_sent_before_the_start_is_not_lost(make_link: MakeLink) -> None:
+async def frames_sent_before_start_are_not_lost(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.send(b'"early"')
@@ -111,7 +111,7 @@ async def what_is_sent_before_the_start_is_not_lost(make_link: MakeLink) -> None
 
 
 @check
-async def one_turn_of_sends_arrives_in_few_batches(make_link: MakeLink) -> None:
+async def frames_sent_in_one_loop_iteration_arrive_in_few_batches(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
@@ -122,7 +122,7 @@ async def one_turn_of_sends_arrives_in_few_batches(make_link: MakeLink) -> None:
 
 
 @check
-async def bytes_are_carried_as_they_are(make_link: MakeLink) -> None:
+async def bytes_arrive_unchanged(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
@@ -147,7 +147,7 @@ async def a_big_frame_arrives_whole(make_link: MakeLink) -> None:
 
 
 @check
-async def pause_stops_deliveries_and_resume_goes_on(make_link: MakeLink) -> None:
+async def pause_stops_deliveries_and_resume_continues_them(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
@@ -172,26 +172,26 @@ async def drain_waits_for_a_slow_peer(make_link: MakeLink) -> None:
         frame = b'"' + b"x" * 100_000 + b'"'
         for _ in range(40):
             link.near.send(frame)
-        draining = asyncio.ensure_future(link.near.drain())
-        await asyncio.wait([draining], timeout=0)
-        assert not draining.done()
+        drain_task = asyncio.ensure_future(link.near.drain())
+        await asyncio.wait([drain_task], timeout=0)
+        assert not drain_task.done()
         assert link.near.unsent > 0
-        await link.far_reads_on()
+        await link.far_resumes_reading()
         async with asyncio.timeout(30):
-            await draining
+            await drain_task
         assert await inbox.count(40) == [frame] * 40
         assert link.near.unsent == 0
 
 
 @check
-async def the_peers_end_ends_us_once_after_its_last_frame(make_link: MakeLink) -> None:
+async def the_end_of_the_peer_is_reported_once_after_its_last_frame(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
         for number in range(50):
             link.near.send(b"%d" % number)
         await link.far_has_echoed(50)
-        await link.far_goes()
+        await link.far_closes()
         end = await inbox.end()
         assert end.reason
         assert inbox.received == [b"%d" % number for number in range(50)]
@@ -200,18 +200,18 @@ async def the_peers_end_ends_us_once_after_its_last_frame(make_link: MakeLink) -
 
 
 @check
-async def an_end_resolves_drain_and_send_stays_harmless(make_link: MakeLink) -> None:
+async def after_the_end_drain_returns_and_send_has_no_effect(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
         await link.far_stops_reading()
         for _ in range(40):
             link.near.send(b"x" * 100_000)
-        draining = asyncio.ensure_future(link.near.drain())
-        await asyncio.wait([draining], timeout=0)
+        drain_task = asyncio.ensure_future(link.near.drain())
+        await asyncio.wait([drain_task], timeout=0)
         await link.near.aclose()
         async with asyncio.timeout(30):
-            await draining
+            await drain_task
         assert len(inbox.ends) == 1
         link.near.send(b"too late")
         link.near.pause()
@@ -220,7 +220,7 @@ async def an_end_resolves_drain_and_send_stays_harmless(make_link: MakeLink) -> 
 
 
 @check
-async def aclose_ends_both_sides_and_may_come_twice(make_link: MakeLink) -> None:
+async def aclose_may_be_called_repeatedly_and_reports_one_end(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()
         link.near.start(inbox)
@@ -242,7 +242,7 @@ async def aclose_does_not_wait_for_a_paused_reader(make_link: MakeLink) -> None:
 
 
 @check
-async def aclose_before_start_is_fine(make_link: MakeLink) -> None:
+async def aclose_is_allowed_before_start(make_link: MakeLink) -> None:
     async with make_link() as link:
         await link.near.aclose()
         inbox = Inbox()

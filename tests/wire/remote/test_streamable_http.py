@@ -1,11 +1,21 @@
-"""Streamable HTTP as the server sees it: which requests come, in which order, with which headers."""
+"""Streamable HTTP as the server sees it: which requests arrive, in which order, with which headers."""
 
 import asyncio
 import json
 
 import pytest
-from tests.wire.remote.hall import HELLO, QUICK, WELCOME, Guest, encoded, event, hall, prompt, visiting
-from tests.wire.remote.socketserver import RESUMABLE
+from tests.wire.remote.http_test_server import (
+    INITIALIZE,
+    INITIALIZE_RESPONSE,
+    QUICK,
+    HttpTestClient,
+    encoded,
+    event,
+    http_test_server,
+    initialized_client,
+    prompt,
+)
+from tests.wire.remote.websocket_test_server import RESUMABLE
 from tests.wire.transport_contract import Inbox
 
 from accord.clock import SYSTEM_CLOCK
@@ -18,45 +28,45 @@ from accord.wire.transport import Oversized
 NEW = {"id": 1, "method": "session/new", "params": {"cwd": "/"}}
 
 
-async def test_the_first_requests_are_initialize_the_connections_stream_and_then_the_rest():
-    async with hall() as server, visiting(server, token="s3cret") as (guest, stream):
-        guest.send(NEW)
+async def test_the_first_requests_are_initialize_and_the_connection_stream():
+    async with http_test_server() as server, initialized_client(server, token="s3cret") as (client, stream):
+        client.send(NEW)
         posted = await server.post()
         assert server.log == ["POST -", "GET -", "POST -"]
         assert json.loads(posted.body) == json.loads(encoded(NEW))
-        first, listened, _ = server.requests
+        first, stream_request, _ = server.requests
         assert "acp-connection-id" not in first.headers
         assert first.headers["content-type"] == "application/json"
-        assert listened.headers["accept"] == "text/event-stream"
+        assert stream_request.headers["accept"] == "text/event-stream"
         for request in server.requests[1:]:
             assert request.headers["acp-connection-id"] == "c1"
         for request in server.requests:
             assert request.headers["authorization"] == "Bearer s3cret"
             assert request.path == "/acp"
         await stream.chunk(event({"id": 1, "result": {"sessionId": "s1"}}))
-        await guest.inbox.count(2)
+        await client.inbox.count(2)
 
 
-async def test_the_stream_of_a_session_is_open_before_anything_of_it_is_posted():
-    async with hall() as server, visiting(server) as (guest, stream):
-        guest.send(NEW)
+async def test_the_stream_of_a_session_is_opened_before_its_first_post():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
+        client.send(NEW)
         await server.post()
         await stream.chunk(event({"id": 1, "result": {"sessionId": "s1"}}))
-        await guest.inbox.count(2)
+        await client.inbox.count(2)
         session = await server.stream()
-        assert session.headers["acp-session-id"] == "s1", "opened as soon as its name is known"
-        guest.send(prompt(2, "s1"))
+        assert session.headers["acp-session-id"] == "s1", "opened as soon as its id is known"
+        client.send(prompt(2, "s1"))
         assert (await server.post()).headers["acp-session-id"] == "s1"
 
-        guest.send({"id": 3, "method": "session/load", "params": {"sessionId": "s2", "cwd": "/"}})
+        client.send({"id": 3, "method": "session/load", "params": {"sessionId": "s2", "cwd": "/"}})
         await server.stream()
         assert (await server.post()).headers["acp-session-id"] == "s2"
         assert server.log[3:] == ["GET s1", "POST s1", "GET s2", "POST s2"]
 
 
-async def test_messages_are_posted_one_after_the_other_in_order():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(*({"method": "x", "params": {"n": number}} for number in range(5)))
+async def test_messages_are_posted_one_at_a_time_in_order():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(*({"method": "x", "params": {"n": number}} for number in range(5)))
         for number in range(5):
             held = await server.post(None)
             assert json.loads(held.body)["params"] == {"n": number}
@@ -65,18 +75,20 @@ async def test_messages_are_posted_one_after_the_other_in_order():
 
 
 @pytest.mark.rule(37)
-async def test_an_answer_goes_to_the_stream_that_asked_and_overtakes_a_post_that_is_held():
-    async with hall() as server, visiting(server) as (guest, stream):
-        guest.send(prompt(1, "s1"))
+async def test_a_response_names_the_session_that_asked_and_overtakes_a_held_post():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
+        client.send(prompt(1, "s1"))
         session = await server.stream()
         held = await server.post(None)
-        guest.send({"method": "session/cancel", "params": {"sessionId": "s1"}})  # waits behind the held one
+        client.send(
+            {"method": "session/cancel", "params": {"sessionId": "s1"}}
+        )  # queued behind the held post
         await session.chunk(
             event({"id": "p1", "method": "session/request_permission", "params": {"sessionId": "s1"}})
         )
         await stream.chunk(event({"id": "p2", "method": "_x/ask", "params": {}}))
-        await guest.inbox.count(3)
-        guest.send({"id": "p1", "result": {}}, {"id": "p2", "result": {}})
+        await client.inbox.count(3)
+        client.send({"id": "p1", "result": {}}, {"id": "p2", "result": {}})
         first, second = await server.post(), await server.post()
         assert json.loads(first.body)["id"] == "p1"
         assert first.headers["acp-session-id"] == "s1"
@@ -86,134 +98,137 @@ async def test_an_answer_goes_to_the_stream_that_asked_and_overtakes_a_post_that
         assert json.loads((await server.post()).body)["method"] == "session/cancel"
 
 
-async def test_an_answer_stays_behind_what_was_sent_before_it_where_nothing_is_held():
-    async with hall() as server, visiting(server, clock=FakeClock()) as (guest, stream):
+async def test_a_response_keeps_its_place_when_no_post_is_held():
+    async with (
+        http_test_server() as server,
+        initialized_client(server, clock=FakeClock()) as (client, stream),
+    ):
         await stream.chunk(event({"id": 7, "method": "_x/ask", "params": {}}))
-        await guest.inbox.count(2)
-        guest.send({"method": "a"}, {"method": "b"}, {"id": 7, "result": {}}, {"method": "c"})
+        await client.inbox.count(2)
+        client.send({"method": "a"}, {"method": "b"}, {"id": 7, "result": {}}, {"method": "c"})
         bodies = [json.loads((await server.post()).body) for _ in range(4)]
         assert [body.get("method", body.get("id")) for body in bodies] == ["a", "b", 7, "c"]
 
 
-async def test_any_answer_is_taken_from_any_stream():
-    async with hall() as server, visiting(server) as (guest, stream):
-        guest.send(prompt(1, "s1"))
+async def test_a_response_is_accepted_from_any_stream():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
+        client.send(prompt(1, "s1"))
         await server.stream()
         await server.post()
         answer = {"id": 1, "result": {"stopReason": "end_turn"}}
         await stream.chunk(event(answer))
-        assert (await guest.inbox.count(2))[1] == encoded(answer)
+        assert (await client.inbox.count(2))[1] == encoded(answer)
 
 
-async def test_the_end_of_a_replay_waits_for_the_replay_on_the_other_stream():
+async def test_the_session_load_response_waits_for_the_replay_on_the_session_stream():
     clock = FakeClock()
-    async with hall() as server, visiting(server, clock=clock) as (guest, stream):
-        guest.send({"id": 1, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
+    async with http_test_server() as server, initialized_client(server, clock=clock) as (client, stream):
+        client.send({"id": 1, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
         session = await server.stream()
         await server.post()
         done = {"id": 1, "result": {}}
         update = {"method": "session/update", "params": {"sessionId": "s1"}}
         await stream.chunk(event(done))
         await session.chunk(event(update) * 25)
-        await guest.inbox.count(26)
+        await client.inbox.count(26)
         await session.chunk(event(update) * 25)
-        await guest.inbox.count(51)
+        await client.inbox.count(51)
         await clock.advance(5)
-        assert await guest.inbox.count(52) == [WELCOME, *[encoded(update)] * 50, encoded(done)]
+        assert await client.inbox.count(52) == [INITIALIZE_RESPONSE, *[encoded(update)] * 50, encoded(done)]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_some_refusals_mean_that_the_connection_is_gone(status: int):
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(NEW)
+async def test_some_http_statuses_end_the_connection(status: int):
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(NEW)
         await server.post(status)
-        end = await guest.inbox.end()
+        end = await client.inbox.end()
         assert f"(HTTP {status})" in end.reason
         assert server.address in end.reason
 
 
-async def test_any_other_refusal_fails_that_request_alone():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(NEW, {"method": "x"})
+async def test_other_http_statuses_fail_only_that_request():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(NEW, {"method": "x"})
         await server.post(413, b"too much" + b"!" * 20_000)
         await server.post(500)
-        error = await guest.message(1)
+        error = await client.message(1)
         assert error["id"] == 1
         assert error["error"]["code"] == -32603
         assert "too large for the server (HTTP 413)" in error["error"]["message"]
         assert error["error"]["data"]["status"] == 413
         assert len(error["error"]["data"]["body"]) <= 8192
-        guest.send({"method": "y"})
+        client.send({"method": "y"})
         assert json.loads((await server.post()).body)["method"] == "y"
 
 
-async def test_a_lost_session_fails_its_requests_and_is_opened_anew():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(prompt(1, "s1"))
+async def test_a_conflict_fails_the_requests_of_the_session_which_can_be_loaded_again():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(prompt(1, "s1"))
         await server.stream()
         await server.post()
-        guest.send(prompt(2, "s1"))
+        client.send(prompt(2, "s1"))
         await server.post(409)
-        failed = [await guest.message(1), await guest.message(2)]
+        failed = [await client.message(1), await client.message(2)]
         assert sorted(answer["id"] for answer in failed) == [1, 2]
-        guest.send({"id": 3, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
+        client.send({"id": 3, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
         await server.stream()
         await server.post()
 
 
-async def test_a_server_that_knows_no_stream_of_a_session_yet_gets_the_request_without_its_name():
-    async with hall() as server, visiting(server) as (guest, stream):
-        guest.send({"id": 1, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
+async def test_a_post_has_no_session_id_when_the_server_has_no_session_stream_yet():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
+        client.send({"id": 1, "method": "session/load", "params": {"sessionId": "s1", "cwd": "/"}})
         await server.stream(404)
         assert "acp-session-id" not in (await server.post()).headers
         await stream.chunk(event({"id": 1, "result": {}}))
-        await guest.inbox.count(2)
-        guest.send(prompt(2, "s1"))
+        await client.inbox.count(2)
+        client.send(prompt(2, "s1"))
         await server.stream(404)
         assert (await server.post(404)).headers["acp-session-id"] == "s1"
-        error = await guest.message(2)
+        error = await client.message(2)
         assert (error["id"], error["error"]["data"]["status"]) == (2, 404)
-        guest.send({"method": "still/there"})
+        client.send({"method": "still/there"})
         await server.post()
 
 
-async def test_the_end_of_a_sessions_stream_fails_its_requests_and_it_is_opened_again_when_needed():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(prompt(1, "s1"))
+async def test_a_session_stream_that_ends_fails_its_requests_and_is_reopened_on_demand():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(prompt(1, "s1"))
         session = await server.stream()
         await server.post()
         await session.chunk(b"")
-        error = await guest.message(1)
+        error = await client.message(1)
         assert error["id"] == 1
         assert "s1" in error["error"]["message"]
-        guest.send(prompt(2, "s1"))
+        client.send(prompt(2, "s1"))
         await server.stream()
         await server.post()
 
 
-async def test_the_end_of_the_connections_stream_is_the_end():
-    async with hall() as server, visiting(server) as (guest, stream):
+async def test_the_connection_ends_with_its_stream():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
         await stream.chunk(event({"method": "last"}))
         await stream.chunk(b"")
-        end = await guest.inbox.end()
+        end = await client.inbox.end()
         assert "the server ended the stream" in end.reason
-        assert guest.inbox.received[-1] == encoded({"method": "last"})
+        assert client.inbox.received[-1] == encoded({"method": "last"})
 
 
-async def test_streams_with_ids_are_taken_up_behind_the_last_event():
-    async with hall() as server, visiting(server) as (guest, stream):
-        guest.send(prompt(1, "s1"))
+async def test_streams_with_event_ids_resume_after_the_last_event():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
+        client.send(prompt(1, "s1"))
         session = await server.stream()
         await server.post()
         await stream.chunk(event({"method": "a"}, id="41"))
         await session.chunk(
             event({"method": "b"}, id="7") + b"id: 8\ndata: {}"
-        )  # the second one is not complete
-        await guest.inbox.count(3)
+        )  # the second event is incomplete
+        await client.inbox.count(3)
         session.cut()
         again = await server.stream()
         assert (again.headers["last-event-id"], again.headers["acp-session-id"]) == ("7", "s1")
-        await stream.chunk(b"")  # also after an end in order
+        await stream.chunk(b"")  # a normal end of the stream is resumed too
         back = await server.stream(503)
         assert back.headers["last-event-id"] == "41"
         back = await server.stream()
@@ -221,70 +236,73 @@ async def test_streams_with_ids_are_taken_up_behind_the_last_event():
         assert "acp-session-id" not in back.headers
         await again.chunk(event({"id": 1, "result": {}}, id="8"))
         await back.chunk(event({"method": "c"}, id="42"))
-        assert len(await guest.inbox.count(5)) == 5
-        assert guest.inbox.ends == []
+        assert len(await client.inbox.count(5)) == 5
+        assert client.inbox.ends == []
 
 
 @pytest.mark.parametrize("announced", [True, False])
-async def test_a_gap_is_the_end_where_the_server_numbers_its_events(announced: bool):
-    async with hall() as server, visiting(server, welcome=RESUMABLE if announced else WELCOME) as (guest, _):
-        guest.send(prompt(1, "s1"))
+async def test_missed_events_end_the_connection_when_the_server_announced_resume(announced: bool):
+    async with (
+        http_test_server() as server,
+        initialized_client(server, response=RESUMABLE if announced else INITIALIZE_RESPONSE) as (client, _),
+    ):
+        client.send(prompt(1, "s1"))
         session = await server.stream()
         await server.post()
         await session.chunk(event({"method": "a"}, id="4") + event({"method": "b"}, id="5"))
         await session.chunk(event({"method": "c"}, id="6"))
-        await guest.inbox.count(4)
+        await client.inbox.count(4)
         session.cut()
         again = await server.stream()
         await again.chunk(b": something is missing\n\n" + event({"method": "d"}, id="10"))
         if announced:
-            end = await guest.inbox.end()
+            end = await client.inbox.end()
             assert "3 messages were missed that the server no longer has" in end.reason
-            assert len(guest.inbox.received) == 4
+            assert len(client.inbox.received) == 4
         else:
-            await guest.inbox.count(5)
+            await client.inbox.count(5)
 
 
-async def test_a_session_that_the_server_has_forgotten_fails_its_requests():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(prompt(1, "s1"))
+async def test_requests_fail_when_the_server_no_longer_knows_the_session():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(prompt(1, "s1"))
         session = await server.stream()
         await server.post()
         await session.chunk(event({"method": "a"}, id="1"))
-        await guest.inbox.count(2)
+        await client.inbox.count(2)
         session.cut()
         await server.stream(404)
-        assert (await guest.message(2))["id"] == 1
-        assert guest.inbox.ends == []
+        assert (await client.message(2))["id"] == 1
+        assert client.inbox.ends == []
 
 
-async def test_a_connection_that_the_server_has_forgotten_is_not_taken_up():
-    async with hall() as server, visiting(server) as (guest, stream):
+async def test_the_connection_ends_when_the_server_no_longer_knows_it():
+    async with http_test_server() as server, initialized_client(server) as (client, stream):
         await stream.chunk(event({"method": "a"}, id="1"))
-        await guest.inbox.count(2)
+        await client.inbox.count(2)
         stream.cut()
         await server.stream(404)
-        assert "no longer knows the connection (HTTP 404)" in (await guest.inbox.end()).reason
+        assert "no longer knows the connection (HTTP 404)" in (await client.inbox.end()).reason
 
 
-async def test_cookies_are_kept_for_every_request_and_for_the_next_connection():
-    async with hall() as server:
+async def test_cookies_are_sent_with_every_request_and_the_next_connection():
+    async with http_test_server() as server:
         address = read_address(server.address)
         for number in range(2):
             transport, inbox = StreamableHttpTransport(address, times=QUICK), Inbox()
             transport.start(inbox)
-            transport.send(HELLO)
-            asked = await server.post(None)
-            assert asked.headers.get("cookie") == (None if number == 0 else "node=7; way=left")
-            await asked.answer(
+            transport.send(INITIALIZE)
+            request = await server.post(None)
+            assert request.headers.get("cookie") == (None if number == 0 else "node=7; way=left")
+            await request.answer(
                 200,
-                WELCOME,
+                INITIALIZE_RESPONSE,
                 Acp_Connection_Id="c1",
                 Content_Type="application/json",
                 Set_Cookie="node=7; Path=/",
             )
-            listened = await server.stream()
-            assert "node=7" in listened.headers["cookie"]
+            stream_request = await server.stream()
+            assert "node=7" in stream_request.headers["cookie"]
             transport.send(encoded({"method": "x"}))
             posted = await server.post(None)
             assert "node=7" in posted.headers["cookie"]
@@ -294,19 +312,19 @@ async def test_cookies_are_kept_for_every_request_and_for_the_next_connection():
             await transport.aclose()
 
 
-async def test_closing_says_goodbye_after_what_was_sent():
-    async with hall() as server, visiting(server, clock=FakeClock()) as (guest, _):
-        guest.send({"method": "last words"})
-        closing = asyncio.ensure_future(guest.transport.aclose())
+async def test_closing_sends_delete_after_pending_messages():
+    async with http_test_server() as server, initialized_client(server, clock=FakeClock()) as (client, _):
+        client.send({"method": "last words"})
+        closing = asyncio.ensure_future(client.transport.aclose())
         assert json.loads((await server.post()).body)["method"] == "last words"
         await closing
-        goodbye = server.goodbyes.get_nowait()
-        assert goodbye.headers["acp-connection-id"] == "c1"
-        assert guest.inbox.ends[0].reason == f"this side closed the connection to {server.address}"
+        delete = server.deletes.get_nowait()
+        assert delete.headers["acp-connection-id"] == "c1"
+        assert client.inbox.ends[0].reason == f"this side closed the connection to {server.address}"
 
 
 @pytest.mark.parametrize(
-    ("status", "sentence"),
+    ("status", "reason"),
     [
         (401, "the token is missing or wrong (HTTP 401)"),
         (404, "there is no ACP server at this path (HTTP 404)"),
@@ -315,71 +333,77 @@ async def test_closing_says_goodbye_after_what_was_sent():
         (426, "the server speaks WebSocket only: begin the address with ws:// or wss:// (HTTP 426)"),
     ],
 )
-async def test_a_refused_initialize_says_why(status: int, sentence: str):
-    async with hall() as server:
-        guest = Guest(server, QUICK, SYSTEM_CLOCK, 1000, None)
-        guest.transport.send(HELLO)
+async def test_a_refused_initialize_ends_with_a_reason(status: int, reason: str):
+    async with http_test_server() as server:
+        client = HttpTestClient(server, QUICK, SYSTEM_CLOCK, 1000, None)
+        client.transport.send(INITIALIZE)
         await server.post(status, b"<html>nothing for one line</html>")
-        assert (await guest.inbox.end()).reason == f"{server.address}: cannot connect: {sentence}"
-        await guest.transport.aclose()
+        assert (await client.inbox.end()).reason == f"{server.address}: cannot connect: {reason}"
+        await client.transport.aclose()
 
 
-async def test_a_page_is_no_server_and_a_refusal_needs_no_connection():
-    async with hall() as server:
-        guest = Guest(server, QUICK, SYSTEM_CLOCK, 1000, None)
-        guest.transport.send(HELLO)
+async def test_an_html_page_or_an_initialize_error_ends_the_connection():
+    async with http_test_server() as server:
+        client = HttpTestClient(server, QUICK, SYSTEM_CLOCK, 1000, None)
+        client.transport.send(INITIALIZE)
         await (await server.post(None)).answer(200, b"<html/>", Content_Type="text/html")
-        assert "no ACP server" in (await guest.inbox.end()).reason
-        await guest.transport.aclose()
+        assert "no ACP server" in (await client.inbox.end()).reason
+        await client.transport.aclose()
 
         refusal = encoded({"id": 0, "error": {"code": -32600, "message": "no"}})
-        guest = Guest(server, QUICK, SYSTEM_CLOCK, 1000, None)
-        guest.transport.send(HELLO)
+        client = HttpTestClient(server, QUICK, SYSTEM_CLOCK, 1000, None)
+        client.transport.send(INITIALIZE)
         await (await server.post(None)).answer(200, refusal, Content_Type="application/json")
-        assert "opened no connection" in (await guest.inbox.end()).reason
-        assert guest.inbox.received == [refusal]
-        await guest.transport.aclose()
+        assert "opened no connection" in (await client.inbox.end()).reason
+        assert client.inbox.received == [refusal]
+        await client.transport.aclose()
 
 
-async def test_nobody_there():
-    async with hall() as server:
+async def test_an_unreachable_server_ends_the_connection():
+    async with http_test_server() as server:
         pass
-    guest = Guest(server, QUICK, SYSTEM_CLOCK, 1000, None)
-    guest.transport.send(HELLO)
-    assert (await guest.inbox.end()).reason == f"{server.address}: cannot connect: nothing listens there"
-    await guest.transport.aclose()
+    client = HttpTestClient(server, QUICK, SYSTEM_CLOCK, 1000, None)
+    client.transport.send(INITIALIZE)
+    assert (await client.inbox.end()).reason == f"{server.address}: cannot connect: nothing listens there"
+    await client.transport.aclose()
 
 
-async def test_an_event_over_the_limit_is_left_out_and_the_stream_goes_on():
-    async with hall() as server, visiting(server, limit=1000) as (guest, stream):
+async def test_an_event_over_the_limit_is_oversized_and_the_stream_continues():
+    async with http_test_server() as server, initialized_client(server, limit=1000) as (client, stream):
         await stream.chunk(b"data: " + b"x" * 5000 + b"\n\n" + event({"method": "next"}))
-        _, big, after = await guest.inbox.count(3)
+        _, big, after = await client.inbox.count(3)
         assert isinstance(big, Oversized)
         assert big.size == 5000
         assert after == encoded({"method": "next"})
 
 
-async def test_a_connection_that_breaks_while_a_message_is_posted_is_the_end():
-    async with hall() as server, visiting(server) as (guest, _):
-        guest.send(NEW)
+async def test_a_connection_that_breaks_during_a_post_ends():
+    async with http_test_server() as server, initialized_client(server) as (client, _):
+        client.send(NEW)
         (await server.post(None)).cut()
-        assert "the connection broke off" in (await guest.inbox.end()).reason
+        assert "the connection broke off" in (await client.inbox.end()).reason
 
 
-async def test_a_stream_that_falls_silent_where_signs_of_life_used_to_come_is_dead():
+async def test_a_stream_with_keep_alives_ends_after_silence():
     clock = FakeClock()
-    async with hall() as server, visiting(server, clock=clock, times=Times(silence=60)) as (guest, stream):
+    async with (
+        http_test_server() as server,
+        initialized_client(server, clock=clock, times=Times(silence=60)) as (client, stream),
+    ):
         await stream.chunk(b":\n\n" + event({"method": "a"}))
-        await guest.inbox.count(2)
-        await clock.advance(60)  # something was heard since the last look
-        assert guest.inbox.ends == []
+        await client.inbox.count(2)
+        await clock.advance(60)  # data has arrived since the last check
+        assert client.inbox.ends == []
         await clock.advance(60)
-        assert "the stream broke off" in (await guest.inbox.end()).reason
+        assert "the stream broke off" in (await client.inbox.end()).reason
 
 
-async def test_a_stream_without_signs_of_life_may_be_silent():
+async def test_a_stream_without_keep_alives_may_be_silent():
     clock = FakeClock()
-    async with hall() as server, visiting(server, clock=clock, times=Times(silence=60)) as (guest, stream):
+    async with (
+        http_test_server() as server,
+        initialized_client(server, clock=clock, times=Times(silence=60)) as (client, stream),
+    ):
         await clock.advance(600)
         await stream.chunk(event({"method": "a"}))
-        await guest.inbox.count(2)
+        await client.inbox.count(2)

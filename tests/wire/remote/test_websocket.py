@@ -1,12 +1,21 @@
-"""WebSocket messages and ends: fragments, limits, signs of life, and what the server said in a sentence."""
+"""WebSocket messages and ends: fragments, limits, pings, and the reason that the server gave."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
 import pytest
-from tests.wire.remote.socketserver import HELLO, PLAIN, QUICK, calling, desk, greet, heard, tell
-from tests.wire.remote.webserver import Exchange, serving
+from tests.wire.remote.raw_http_server import Exchange, run_http_server
+from tests.wire.remote.websocket_test_server import (
+    INITIALIZE,
+    NOT_RESUMABLE,
+    QUICK,
+    connected_client,
+    expect_frames,
+    initialize,
+    send_frames,
+    websocket_test_server,
+)
 from tests.wire.transport_contract import Inbox
 from websockets.asyncio.server import ServerConnection
 from websockets.frames import Frame, Opcode
@@ -18,40 +27,45 @@ from accord.wire.remote.times import Times
 from accord.wire.remote.websocket import open_websocket
 
 
-async def test_fragments_are_joined_and_binary_messages_mean_nothing():
-    async with desk() as server, calling(server) as (caller, socket):
+async def test_fragments_are_joined_and_binary_messages_are_ignored():
+    async with websocket_test_server() as server, connected_client(server) as (client, socket):
         await socket.send([b'{"a":', b"1", b"}"], text=True)
         await socket.send(b"\x00binary")
         await socket.send([b"bin", b"ary"])
-        await tell(socket, b"2")
-        assert await caller.inbox.count(2) == [b'{"a":1}', b"2"]
+        await send_frames(socket, b"2")
+        assert await client.inbox.count(2) == [b'{"a":1}', b"2"]
 
 
-async def test_what_comes_in_one_read_is_one_batch():
-    async with desk() as server, calling(server) as (caller, socket):
-        caller.transport.pause()
+async def test_messages_of_one_read_are_delivered_as_one_batch():
+    async with websocket_test_server() as server, connected_client(server) as (client, socket):
+        client.transport.pause()
         socket.transport.write(b"".join(b"\x81\x01%d" % (number % 10) for number in range(100)))
-        caller.send(b'"paused"')
-        await heard(socket, b'"paused"')
-        caller.transport.resume()
-        await caller.inbox.count(100)
-        assert caller.inbox.batches == [100]
+        client.send(b'"paused"')
+        await expect_frames(socket, b'"paused"')
+        client.transport.resume()
+        await client.inbox.count(100)
+        assert client.inbox.batches == [100]
 
 
-async def test_the_token_goes_in_a_header_and_reaches_no_log(caplog: pytest.LogCaptureFixture):
+async def test_the_token_is_sent_in_a_header_and_never_logged(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.DEBUG):
-        async with desk() as server, calling(server, token="s3cret") as (caller, socket):
-            logging.getLogger("websockets.server").setLevel(logging.INFO)  # the test's own server may tell
-            await greet(caller, socket, PLAIN)
+        async with (
+            websocket_test_server() as server,
+            connected_client(server, token="s3cret") as (client, socket),
+        ):
+            logging.getLogger("websockets.server").setLevel(
+                logging.INFO
+            )  # the test server may log the header
+            await initialize(client, socket, NOT_RESUMABLE)
     [request] = server.requests
     assert request.headers["Authorization"] == "Bearer s3cret"
     assert "s3cret" not in request.path
-    client = [record for record in caplog.records if record.name != "websockets.server"]
-    assert not any("s3cret" in record.getMessage() for record in client)
+    client_records = [record for record in caplog.records if record.name != "websockets.server"]
+    assert not any("s3cret" in record.getMessage() for record in client_records)
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "sentence"),
+    ("code", "said", "reason"),
     [
         (1001, "", "the server is being stopped (WebSocket 1001)"),
         (
@@ -63,41 +77,41 @@ async def test_the_token_goes_in_a_header_and_reaches_no_log(caplog: pytest.LogC
         (4001, "custom", "the server closed the connection (WebSocket 4001): custom"),
     ],
 )
-async def test_what_the_server_said_is_the_reason_of_the_end(code: int, said: str, sentence: str):
-    async with desk() as server, calling(server) as (caller, socket):
-        await greet(caller, socket, PLAIN)
+async def test_the_end_has_the_close_reason_of_the_server(code: int, said: str, reason: str):
+    async with websocket_test_server() as server, connected_client(server) as (client, socket):
+        await initialize(client, socket, NOT_RESUMABLE)
         await socket.close(code, said)
-        reason = (await caller.inbox.end()).reason
-        assert sentence in reason
-        assert "\x1b" not in reason
+        end = await client.inbox.end()
+        assert reason in end.reason
+        assert "\x1b" not in end.reason
 
 
-async def test_a_message_over_the_limit_ends_the_connection_and_says_so():
-    async with desk() as server, calling(server, limit=1000) as (caller, socket):
-        await tell(socket, b"x" * 1000, b"y" * 1001)
-        end = await caller.inbox.end()
-        assert caller.inbox.received == [b"x" * 1000]
+async def test_a_message_over_the_limit_ends_the_connection_with_a_reason():
+    async with websocket_test_server() as server, connected_client(server, limit=1000) as (client, socket):
+        await send_frames(socket, b"x" * 1000, b"y" * 1001)
+        end = await client.inbox.end()
+        assert client.inbox.received == [b"x" * 1000]
         assert "over the limit of 1000 bytes" in end.reason
 
 
 async def test_a_server_that_breaks_the_protocol_ends_the_connection():
-    async with desk() as server, calling(server) as (caller, socket):
+    async with websocket_test_server() as server, connected_client(server) as (client, socket):
         socket.transport.write(b"\xff\xff\xff\xff")
-        assert "broke the WebSocket protocol" in (await caller.inbox.end()).reason
+        assert "broke the WebSocket protocol" in (await client.inbox.end()).reason
 
 
 class Pings:
-    """What a server hears of pings, and whether it answers them."""
+    """Counts the pings that the server receives, and answers them or not."""
 
     def __init__(self, socket: ServerConnection, *, answered: bool) -> None:
         self.count = asyncio.Semaphore(0)
-        self._hear: Callable[[Frame], None] = socket.protocol.recv_frame
+        self._recv_frame: Callable[[Frame], None] = socket.protocol.recv_frame
         self._answered = answered
-        socket.protocol.recv_frame = self.hear
+        socket.protocol.recv_frame = self.receive
 
-    def hear(self, frame: Frame) -> None:
+    def receive(self, frame: Frame) -> None:
         if frame.opcode is not Opcode.PING or self._answered:
-            self._hear(frame)
+            self._recv_frame(frame)
         if frame.opcode is Opcode.PING:
             self.count.release()
 
@@ -106,35 +120,41 @@ class Pings:
             await self.count.acquire()
 
 
-async def test_a_silent_server_is_asked_for_a_sign_of_life_and_then_given_up():
+async def test_a_silent_server_is_pinged_and_then_the_connection_ends():
     clock = FakeClock()
-    async with desk() as server, calling(server, clock=clock, times=Times(ping=20)) as (caller, socket):
-        await greet(caller, socket, PLAIN)
+    async with (
+        websocket_test_server() as server,
+        connected_client(server, clock=clock, times=Times(ping=20)) as (client, socket),
+    ):
+        await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=False)
-        await clock.advance(20)  # something was heard before
+        await clock.advance(20)  # data arrived in this period
         assert pings.count.locked()
         await clock.advance(20)
         await pings.next()
-        assert caller.inbox.ends == []
+        assert client.inbox.ends == []
         await clock.advance(20)
-        assert "gave no sign of life for 40 s" in (await caller.inbox.end()).reason
+        assert "gave no sign of life for 40 s" in (await client.inbox.end()).reason
 
 
-async def test_a_server_that_answers_pings_is_kept():
+async def test_the_connection_stays_open_while_the_server_answers_pings():
     clock = FakeClock()
-    async with desk() as server, calling(server, clock=clock, times=Times(ping=20)) as (caller, socket):
-        await greet(caller, socket, PLAIN)
+    async with (
+        websocket_test_server() as server,
+        connected_client(server, clock=clock, times=Times(ping=20)) as (client, socket),
+    ):
+        await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=True)
         for _ in range(5):
-            await clock.advance(40)  # a look that finds something heard, and one that does not
+            await clock.advance(40)  # one period with data, one without
             await pings.next()
-        assert caller.inbox.ends == []
-        caller.send(b'"still"')
-        await heard(socket, b'"still"')
+        assert client.inbox.ends == []
+        client.send(b'"still"')
+        await expect_frames(socket, b'"still"')
 
 
 @pytest.mark.parametrize(
-    ("status", "sentence"),
+    ("status", "reason"),
     [
         (401, r"the token is missing or wrong \(HTTP 401\): not today"),
         (403, r"does not allow this \(HTTP 403\)"),
@@ -142,41 +162,41 @@ async def test_a_server_that_answers_pings_is_kept():
         (503, r"too much to do.*\(HTTP 503\)"),
     ],
 )
-async def test_a_refused_handshake_says_why(status: int, sentence: str):
-    async with desk() as server:
+async def test_a_refused_handshake_raises_a_reason(status: int, reason: str):
+    async with websocket_test_server() as server:
         server.refuse = [status]
-        with pytest.raises(NeverStarted, match=f"^{server.address}: cannot connect: .*{sentence}"):
+        with pytest.raises(NeverStarted, match=f"^{server.address}: cannot connect: .*{reason}"):
             await open_websocket(read_address(server.address), times=QUICK)
 
 
-async def test_nobody_there_and_somebody_else_there():
+async def test_connecting_fails_without_a_server_or_to_another_kind_of_server():
     async def page(request: Exchange) -> None:
         await request.answer(200, b"<html>hello</html>", Content_Type="text/html")
 
-    async def rubbish(request: Exchange) -> None:
+    async def not_http(request: Exchange) -> None:
         request._writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
         request._writer.close()
 
-    async with serving(page) as place:
+    async with run_http_server(page) as address:
         with pytest.raises(NeverStarted, match=r"HTTP 200\)$"):
-            await open_websocket(read_address(f"ws://{place}"), times=QUICK)
+            await open_websocket(read_address(f"ws://{address}"), times=QUICK)
     with pytest.raises(NeverStarted, match="nothing listens there"):
-        await open_websocket(read_address(f"ws://{place}"), times=QUICK)
-    async with serving(rubbish) as place:
+        await open_websocket(read_address(f"ws://{address}"), times=QUICK)
+    async with run_http_server(not_http) as address:
         with pytest.raises(NeverStarted, match="no ACP server over WebSocket"):
-            await open_websocket(read_address(f"ws://{place}"), times=QUICK)
+            await open_websocket(read_address(f"ws://{address}"), times=QUICK)
 
 
-async def test_a_server_that_never_answers_the_handshake_is_given_up():
+async def test_a_handshake_without_an_answer_times_out():
     asked, clock = asyncio.Event(), FakeClock()
 
-    async def mute(request: Exchange) -> None:
+    async def never_answer(request: Exchange) -> None:
         asked.set()
-        await request.left()
+        await request.wait_disconnected()
 
-    async with serving(mute) as place:
+    async with run_http_server(never_answer) as address:
         opening = asyncio.ensure_future(
-            open_websocket(read_address(f"ws://{place}"), times=Times(connect=20), clock=clock)
+            open_websocket(read_address(f"ws://{address}"), times=Times(connect=20), clock=clock)
         )
         async with asyncio.timeout(30):
             await asked.wait()
@@ -185,12 +205,12 @@ async def test_a_server_that_never_answers_the_handshake_is_given_up():
             await opening
 
 
-async def test_an_end_before_the_start_is_told_at_the_start():
-    async with desk() as server:
+async def test_an_end_before_start_is_reported_at_start():
+    async with websocket_test_server() as server:
         transport = await open_websocket(read_address(server.address), times=QUICK)
         socket = await server.next()
-        transport.send(HELLO)
-        await heard(socket, HELLO)
+        transport.send(INITIALIZE)
+        await expect_frames(socket, INITIALIZE)
         await socket.close(1001)
         inbox = Inbox()
         transport.start(inbox)

@@ -1,4 +1,4 @@
-"""Addresses of remote agents: what is dialled, what is shown, and that no secret is in what is shown."""
+"""Addresses of remote agents: the URL to connect to, the text to show, and no secrets in that text."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from accord.wire.remote.address import is_address, read_address
 
 
 @pytest.mark.parametrize(
-    ("given", "dialled"),
+    ("address", "url"),
     [
         ("ws://box:8123", "ws://box:8123/acp"),
         ("http://box:8123/", "http://box:8123/acp"),
@@ -18,11 +18,11 @@ from accord.wire.remote.address import is_address, read_address
         ("HTTP://Box/#token=abc", "http://box/acp"),
     ],
 )
-def test_an_address_without_a_path_gets_the_usual_one(given: str, dialled: str):
-    assert read_address(given).url == dialled
+def test_an_address_without_a_path_gets_the_default_path(address: str, url: str):
+    assert read_address(address).url == url
 
 
-def test_a_token_in_the_fragment_becomes_a_header_and_is_in_no_text():
+def test_a_token_in_the_fragment_becomes_a_header_and_is_never_shown():
     address = read_address("ws://box:1/acp?key=hush#token=s3cret%2Bx")
     assert address.headers == (("Authorization", "Bearer s3cret+x"),)
     for text in (address.url, address.shown, str(address), repr(address)):
@@ -30,7 +30,7 @@ def test_a_token_in_the_fragment_becomes_a_header_and_is_in_no_text():
     assert "hush" not in str(address) + repr(address)
 
 
-def test_a_token_that_is_given_comes_first_and_takes_the_place_of_a_header():
+def test_an_explicit_token_replaces_the_fragment_and_the_header():
     address = read_address(
         "ws://box/#token=one", token="two", headers={"authorization": "Basic x", "X-Room": "1"}
     )
@@ -49,7 +49,7 @@ def test_a_token_that_is_given_comes_first_and_takes_the_place_of_a_header():
         ("nope://user:hush@box/?key=hush#token=hush", "no address of an agent"),
     ],
 )
-def test_what_is_no_address_is_refused_without_showing_a_secret(text: str, why: str):
+def test_an_invalid_address_is_refused_without_showing_a_secret(text: str, why: str):
     with pytest.raises(UsageError, match=why) as caught:
         read_address(text)
     assert "hush" not in str(caught.value)
@@ -57,7 +57,7 @@ def test_what_is_no_address_is_refused_without_showing_a_secret(text: str, why: 
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"token": "hush hush"},
         {"token": "hush\r\nX: y"},
@@ -67,20 +67,20 @@ def test_what_is_no_address_is_refused_without_showing_a_secret(text: str, why: 
         {"headers": {"Host": "hush"}},
     ],
 )
-def test_what_no_header_can_carry_is_refused_without_showing_it(given: dict[str, object]):
+def test_an_invalid_header_or_token_is_refused_without_showing_it(options: dict[str, object]):
     with pytest.raises(UsageError) as caught:
-        read_address("ws://box/", **given)  # type: ignore[arg-type]
+        read_address("ws://box/", **options)  # type: ignore[arg-type]
     assert "hush" not in str(caught.value)
 
 
-def test_programs_are_no_addresses():
+def test_programs_are_not_addresses():
     assert not is_address("some-agent")
     assert not is_address("/bin/ws://x")
     assert not is_address("file:///x")
     assert is_address("WSS://box/")
 
 
-def test_connect_does_not_mix_programs_and_addresses():
+def test_connect_refuses_to_mix_programs_and_addresses():
     with pytest.raises(UsageError, match="takes no arguments"):
         accord.connect("ws://box/", "--acp")
     with pytest.raises(UsageError, match="takes no arguments"):
@@ -89,7 +89,7 @@ def test_connect_does_not_mix_programs_and_addresses():
         accord.connect("some-agent", token="x")
 
 
-def test_a_file_that_holds_no_certificates_is_named(tmp_path: object):
+def test_a_file_without_certificates_is_named_in_the_error(tmp_path: object):
     with pytest.raises(UsageError, match=r"nowhere\.pem"):
         read_address("wss://box/", tls="nowhere.pem").tls_context()
     with pytest.raises(UsageError, match="holds no certificates"):

@@ -1,4 +1,4 @@
-"""Trees of processes: they end with us, however we end; and a terminal can lead one."""
+"""Process trees: they end with this process, whatever ends it; a tree can have a controlling terminal."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lifeline import Lifeline
+from held_pipe import HeldPipe
 from loops import LOOPS
 
 from accord.wire.children import Exit, Patience, start
@@ -23,13 +23,18 @@ LOOP_FACTORIES = LOOPS
 QUICK = Patience(leave=0.0, terminate=0.2)
 
 one_loop = pytest.mark.asyncio(loop_factories=["asyncio"])
-"""For tests whose processes do not depend on the loop of the test."""
+"""For tests that do not depend on the event loop of the test."""
 
 
 @contextmanager
-def parent(deed: str, lifeline: Lifeline) -> Generator[tuple["subprocess.Popen[str]", list[int]]]:
-    """The parent program, and the numbers it said: of its child, its watchdog and its forked copy."""
-    command = [sys.executable, str(Path(__file__).with_name("parent.py")), deed, str(lifeline.path)]
+def parent_program(action: str, held_pipe: HeldPipe) -> Generator[tuple["subprocess.Popen[str]", list[int]]]:
+    """The running parent program, with the pids of its child, its watchdog and its forked copy."""
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("parent_program.py")),
+        action,
+        str(held_pipe.path),
+    ]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as running:
@@ -38,8 +43,8 @@ def parent(deed: str, lifeline: Lifeline) -> Generator[tuple["subprocess.Popen[s
         running.kill()
 
 
-async def over(pid: int) -> None:
-    """Wait for a process that is not our child to end."""
+async def wait_for_exit(pid: int) -> None:
+    """Wait for a process that is not a child of this one to end."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -57,75 +62,75 @@ async def over(pid: int) -> None:
 
 @one_loop
 async def test_the_whole_tree_ends_when_the_parent_is_killed(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    with parent("wait", lifeline) as (running, [_, watchdog, _]):
-        await lifeline.holders(3)
+    held_pipe = HeldPipe(tmp_path)
+    with parent_program("wait", held_pipe) as (running, [_, watchdog, _]):
+        await held_pipe.wait_for_holders(3)
         running.kill()
-        await lifeline.gone()
-        await over(watchdog)
+        await held_pipe.wait_for_release()
+        await wait_for_exit(watchdog)
 
 
 @one_loop
-async def test_the_watchdog_outlives_a_ctrl_c_to_the_parents_group(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    with parent("ignore", lifeline) as (running, _):
-        await lifeline.holders(3)
+async def test_the_watchdog_survives_ctrl_c_in_the_parents_process_group(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    with parent_program("ignore", held_pipe) as (running, _):
+        await held_pipe.wait_for_holders(3)
         os.killpg(running.pid, signal.SIGINT)
         running.kill()
-        await lifeline.gone()
+        await held_pipe.wait_for_release()
 
 
 @one_loop
 async def test_a_forked_copy_of_the_parent_does_not_keep_the_tree_alive(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    with parent("fork", lifeline) as (running, [_, _, copy]):
-        await lifeline.holders(3)
+    held_pipe = HeldPipe(tmp_path)
+    with parent_program("fork", held_pipe) as (running, [_, _, copy]):
+        await held_pipe.wait_for_holders(3)
         running.kill()
         try:
-            await lifeline.gone()
+            await held_pipe.wait_for_release()
         finally:
             os.kill(copy, signal.SIGKILL)
 
 
 @one_loop
-async def test_a_parent_that_ends_without_closing_takes_its_tree_along(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    with parent("leave", lifeline) as (running, [_, watchdog, _]):
-        await lifeline.holders(3)
+async def test_the_tree_ends_when_the_parent_exits_without_closing_it(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    with parent_program("leave", held_pipe) as (running, [_, watchdog, _]):
+        await held_pipe.wait_for_holders(3)
         running.communicate("\n")
-        await lifeline.gone()
-        await over(watchdog)
+        await held_pipe.wait_for_release()
+        await wait_for_exit(watchdog)
 
 
 @one_loop
-async def test_the_watchdog_goes_with_a_parent_that_ends_in_order(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    with parent("close", lifeline) as (running, [_, watchdog, _]):
-        await lifeline.holders(3)
+async def test_the_watchdog_ends_when_the_parent_exits_normally(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
+    with parent_program("close", held_pipe) as (running, [_, watchdog, _]):
+        await held_pipe.wait_for_holders(3)
         out, _ = running.communicate("\n")
         assert (running.returncode, out) == (0, "")
-        await lifeline.gone()
-        await over(watchdog)
+        await held_pipe.wait_for_release()
+        await wait_for_exit(watchdog)
 
 
-async def test_a_watchdog_that_was_killed_is_replaced():
+async def test_a_killed_watchdog_is_replaced():
     first = start(["sleep", "1000"])
     assert WATCHDOG._shell is not None
     victim = WATCHDOG._shell.pid
     os.kill(victim, signal.SIGKILL)
-    await over(victim)
+    await wait_for_exit(victim)
     second = start(["sleep", "1000"])
     assert WATCHDOG._shell.pid != victim
     for tree in (first, second):
         assert await tree.end(QUICK) == Exit(signal="SIGTERM")
 
 
-async def test_a_tree_is_found_by_descent_by_group_and_by_session(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
+async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
+    held_pipe = HeldPipe(tmp_path)
     apart_script = "echo $$ >&9; sh -c 'echo $$ >&9; sleep 1000; true'; true"
-    script = 'exec 9>"$LIFELINE"; setsid sh -c "$APART" & echo $$ >&9; wait'
-    tree = start(["sh", "-c", script], env={"LIFELINE": str(lifeline.path), "APART": apart_script})
-    holders = await lifeline.holders(3)
+    script = 'exec 9>"$HELD_PIPE"; setsid sh -c "$APART" & echo $$ >&9; wait'
+    tree = start(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path), "APART": apart_script})
+    holders = await held_pipe.wait_for_holders(3)
     members = kin(tree.pid)
     assert set(holders) <= set(members)
     tree.look()
@@ -133,36 +138,39 @@ async def test_a_tree_is_found_by_descent_by_group_and_by_session(tmp_path: Path
     async with asyncio.timeout(30):
         assert await tree.wait() == Exit(signal="SIGKILL")
     apart = next(member for member in members.values() if member.session != tree.pid)
-    assert apart.pid not in kin(tree.pid), "its parent is gone, and with it the way to it"
+    assert apart.pid not in kin(tree.pid), "its parent is gone, so it cannot be found by descent"
     assert apart.pid in kin(tree.pid, members.values())
-    assert kin(tree.pid, [replace(apart, born=0)]) == {}, "another of the same number is nobody of ours"
+    assert kin(tree.pid, [replace(apart, born=0)]) == {}, "another process reused the pid"
     await tree.end(QUICK)
-    await lifeline.gone()
+    await held_pipe.wait_for_release()
 
 
 async def test_terminate_and_kill_reach_the_whole_tree(tmp_path: Path):
-    lifeline = Lifeline(tmp_path)
-    script = 'exec 9>"$LIFELINE"; sh -c \'trap "" TERM; echo $$ >&9; sleep 1000\' & echo $$ >&9; wait'
-    tree = start(["sh", "-c", script], env={"LIFELINE": str(lifeline.path)})
-    await lifeline.holders(2)
+    held_pipe = HeldPipe(tmp_path)
+    script = 'exec 9>"$HELD_PIPE"; sh -c \'trap "" TERM; echo $$ >&9; sleep 1000\' & echo $$ >&9; wait'
+    tree = start(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path)})
+    await held_pipe.wait_for_holders(2)
     tree.terminate()
     async with asyncio.timeout(30):
         assert await tree.wait() == Exit(signal="SIGTERM")
     assert tree.exit == Exit(signal="SIGTERM")
     tree.kill()
-    await lifeline.gone()
+    await held_pipe.wait_for_release()
     assert await tree.end() == Exit(signal="SIGTERM")
 
 
-async def test_a_stopped_tree_can_be_ended():
+async def test_a_stopped_tree_can_be_terminated():
     tree = start(["sleep", "1000"])
     os.kill(tree.pid, signal.SIGSTOP)
     assert await tree.end(Patience(leave=0.0, terminate=30.0)) == Exit(signal="SIGTERM")
 
 
-async def test_a_command_can_lead_a_terminal():
+async def test_a_command_can_have_a_controlling_terminal():
     master, slave = pty.openpty()
-    code = "import os, signal; open('/dev/tty').close(); print(os.ttyname(0), os.ttyname(2), flush=True); signal.pause()"
+    code = (
+        "import os, signal; open('/dev/tty').close(); "
+        "print(os.ttyname(0), os.ttyname(2), flush=True); signal.pause()"
+    )
     tree = start([sys.executable, "-SEc", code], tty=os.ttyname(slave))
     assert os.read(master, 100).decode().split() == [os.ttyname(slave)] * 2
     os.write(master, b"\x03")
@@ -174,7 +182,7 @@ async def test_a_command_can_lead_a_terminal():
 
 
 @one_loop
-async def test_a_child_has_default_signals_where_this_process_ignores_or_blocks_them():
+async def test_a_child_gets_default_signals_when_this_process_ignores_or_blocks_them():
     def ignored_by(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_text()
         return int(status.partition("SigIgn:")[2].split()[0], 16)

@@ -1,11 +1,11 @@
-"""Links for the transport contract: the network transports, each with a server that echoes, on real sockets."""
+"""Links for the transport contract: the network transports on real sockets, each with an echo server."""
 
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.wire.remote.webserver import Exchange, serving
+from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.transport_contract import Link
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -17,21 +17,21 @@ from accord.wire.remote.websocket import open_websocket
 from accord.wire.transport import End, Frame, Receiver, Transport
 
 QUICK = Times(leave=0.3)
-HELLO = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
-WELCOME = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
 
 class Echo:
-    """What a far end does, whatever carries it."""
+    """The far end of a link: counts the echoed frames and follows the commands of the check."""
 
     def __init__(self, near: Transport | None = None) -> None:
         self.transport = near
         self.many = 3000
         self.reading = asyncio.Event()
         self.reading.set()
-        self.going = asyncio.Event()
+        self.closing = asyncio.Event()
         self._echoed = 0
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     @property
     def near(self) -> Transport:
@@ -39,22 +39,22 @@ class Echo:
         return self.transport
 
     async def echoed(self, count: int = 1) -> None:
-        async with self._news:
+        async with self._changed:
             self._echoed += count
-            self._news.notify_all()
+            self._changed.notify_all()
 
     async def far_has_echoed(self, number: int) -> None:
-        async with asyncio.timeout(30), self._news:
-            await self._news.wait_for(lambda: self._echoed >= number)
+        async with asyncio.timeout(30), self._changed:
+            await self._changed.wait_for(lambda: self._echoed >= number)
 
     async def far_stops_reading(self) -> None:
         self.reading.clear()
 
-    async def far_reads_on(self) -> None:
+    async def far_resumes_reading(self) -> None:
         self.reading.set()
 
-    async def far_goes(self) -> None:
-        self.going.set()
+    async def far_closes(self) -> None:
+        self.closing.set()
 
 
 @asynccontextmanager
@@ -72,14 +72,14 @@ async def websocket_link() -> AsyncGenerator[Link]:
             except ConnectionClosed:
                 pass
 
-        pumping = asyncio.ensure_future(pump())
-        going = asyncio.ensure_future(link.going.wait())
-        await asyncio.wait([pumping, going], return_when=asyncio.FIRST_COMPLETED)
-        pumping.cancel()
-        going.cancel()
+        pump_task = asyncio.ensure_future(pump())
+        closing = asyncio.ensure_future(link.closing.wait())
+        await asyncio.wait([pump_task, closing], return_when=asyncio.FIRST_COMPLETED)
+        pump_task.cancel()
+        closing.cancel()
         await peer.close(1001, "the test is over")
 
-    # A slow reader is felt only where the system does not take everything for it.
+    # Small socket buffers, so that the sender notices a slow reader.
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
     port = listener.getsockname()[1]
@@ -93,19 +93,19 @@ async def websocket_link() -> AsyncGenerator[Link]:
             yield link
         finally:
             link.reading.set()
-            link.going.set()
+            link.closing.set()
             await link.transport.aclose()
 
 
-class Initialized:
-    """A transport of streamable HTTP that has said hello, so that it can be handed anything."""
+class InitializedTransport:
+    """A streamable HTTP transport that has already sent `initialize`, so that it can carry any frame."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        inner.send(HELLO)
+        inner.send(INITIALIZE)
 
     def start(self, receiver: Receiver) -> None:
-        self._inner.start(WithoutWelcome(receiver))
+        self._inner.start(SkipInitializeResponse(receiver))
 
     def send(self, frame: bytes) -> None:
         self._inner.send(frame)
@@ -127,14 +127,14 @@ class Initialized:
         await self._inner.aclose()
 
 
-class WithoutWelcome:
-    """A receiver that does not get the answer to the hello."""
+class SkipInitializeResponse:
+    """A receiver that skips the response to `initialize`."""
 
     def __init__(self, inner: Receiver) -> None:
         self._inner = inner
 
     def frames(self, frames: list[Frame]) -> None:
-        rest = [frame for frame in frames if frame != WELCOME]
+        rest = [frame for frame in frames if frame != INITIALIZE_RESPONSE]
         if rest:
             self._inner.frames(rest)
 
@@ -145,13 +145,15 @@ class WithoutWelcome:
 @asynccontextmanager
 async def http_link() -> AsyncGenerator[Link]:
     link = Echo()
-    link.many = 300  # each is a request of its own
+    link.many = 300  # each frame is a separate HTTP request
     events: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def handle(request: Exchange) -> None:
         if request.method == "POST" and "acp-connection-id" not in request.headers:
-            assert await request.read() == HELLO
-            await request.answer(200, WELCOME, Acp_Connection_Id="c1", Content_Type="application/json")
+            assert await request.read() == INITIALIZE
+            await request.answer(
+                200, INITIALIZE_RESPONSE, Acp_Connection_Id="c1", Content_Type="application/json"
+            )
         elif request.method == "POST":
             await link.reading.wait()
             body = await request.read()
@@ -160,24 +162,26 @@ async def http_link() -> AsyncGenerator[Link]:
             await link.echoed()
         elif request.method == "GET":
             await request.begin_stream()
-            going = asyncio.ensure_future(link.going.wait())
+            closing = asyncio.ensure_future(link.closing.wait())
             while True:
-                coming = asyncio.ensure_future(events.get())
-                await asyncio.wait([coming, going], return_when=asyncio.FIRST_COMPLETED)
-                if coming.done():
-                    await request.chunk(b"data: " + coming.result() + b"\n\n")
+                next_event = asyncio.ensure_future(events.get())
+                await asyncio.wait([next_event, closing], return_when=asyncio.FIRST_COMPLETED)
+                if next_event.done():
+                    await request.chunk(b"data: " + next_event.result() + b"\n\n")
                     continue
-                coming.cancel()
+                next_event.cancel()
                 await request.chunk(b"")
                 return
         else:
             await request.answer(202)
 
-    async with serving(handle) as place:
-        link.transport = Initialized(StreamableHttpTransport(read_address(f"http://{place}/"), times=QUICK))
+    async with run_http_server(handle) as address:
+        link.transport = InitializedTransport(
+            StreamableHttpTransport(read_address(f"http://{address}/"), times=QUICK)
+        )
         try:
             yield link
         finally:
             link.reading.set()
-            link.going.set()
+            link.closing.set()
             await link.transport.aclose()

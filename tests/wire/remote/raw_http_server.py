@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server that a test speaks for: every request is handed over as it came, and answered as the test says."""
+"""A small HTTP/1.1 server for tests: hands over each request as received and answers as the test says."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class Exchange:
-    """One request on a connection, and the way back."""
+    """One HTTP request and its response."""
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class Exchange:
         self._writer = writer
 
     async def read(self) -> bytes:
-        """The body."""
+        """Read the body."""
         self.body = await self._reader.readexactly(int(self.headers.get("content-length", "0")))
         return self.body
 
     async def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """A whole answer."""
+        """Send a complete response."""
         lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
@@ -38,26 +38,26 @@ class Exchange:
         self.answered.set()
 
     async def begin_stream(self, kind: str = "text/event-stream") -> None:
-        """The head of an answer without an end."""
+        """Send the head of a response with no fixed length."""
         self._writer.write(
             f"HTTP/1.1 200 X\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         )
         await self._writer.drain()
 
     async def chunk(self, data: bytes) -> None:
-        """A piece of it; an empty one is its end."""
+        """Send one chunk of the response; an empty one ends it."""
         self._writer.write(b"%x\r\n%s\r\n" % (len(data), data))
         await self._writer.drain()
         if not data:
             self.answered.set()
 
     def cut(self) -> None:
-        """Break off."""
+        """Abort the connection."""
         self._writer.transport.abort()
         self.answered.set()
 
-    async def left(self) -> None:
-        """Wait until the other side is gone."""
+    async def wait_disconnected(self) -> None:
+        """Wait until the client has disconnected."""
         await self._reader.read(1)
 
 
@@ -65,8 +65,8 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncGenerator[str]:
-    """A server on a free port of this machine; gives its address, as `127.0.0.1:PORT`."""
+async def run_http_server(handler: Handler) -> AsyncGenerator[str]:
+    """Run a server on a free local port; gives its address as `127.0.0.1:PORT`."""
     writers: set[asyncio.StreamWriter] = set()
     tasks: set[asyncio.Task[None]] = set()
 

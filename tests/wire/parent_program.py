@@ -1,4 +1,4 @@
-"""A program that starts a tree of children and then does as it is told by its argument, or waits to be killed."""
+"""Starts a tree of processes, then does what its first argument says, or waits to be killed."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from accord.wire.process import spawn
 from accord.wire.transport import End, Frame
 from accord.wire.watchdog import WATCHDOG
 
-# A wrapper, a grandchild that ignores SIGTERM, and one in a session of its own; all hold the lifeline.
+# A wrapper, a grandchild that ignores SIGTERM, and one in its own session. Each holds the named pipe open.
 TREE = """
-exec 9>"$LIFELINE"
+exec 9>"$HELD_PIPE"
 sh -c 'trap "" TERM; echo $$ >&9; while :; do sleep 1000; done' &
 setsid sh -c 'trap "" TERM; echo $$ >&9; while :; do sleep 1000; done' &
 echo $$ >&9
@@ -20,7 +20,7 @@ while :; do sleep 1000; done
 """
 
 
-class Nobody:
+class DiscardingReceiver:
     def frames(self, frames: list[Frame]) -> None:
         pass
 
@@ -28,25 +28,27 @@ class Nobody:
         pass
 
 
-async def main(deed: str, lifeline: str) -> None:
-    transport = await spawn(["/bin/sh", "-c", TREE], env={"LIFELINE": lifeline}, patience=Patience(0.1, 0.1))
-    transport.start(Nobody())
+async def main(action: str, held_pipe: str) -> None:
+    transport = await spawn(
+        ["/bin/sh", "-c", TREE], env={"HELD_PIPE": held_pipe}, patience=Patience(0.1, 0.1)
+    )
+    transport.start(DiscardingReceiver())
     shell = WATCHDOG._shell
     assert shell is not None
     fork = 0
-    if deed == "fork":
+    if action == "fork":
         fork = os.fork()
         if fork == 0:
             os.close(1)
             signal.pause()
-    if deed == "ignore":
+    if action == "ignore":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout.write(f"{transport.tree.pid} {shell.pid} {fork}\n")
     sys.stdout.flush()
-    if deed == "close":
+    if action == "close":
         sys.stdin.readline()
         await transport.aclose()
-    elif deed == "leave":
+    elif action == "leave":
         sys.stdin.readline()
     else:
         await asyncio.Event().wait()

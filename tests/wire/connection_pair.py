@@ -1,4 +1,4 @@
-"""Connections under test: plain routes over JSON builtins, a memory pair, and a peer spoken by hand."""
+"""A connection under test with plain JSON routes, and a raw peer on the other end of a memory pair."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,8 +31,8 @@ def read(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw)
 
 
-class Talk:
-    """One connection with its hand-spoken peer, and everything it reported."""
+class ConnectionPair:
+    """One connection with its raw peer, and everything the connection reported."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Talk:
     async def request(self, method: str, params: Any = None, *, key: Any = None, **options: Any) -> Any:
         return await self.connection.request(method, params or {}, read=read, key=key, **options)
 
-    async def settled(self) -> None:
-        """Return once the connection has seen everything the peer sent so far."""
+    async def wait_settled(self) -> None:
+        """Wait until the connection has processed everything the peer sent so far."""
         await self.peer.answer_to(self.peer.ask("_settle"))
 
 
-def small(**bounds: Any) -> Limits:
+def make_limits(**bounds: Any) -> Limits:
     return Limits(**bounds)

@@ -1,4 +1,4 @@
-"""A WebSocket server that a test speaks for, and the client's end of it."""
+"""A WebSocket server that the test controls, and a client connected to it."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from accord.wire.remote.times import Times
 from accord.wire.remote.websocket import WebSocketTransport, open_websocket
 
 QUICK = Times(leave=0.3, pause=0.01, longest_pause=0.02)
-HELLO = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
-PLAIN = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+NOT_RESUMABLE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 RESUMABLE = json.dumps(
     {
         "jsonrpc": "2.0",
@@ -30,20 +30,20 @@ RESUMABLE = json.dumps(
 ).encode()
 
 
-class Desk:
-    """Where the sockets of clients arrive; the test takes them one after the other."""
+class WebSocketTestServer:
+    """Collects the sockets of clients. The test takes them one after the other."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.refuse: list[int] = []
-        """Statuses for the next handshakes."""
+        """HTTP statuses that refuse the next handshakes."""
         self.cookie: str | None = None
         self._arrived: asyncio.Queue[ServerConnection] = asyncio.Queue()
-        self._leave = asyncio.Event()
+        self._stopped = asyncio.Event()
         self.address = ""
 
     async def next(self) -> ServerConnection:
-        """The next socket."""
+        """Wait for the next socket."""
         async with asyncio.timeout(30):
             return await self._arrived.get()
 
@@ -61,37 +61,37 @@ class Desk:
     async def handle(self, socket: ServerConnection) -> None:
         self._arrived.put_nowait(socket)
         closed = asyncio.ensure_future(socket.wait_closed())
-        leaving = asyncio.ensure_future(self._leave.wait())
-        await asyncio.wait([closed, leaving], return_when=asyncio.FIRST_COMPLETED)
+        stopping = asyncio.ensure_future(self._stopped.wait())
+        await asyncio.wait([closed, stopping], return_when=asyncio.FIRST_COMPLETED)
         closed.cancel()
-        leaving.cancel()
+        stopping.cancel()
 
-    def leave(self) -> None:
-        self._leave.set()
+    def stop(self) -> None:
+        self._stopped.set()
 
 
 @asynccontextmanager
-async def desk() -> AsyncGenerator[Desk]:
-    found = Desk()
+async def websocket_test_server() -> AsyncGenerator[WebSocketTestServer]:
+    test_server = WebSocketTestServer()
     server: Server
     async with serve(
-        found.handle,
+        test_server.handle,
         "127.0.0.1",
         0,
-        process_request=found.check,
-        process_response=found.decorate,
+        process_request=test_server.check,
+        process_response=test_server.decorate,
         compression=None,
         max_size=None,
         ping_interval=None,
         close_timeout=10,
     ) as server:
-        found.address = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
-        yield found
-        found.leave()
+        test_server.address = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/acp"
+        yield test_server
+        test_server.stop()
 
 
-class Caller:
-    """A client on the transport under test."""
+class WebSocketTestClient:
+    """A client with the transport under test."""
 
     def __init__(self, transport: WebSocketTransport) -> None:
         self.transport = transport
@@ -104,46 +104,48 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(
-    desk: Desk,
+async def connected_client(
+    server: WebSocketTestServer,
     *,
     times: Times = QUICK,
     limit: int = 1 << 20,
     clock: Clock = SYSTEM_CLOCK,
     token: str | None = None,
-) -> AsyncGenerator[tuple[Caller, ServerConnection]]:
-    """A client and the server's end of its first socket."""
-    address = read_address(desk.address, token=token)
-    caller = Caller(await open_websocket(address, times=times, limit=limit, clock=clock))
+) -> AsyncGenerator[tuple[WebSocketTestClient, ServerConnection]]:
+    """A client, and the server's end of its first socket."""
+    address = read_address(server.address, token=token)
+    client = WebSocketTestClient(await open_websocket(address, times=times, limit=limit, clock=clock))
     try:
-        yield caller, await desk.next()
+        yield client, await server.next()
     finally:
-        desk.leave()
-        await caller.transport.aclose()
+        server.stop()
+        await client.transport.aclose()
 
 
-async def heard(socket: ServerConnection, *frames: bytes) -> None:
-    """The server hears exactly these frames next."""
+async def expect_frames(socket: ServerConnection, *frames: bytes) -> None:
+    """Assert that the server receives exactly these frames next."""
     async with asyncio.timeout(30):
         for frame in frames:
             assert await socket.recv(decode=False) == frame
 
 
-async def message(socket: ServerConnection) -> Any:
-    """The next message that the server hears."""
+async def next_message(socket: ServerConnection) -> Any:
+    """The next next_message that the server receives."""
     async with asyncio.timeout(30):
         return json.loads(await socket.recv())
 
 
-async def tell(socket: ServerConnection, *frames: bytes) -> None:
-    """The server sends these frames."""
+async def send_frames(socket: ServerConnection, *frames: bytes) -> None:
+    """Send these frames from the server."""
     for frame in frames:
         await socket.send(frame, text=True)
 
 
-async def greet(caller: Caller, socket: ServerConnection, welcome: bytes = RESUMABLE) -> None:
-    """The first exchange."""
-    caller.send(HELLO)
-    await heard(socket, HELLO)
-    await tell(socket, welcome)
-    await caller.inbox.count(1)
+async def initialize(
+    client: WebSocketTestClient, socket: ServerConnection, response: bytes = RESUMABLE
+) -> None:
+    """Exchange the `initialize` request and its response."""
+    client.send(INITIALIZE)
+    await expect_frames(socket, INITIALIZE)
+    await send_frames(socket, response)
+    await client.inbox.count(1)

@@ -12,19 +12,19 @@ from transport_contract import CHECKS
 
 def main(check: str, loop: str, listener: int) -> None:
     with (
-        socket.socket(fileno=listener) as listening,
+        socket.socket(fileno=listener) as control_listener,
         asyncio.Runner(loop_factory=LOOPS[loop]) as runner,
     ):
-        listening.setblocking(False)
-        runner.run(run(check, listening))
+        control_listener.setblocking(False)
+        runner.run(run(check, control_listener))
 
 
-async def run(check: str, listening: socket.socket) -> None:
-    await CHECKS[check](lambda: stdio_link(listening))
+async def run(check: str, control_listener: socket.socket) -> None:
+    await CHECKS[check](lambda: stdio_link(control_listener))
 
 
 if __name__ == "__main__":
-    # What goes wrong is told in a file: stderr may be the wire itself here.
+    # Failures are written to a file, because stderr may carry the frames under test.
     with open(sys.argv[4], "a") as report:
         try:
             main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

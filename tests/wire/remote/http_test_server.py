@@ -1,4 +1,4 @@
-"""A server of streamable HTTP that a test speaks for, and the client's end of it."""
+"""A streamable HTTP server that the test controls, and a client connected to it."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.wire.remote.webserver import Exchange, serving
+from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.transport_contract import Inbox
 
 from accord.clock import SYSTEM_CLOCK, Clock
@@ -15,19 +15,19 @@ from accord.wire.remote.http import StreamableHttpTransport
 from accord.wire.remote.times import Times
 
 QUICK = Times(leave=0.3, pause=0.01, longest_pause=0.02)
-HELLO = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
-WELCOME = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
 
-class Hall:
-    """Where requests arrive; the test takes and answers them."""
+class HttpTestServer:
+    """Collects the requests of the client. The test takes and answers them."""
 
     def __init__(self) -> None:
         self.address = ""
         self.log: list[str] = []
-        """What arrived, in order: the method and the session."""
+        """The requests in order of arrival: method and session id."""
         self.requests: list[Exchange] = []
-        self.goodbyes: asyncio.Queue[Exchange] = asyncio.Queue()
+        self.deletes: asyncio.Queue[Exchange] = asyncio.Queue()
         self._posts: asyncio.Queue[Exchange] = asyncio.Queue()
         self._streams: asyncio.Queue[Exchange] = asyncio.Queue()
 
@@ -45,10 +45,10 @@ class Hall:
                 await request.answered.wait()
             case _:
                 await request.answer(202)
-                self.goodbyes.put_nowait(request)
+                self.deletes.put_nowait(request)
 
     async def post(self, status: int | None = 202, body: bytes = b"") -> Exchange:
-        """The next post, answered with the status; None leaves it unanswered."""
+        """Take the next POST and answer it with this status; None leaves it unanswered."""
         async with asyncio.timeout(30):
             request = await self._posts.get()
         if status is not None:
@@ -56,7 +56,7 @@ class Hall:
         return request
 
     async def stream(self, status: int = 200) -> Exchange:
-        """The next stream, begun or refused."""
+        """Take the next event stream and start it, or refuse it with this status."""
         async with asyncio.timeout(30):
             request = await self._streams.get()
         if status == 200:
@@ -66,11 +66,13 @@ class Hall:
         return request
 
 
-class Guest:
-    """A client on the transport under test."""
+class HttpTestClient:
+    """A client with the transport under test."""
 
-    def __init__(self, hall: Hall, times: Times, clock: Clock, limit: int, token: str | None) -> None:
-        address = read_address(hall.address, token=token)
+    def __init__(
+        self, server: HttpTestServer, times: Times, clock: Clock, limit: int, token: str | None
+    ) -> None:
+        address = read_address(server.address, token=token)
         self.transport = StreamableHttpTransport(address, times=times, clock=clock, limit=limit)
         self.inbox = Inbox()
         self.transport.start(self.inbox)
@@ -80,55 +82,55 @@ class Guest:
             self.transport.send(encoded(message))
 
     async def message(self, number: int) -> Any:
-        """What arrived as this one, counted from 0."""
+        """The received message with this index."""
         frame = (await self.inbox.count(number + 1))[number]
         assert isinstance(frame, bytes)
         return json.loads(frame)
 
 
 def encoded(message: Any) -> bytes:
-    """A message on one line."""
+    """Encode a message as one line."""
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode()
 
 
 def event(message: Any, id: str | None = None) -> bytes:
-    """A message as an event."""
+    """Encode a message as a server-sent event."""
     head = b"" if id is None else f"id: {id}\n".encode()
     return head + b"data: " + encoded(message) + b"\n\n"
 
 
 def prompt(id: int, session: str) -> dict[str, Any]:
-    """A request of a session."""
+    """A prompt request of a session."""
     return {"id": id, "method": "session/prompt", "params": {"sessionId": session}}
 
 
 @asynccontextmanager
-async def hall() -> AsyncGenerator[Hall]:
-    found = Hall()
-    async with serving(found.handle) as place:
-        found.address = f"http://{place}/acp"
-        yield found
+async def http_test_server() -> AsyncGenerator[HttpTestServer]:
+    server = HttpTestServer()
+    async with run_http_server(server.handle) as address:
+        server.address = f"http://{address}/acp"
+        yield server
 
 
 @asynccontextmanager
-async def visiting(
-    hall: Hall,
+async def initialized_client(
+    server: HttpTestServer,
     *,
     times: Times = QUICK,
     clock: Clock = SYSTEM_CLOCK,
     limit: int = 1 << 20,
     token: str | None = None,
-    welcome: bytes = WELCOME,
-) -> AsyncGenerator[tuple[Guest, Exchange]]:
-    """A client that has been welcomed, and its connection's stream."""
-    guest = Guest(hall, times, clock, limit, token)
+    response: bytes = INITIALIZE_RESPONSE,
+) -> AsyncGenerator[tuple[HttpTestClient, Exchange]]:
+    """An initialized client, and the event stream of its connection."""
+    client = HttpTestClient(server, times, clock, limit, token)
     try:
-        guest.transport.send(HELLO)
-        asked = await hall.post(None)
-        assert asked.body == HELLO
-        await asked.answer(200, welcome, Acp_Connection_Id="c1", Content_Type="application/json")
-        stream = await hall.stream()
-        assert await guest.inbox.count(1) == [welcome]
-        yield guest, stream
+        client.transport.send(INITIALIZE)
+        request = await server.post(None)
+        assert request.body == INITIALIZE
+        await request.answer(200, response, Acp_Connection_Id="c1", Content_Type="application/json")
+        stream = await server.stream()
+        assert await client.inbox.count(1) == [response]
+        yield client, stream
     finally:
-        await guest.transport.aclose()
+        await client.transport.aclose()
