@@ -1,7 +1,8 @@
-"""The official JSON Schema as a set of facts, one line each, so that it can be compared with our types line by line.
+"""The official JSON Schema as facts, one line each, to compare it with our types line by line.
 
-A definition that composes others (`allOf`, `anyOf`, common properties) is first expanded into its alternatives; those that
-our types tell apart by a tag become variants, all others are merged into one object.
+A definition that composes others (`allOf`, `anyOf`, common properties) is first expanded into its
+alternatives. Those that our types distinguish by a tag become variants; all others are merged into one
+object.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ ENVELOPES = {
     for side in ("Agent", "Client", "Proxy")
     for kind in ("Request", "Response", "Notification")
 }
-"""Unions of all messages of one direction: the method table stands for them."""
+"""Unions of all messages of one direction. The method table represents them."""
 
 ABSORBED = {
     "SessionConfigSelect",
@@ -25,10 +26,10 @@ ABSORBED = {
     "ElicitationAcceptAction",
     "ErrorStopReason",
 }
-"""Definitions that only ever appear merged with the members around them; our types hold the merged form."""
+"""Definitions that appear only merged with the members around them. Our types hold the merged form."""
 
 MERGED = {"IdleStateUpdate", "SetSessionConfigOptionRequest"}
-"""Definitions with alternatives that differ in one member only; our types hold them as one object."""
+"""Definitions whose alternatives differ in one member only. Our types hold each as one object."""
 
 Node = dict[str, Any]
 
@@ -44,7 +45,7 @@ class OfficialSchema:
         return set(self.defs) - ENVELOPES - {"ErrorStopReason"}
 
     def facts(self) -> Iterator[str]:
-        """All there is to say about all definitions."""
+        """All facts about all definitions."""
         for name in sorted(self.names()):
             yield f"{name} exists"
             if name not in ABSORBED:
@@ -66,7 +67,7 @@ class OfficialSchema:
         for role, places in envelopes.items():
             if any(f'"#/$defs/{name}"' in repr(self.defs.get(place)).replace("'", '"') for place in places):
                 return role
-        return "notification"  # `$/cancel_request` stands outside the envelopes
+        return "notification"  # `$/cancel_request` is in no envelope
 
     def _definition_facts(self, name: str, node: Node) -> Iterator[str]:
         if not self._is_object(node):
@@ -111,7 +112,7 @@ class OfficialSchema:
         return ", ".join(words)
 
     def describe(self, node: Node) -> str:
-        """The JSON that a node takes, in words."""
+        """Describe the JSON that a node accepts."""
         if "$ref" in node:
             name = node["$ref"].removeprefix("#/$defs/")
             target = self.defs[name]
@@ -174,7 +175,7 @@ class OfficialSchema:
 
 
 def _tag(alternatives: list[Node]) -> str | None:
-    """The member whose constants tell the alternatives apart."""
+    """The member whose constants distinguish the alternatives."""
     members = (item for one in alternatives for item in one["properties"].items())
     return next((name for name, node in members if "const" in node), None)
 
@@ -187,7 +188,7 @@ def _label(alternative: Node, tag: str | None, place: int) -> str:
 
 
 def _joined(parts: tuple[Node, ...]) -> Node:
-    """Several descriptions of one object as one; the later, narrower one of a member wins over its type."""
+    """Join several descriptions of one object. A later, narrower description of a member wins."""
     joined: Node = {"properties": {}, "required": []}
     for part in parts:
         for name, node in part["properties"].items():
@@ -198,7 +199,7 @@ def _joined(parts: tuple[Node, ...]) -> Node:
 
 
 def _merged(nodes: list[Node]) -> Node:
-    """One member as several alternatives of the same object describe it."""
+    """One member as described by several alternatives of the same object."""
     different = list({repr(node): node for node in nodes}.values())
     marks = {key: value for key, value in nodes[0].items() if key.startswith("x-")}
     return different[0] if len(different) == 1 else {"anyOf": different, **marks}

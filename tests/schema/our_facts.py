@@ -1,4 +1,4 @@
-"""What our types say, in the same lines as `official_facts` says what the official schema says."""
+"""Our types as facts, in the same form as `official_facts`."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -45,17 +45,17 @@ OURS = {
     "McpResult",
     "McpFailure",
 }
-"""Names that the official schema has no definition for: our roots, and variants it leaves nameless."""
+"""Names without an official definition: our base types, and variants that the schema leaves unnamed."""
 
 
 def names(*, stable: bool) -> list[str]:
-    """Our types that stand for definitions."""
+    """Our types that correspond to definitions."""
     every = [name for name in accord.schema.__all__ if name not in OURS]
     return [name for name in every if not (stable and _is_unstable(getattr(accord.schema, name)))]
 
 
 def facts(*, stable: bool) -> Iterator[str]:
-    """All that our types say; without what is marked as unstable if `stable`."""
+    """All facts about our types; without the unstable ones if `stable`."""
     for name in sorted(names(stable=stable)):
         yield f"{name} exists"
         if name not in ABSORBED:

@@ -1,4 +1,6 @@
-"""Bytes to types and back: what fits is taken as it is, odd text is mended, and every failure is a `Mismatch`."""
+"""Bytes to types and back: valid values are kept, broken text is repaired, and every failure is a
+`Mismatch`.
+"""
 
 import json
 from typing import Any
@@ -35,7 +37,7 @@ def chunk(text: bytes) -> bytes:
 
 
 @pytest.mark.rule(392)
-def test_half_an_emoji_in_a_prompt_becomes_a_replacement_character() -> None:
+def test_a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() -> None:
     request = decode(PromptRequest, rb'{"sessionId":"s","prompt":[{"type":"text","text":"a\ud83d"}]}')
     assert request == PromptRequest("s", [TextContent("a\ufffd")])
     encode(request).decode("utf-8")
@@ -49,7 +51,7 @@ def test_an_emoji_split_over_two_chunks_loses_no_chunk() -> None:
     assert second == SessionNotification("s", AgentMessageChunk(TextContent("\ufffd far")))
 
 
-def test_what_we_send_never_carries_half_a_surrogate_pair() -> None:
+def test_encoding_replaces_lone_surrogates() -> None:
     assert encode(TextContent("a\ud83d b", meta={"\udfff": 1})) == (
         '{"type":"text","text":"a\ufffd b","_meta":{"\ufffd":1}}'.encode()
     )
@@ -73,7 +75,7 @@ def test_what_we_send_never_carries_half_a_surrogate_pair() -> None:
     ],
     ids=lambda raw: repr(raw[:110])[90:],
 )
-def test_every_other_text_is_one_clean_error(raw: bytes) -> None:
+def test_invalid_text_is_a_one_line_mismatch(raw: bytes) -> None:
     with pytest.raises(Mismatch) as failure:
         decode(SessionNotification, raw)
     assert "\n" not in str(failure.value)
@@ -81,13 +83,13 @@ def test_every_other_text_is_one_clean_error(raw: bytes) -> None:
         exact(SessionNotification, raw)
 
 
-def test_deep_nesting_in_free_values_is_an_error_too() -> None:
+def test_deep_nesting_in_free_values_is_a_mismatch() -> None:
     deep = b'{"code":1,"message":"m","data":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with pytest.raises(Mismatch, match="nested too deep"):
         decode(Error, deep)
 
 
-def test_a_mismatch_says_where_and_what() -> None:
+def test_a_mismatch_names_the_path_and_the_reason() -> None:
     with pytest.raises(Mismatch) as failure:
         decode(
             PromptRequest, b'{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"text","text":5}]}'
@@ -109,7 +111,7 @@ LONG = "x\n" * 10_000
         (PromptRequest, {"sessionId": "s", "prompt": [{"type": LONG}]}),
     ],
 )
-def test_what_is_wrong_is_said_in_one_short_line_whatever_the_peer_wrote(cls: Any, value: Any) -> None:
+def test_a_mismatch_is_one_short_line_for_any_input(cls: Any, value: Any) -> None:
     with pytest.raises(Mismatch) as failure:
         decode(cls, json.dumps(value).encode())
     for problem in (failure.value, *violations(cls, value)):
@@ -117,14 +119,14 @@ def test_what_is_wrong_is_said_in_one_short_line_whatever_the_peer_wrote(cls: An
         assert len(str(problem)) < 250
 
 
-def test_exact_refuses_what_decode_forgives() -> None:
+def test_exact_rejects_what_decode_accepts() -> None:
     raw = b'{"stopReason":"tool_use"}'
     assert decode(PromptResponse, raw) == PromptResponse(Unknown("tool_use", "tool_use"))
     with pytest.raises(Mismatch, match="tool_use"):
         exact(PromptResponse, raw)
 
 
-def test_absent_null_and_value_are_three_things() -> None:
+def test_absent_null_and_value_are_distinct() -> None:
     for text in (b"{}", b'{"title":null}', b'{"title":"t"}'):
         update = decode(SessionInfoUpdate, text)
         assert to_builtins(update) == {"sessionUpdate": "session_info_update", **json.loads(text)}
@@ -132,8 +134,11 @@ def test_absent_null_and_value_are_three_things() -> None:
     assert not UNSET
 
 
-def test_ids_and_numbers_of_any_size_keep_their_value() -> None:
-    raw = b'{"code":-32603,"message":"m","data":{"id":9007199254740993,"big":123456789012345678901234567890,"f":3.0}}'
+def test_large_numbers_keep_their_value() -> None:
+    raw = (
+        b'{"code":-32603,"message":"m","data":{"id":9007199254740993,'
+        b'"big":123456789012345678901234567890,"f":3.0}}'
+    )
     assert encode(decode(Error, raw)) == raw
 
 
@@ -146,14 +151,14 @@ def test_raw_parts_of_an_envelope_decode_like_bytes() -> None:
     assert exact(SessionNotification, params).session_id == "s"
 
 
-def test_a_tool_call_writes_its_tag_first_and_its_meta_last() -> None:
+def test_a_tool_call_is_encoded_with_its_tag_first_and_its_meta_last() -> None:
     text = encode(ToolCall("c", "Look", kind="read", meta={"a": 1}))
     assert text == (
         b'{"sessionUpdate":"tool_call","toolCallId":"c","title":"Look","kind":"read","_meta":{"a":1}}'
     )
 
 
-def test_plain_values_encode_too() -> None:
+def test_plain_values_can_be_encoded() -> None:
     assert encode({"method": "_x", "params": [1, None, Unknown("z", {"z": 1})]}) == (
         b'{"method":"_x","params":[1,null,{"z":1}]}'
     )
@@ -170,7 +175,7 @@ def test_plain_values_encode_too() -> None:
     ],
 )
 @pytest.mark.rule(366)
-def test_an_mcp_answer_is_a_result_before_it_is_an_error(raw: Any, expected: Any) -> None:
+def test_an_mcp_answer_with_a_result_and_an_error_is_a_result(raw: Any, expected: Any) -> None:
     answer = decode(MessageMcpResponse, json.dumps(raw).encode())
     assert read(MessageMcpResponse, raw) == answer
     if expected == "McpFailure":

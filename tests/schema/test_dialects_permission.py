@@ -1,11 +1,11 @@
-"""Permission requests and answers: what other shapes mean, and that doubt is always a no."""
+"""Permission requests and answers in other shapes. Anything ambiguous is a rejection."""
 
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.schema.dialect_scene import params_after, result_after
+from tests.schema.repair_checks import params_after, result_after
 
 from accord.schema.codec import read
 from accord.schema.dialects import Outcome, official_kind, read_outcome, repair_params
@@ -20,7 +20,7 @@ def nested(outcome: str, **members: Any) -> dict[str, Any]:
     return {"outcome": {"outcome": outcome, **members}}
 
 
-# -- answers ------------------------------------------------------------------------------------------------------
+# -- answers --
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -76,7 +76,7 @@ def test_the_official_answer_selects_an_offered_option(strict: bool):
         "",
     ],
 )
-def test_doubt_is_a_no(answer: Any, strict: bool):
+def test_an_ambiguous_answer_is_a_rejection(answer: Any, strict: bool):
     assert read_outcome(answer, OFFERED, strict=strict) == NO
 
 
@@ -97,7 +97,7 @@ def test_doubt_is_a_no(answer: Any, strict: bool):
     ],
 )
 @pytest.mark.parametrize("offered", [OFFERED, [("y", "allow_once")], [("y", "allow_always")], KINDS_AS_IDS])
-def test_a_bare_word_is_a_no_even_with_one_allow_option(word: str, offered: list[tuple[str, str]]):
+def test_a_bare_word_is_a_rejection_even_with_one_allow_option(word: str, offered: list[tuple[str, str]]):
     assert read_outcome(word, offered) == NO
     assert read_outcome({"outcome": word}, offered) == NO
     assert read_outcome(nested(word), offered) == NO
@@ -106,7 +106,7 @@ def test_a_bare_word_is_a_no_even_with_one_allow_option(word: str, offered: list
 @pytest.mark.rule(388)
 @pytest.mark.dialect(24)
 @pytest.mark.parametrize("word", ["allowed", "selected", "approved"])
-def test_allowed_with_an_offered_option_id(word: str):
+def test_allowed_needs_an_offered_option_id(word: str):
     assert read_outcome({"outcome": word, "option_id": "y"}, OFFERED) == Outcome("y", "allow_once", (24,))
     assert read_outcome({"outcome": word, "option_id": "nope"}, OFFERED) == NO
     assert read_outcome({"outcome": word, "option_id": "allow_once"}, OFFERED) == NO
@@ -116,7 +116,7 @@ def test_allowed_with_an_offered_option_id(word: str):
 
 @pytest.mark.dialect(24)
 @pytest.mark.parametrize("word", ["denied", "rejected"])
-def test_denied_is_the_offered_rejection_or_nothing(word: str):
+def test_denied_selects_the_one_reject_option(word: str):
     denied = read_outcome({"outcome": word, "option_id": "y"}, OFFERED)
     assert denied == Outcome("n", "reject_once", (24,))
     assert not denied.allowed
@@ -125,7 +125,7 @@ def test_denied_is_the_offered_rejection_or_nothing(word: str):
 
 
 @pytest.mark.dialect(24)
-def test_a_nested_answer_with_option_id_in_snake_case():
+def test_a_nested_answer_with_a_snake_case_option_id():
     assert read_outcome(nested("selected", option_id="y"), OFFERED) == Outcome("y", "allow_once", (24,))
     assert read_outcome(nested("selected", option_id="y"), OFFERED, strict=True) == NO
 
@@ -133,7 +133,7 @@ def test_a_nested_answer_with_option_id_in_snake_case():
 @pytest.mark.rule(388)
 @pytest.mark.dialect(25)
 @pytest.mark.parametrize("wrap", [lambda word: word, lambda word: {"outcome": word}])
-def test_a_bare_id_or_kind(wrap: Any):
+def test_a_bare_option_id_or_kind(wrap: Any):
     assert read_outcome(wrap("y"), OFFERED) == Outcome("y", "allow_once", (25,))
     assert read_outcome(wrap("allow_once"), OFFERED) == Outcome("y", "allow_once", (25,))
     assert read_outcome(wrap("allow_always"), OFFERED) == Outcome("always", "allow_always", (25,))
@@ -144,7 +144,7 @@ def test_a_bare_id_or_kind(wrap: Any):
 
 @pytest.mark.rule(388)
 @pytest.mark.dialect(25)
-def test_a_kind_that_several_options_have_names_none():
+def test_a_kind_that_several_options_have_selects_none():
     two = [("a", "allow_once"), ("b", "allow_once")]
     assert read_outcome("allow_once", two) == NO
     assert read_outcome({"outcome": "allow_once"}, two) == NO
@@ -153,7 +153,7 @@ def test_a_kind_that_several_options_have_names_none():
 
 @pytest.mark.rule(388)
 @pytest.mark.dialect(25)
-def test_nothing_becomes_allow_always_that_did_not_name_it():
+def test_an_id_that_is_the_kind_of_another_option_selects_none():
     misleading = [("allow_once", "allow_always"), ("n", "reject_once")]
     assert read_outcome("allow_once", misleading) == NO
     assert read_outcome("allow_always", [("y", "allow_once")]) == NO
@@ -162,7 +162,7 @@ def test_nothing_becomes_allow_always_that_did_not_name_it():
 
 
 @pytest.mark.dialect(25)
-def test_a_bare_kind_beside_another_option_id_is_a_no():
+def test_a_bare_kind_with_another_option_id_is_a_rejection():
     assert read_outcome({"outcome": "allow_once", "optionId": "n"}, OFFERED) == NO
     assert read_outcome({"outcome": "allow_once", "option_id": None}, OFFERED) == NO
     assert read_outcome({"outcome": "allow_once", "optionId": "y"}, OFFERED).allowed
@@ -190,20 +190,20 @@ def test_an_answer_that_is_not_nested():
         "y",
     ],
 )
-def test_strict_reading_knows_no_dialect(answer: Any):
+def test_strict_reading_accepts_no_dialect(answer: Any):
     assert read_outcome(answer, OFFERED).allowed
     assert read_outcome(answer, OFFERED, strict=True) == NO
 
 
 @pytest.mark.rule(388)
-def test_words_of_the_answer_never_name_an_option():
+def test_reserved_words_never_select_an_option():
     offered = [(word, "allow_once") for word in ("selected", "allowed", "cancelled", "denied")]
     for word, _ in offered:
         assert read_outcome(word, offered) == NO
         assert not read_outcome({"outcome": word}, offered).allowed
 
 
-def test_an_id_that_stands_for_two_kinds_names_nothing():
+def test_an_id_with_two_kinds_selects_none():
     offered = [("x", "allow_once"), ("x", "reject_once"), ("x", "allow_once")]
     assert read_outcome(nested("selected", optionId="x"), offered) == NO
     twice = [("x", "allow_once"), ("x", "allow_once")]
@@ -251,7 +251,7 @@ def words_in(value: Any) -> set[str]:
 
 @pytest.mark.rule(200, 388)
 @given(JSON, OPTIONS, st.booleans())
-def test_whatever_is_answered_only_a_named_offered_option_is_chosen(
+def test_only_an_offered_option_that_the_answer_names_is_selected(
     answer: Any, options: list[tuple[str, str]], strict: bool
 ):
     outcome = read_outcome(answer, options, strict=strict)
@@ -271,11 +271,11 @@ def test_whatever_is_answered_only_a_named_offered_option_is_chosen(
         assert answer["outcome"]["optionId"] == outcome.option_id
 
 
-# -- answers as messages ------------------------------------------------------------------------------------------
+# -- answers as messages --
 
 
 @pytest.mark.dialect(24, 25, 26)
-def test_an_answer_rewritten_into_the_official_message():
+def test_an_answer_is_rewritten_into_the_official_message():
     asked = {"options": [{"optionId": i, "name": i, "kind": kind} for i, kind in OFFERED]}
     method = "session/request_permission"
     flat = {"outcome": "allowed", "option_id": "y"}
@@ -286,7 +286,7 @@ def test_an_answer_rewritten_into_the_official_message():
     assert result_after(method, nested("cancelled"), asked=asked) == nested("cancelled")
 
 
-# -- requests -----------------------------------------------------------------------------------------------------
+# -- requests --
 
 
 def permission_after(params: dict[str, Any], *rows: int, session: str | None = None) -> Any:
@@ -318,7 +318,7 @@ def test_a_flat_request_without_an_active_turn_stays_invalid():
 
 @pytest.mark.rule(389)
 @pytest.mark.dialect(22)
-def test_made_up_options_have_no_official_kind():
+def test_generated_options_have_no_official_kind():
     flat = {"sessionId": "s", "permissionId": "p1", "toolName": "rm"}
     request = read(RequestPermissionRequest, permission_after(flat, 22, 12))
     assert [official_kind(one) for one in request.options] == [None] * 4
@@ -360,7 +360,7 @@ def test_option_kinds_in_another_case_are_not_official():
     assert [official_kind(one) for one in request.options] == [None, "reject_once"]
 
 
-def test_meta_is_never_lifted():
+def test_members_of_meta_are_never_used():
     meta = {"rawInput": {"c": 1}, "raw_input": {"c": 1}, "sessionId": "s", "options": []}
     params = {"sessionId": "s", "_meta": meta, "toolCall": {"toolCallId": "c", "_meta": meta}, "options": []}
     assert repair_params("session/request_permission", params) == (params, (), ())

@@ -1,4 +1,4 @@
-"""What no repair may do, whatever comes in: raise, change its input, touch an official message, widen a folder."""
+"""What no repair may do for any input: raise, change its input, change an official message, add a folder."""
 
 import copy
 import json
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schema.dialect_scene import method_of
+from tests.schema.repair_checks import method_of
 
 from accord.schema.dialects import DIALECTS, repair_params, repair_result
 from accord.schema.dialects.telltales import PARAMS_TELLTALES, RESULT_TELLTALES
@@ -107,7 +107,7 @@ JSON = st.recursive(
 
 @settings(max_examples=300)
 @given(st.sampled_from(NAMES), JSON)
-def test_repairs_neither_raise_nor_change_what_they_are_given(method: str, value: Any):
+def test_repairs_neither_raise_nor_change_their_input(method: str, value: Any):
     before = copy.deepcopy(value)
     params = repair_params(method, value)
     result = repair_result(method, value, value)
@@ -123,7 +123,7 @@ def test_repairs_neither_raise_nor_change_what_they_are_given(method: str, value
 
 @settings(max_examples=300)
 @given(st.sampled_from(NAMES), JSON)
-def test_repairs_are_done_in_one_go(method: str, value: Any):
+def test_repairs_are_idempotent(method: str, value: Any):
     once = repair_params(method, value)
     for params in (once.value, *once.more):
         again = repair_params(
@@ -132,26 +132,30 @@ def test_repairs_are_done_in_one_go(method: str, value: Any):
         assert again == (params if params is not None else {}, (), ())
 
 
-def lists_of_roots(value: Any) -> list[Any]:
+def additional_directories_in(value: Any) -> list[Any]:
     if isinstance(value, dict):
         own = [value["additionalDirectories"]] if "additionalDirectories" in value else []
-        return own + [root for part in value.values() for root in lists_of_roots(part)]
-    return [root for part in value for root in lists_of_roots(part)] if isinstance(value, list) else []
+        return own + [root for part in value.values() for root in additional_directories_in(part)]
+    return (
+        [root for part in value for root in additional_directories_in(part)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 @given(st.sampled_from([name for name in NAMES if name.startswith("session/")]), JSON)
-def test_no_repair_makes_a_root(method: str, value: Any):
-    sent = lists_of_roots(value)
+def test_no_repair_adds_additional_directories(method: str, value: Any):
+    sent = additional_directories_in(value)
     for repaired in (repair_params(method, value), repair_result(method, value)):
         if isinstance(repaired.value, dict) and not isinstance(value, list):
-            assert all(root in sent for root in lists_of_roots(repaired.value))
+            assert all(root in sent for root in additional_directories_in(repaired.value))
 
 
 @pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
 @pytest.mark.parametrize(
     "roots", [{"additional_directories": ["/"]}, {"_meta": {"additionalDirectories": ["/"]}}]
 )
-def test_roots_under_another_key_do_not_count(method: str, roots: dict[str, Any]):
+def test_additional_directories_under_another_key_are_ignored(method: str, roots: dict[str, Any]):
     params = {"session_id": "s", "cwd": "/w", **roots}
     got = repair_params(method, params)
     assert got.rows
@@ -159,12 +163,12 @@ def test_roots_under_another_key_do_not_count(method: str, roots: dict[str, Any]
 
 
 @pytest.mark.parametrize("roots", ["/x", ["x", 1], {"a": "/x"}, 5])
-def test_malformed_roots_are_not_mended(roots: Any):
+def test_malformed_additional_directories_are_not_repaired(roots: Any):
     params = {"cwd": "/w", "additionalDirectories": roots}
     assert repair_params("session/new", params).value["additionalDirectories"] == roots
 
 
-def test_paths_are_never_touched():
+def test_paths_are_never_changed():
     for method in ("fs/read_text_file", "fs/write_text_file"):
         params = {"session_id": "s", "path": "../x", "file_path": "/etc/passwd"}
         assert repair_params(method, params).value == {
@@ -181,7 +185,7 @@ def test_an_elicitation_answer_is_never_repaired(answer: Any):
     assert repair_result("elicitation/create", answer) == (answer, (), ())
 
 
-def test_deep_nesting_is_left_alone():
+def test_deeply_nested_input_is_kept():
     deep: Any = "x"
     for _ in range(100_000):
         deep = [deep]
@@ -213,11 +217,11 @@ terminal/create > {"sessionId":"s","command":"npm","args":["test"],"env":[{"name
 terminal/output < {"output":"...","truncated":false,"exitStatus":{"exitCode":null,"signal":"SIGKILL"}}
 elicitation/create > {"sessionId":"s","mode":"form","message":"?","requestedSchema":{"type":"object","properties":{"how":{"type":"string","format":"email"}}}}
 providers/list < {"providers":[{"providerId":"main","supported":["openai"],"required":true,"current":{"apiType":"openai","baseUrl":"https://h"}}]}
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("line", OFFICIAL.strip().splitlines())
-def test_an_official_message_needs_no_row(line: str):
+def test_an_official_message_needs_no_repair(line: str):
     found = re.fullmatch(r"(\S+) ([<>]) (.*)", line)
     assert found
     method, direction, value = found[1], found[2], json.loads(found[3])
@@ -226,7 +230,7 @@ def test_an_official_message_needs_no_row(line: str):
     assert method_of(method)
 
 
-def test_the_table_names_every_row_of_the_reference():
+def test_the_table_describes_every_row():
     assert set(range(1, 75)) <= set(DIALECTS)
     assert str(DIALECTS[7]) == "row 7: update.type instead of update.sessionUpdate"
     for row in DIALECTS.values():
@@ -235,6 +239,6 @@ def test_the_table_names_every_row_of_the_reference():
         assert row.handled in ("repair", "alias", "official", "behaviour")
 
 
-def test_telltales_are_looked_for_on_no_hot_path():
+def test_telltales_are_not_searched_on_hot_paths():
     looked_at = set(PARAMS_TELLTALES) | set(RESULT_TELLTALES)
     assert not looked_at & {"session/update", "fs/read_text_file", "fs/write_text_file", "terminal/output"}

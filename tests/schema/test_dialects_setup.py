@@ -1,9 +1,11 @@
-"""Dialects of everything but updates and permissions: prompts, content, set-up, config, results, method names."""
+"""Dialects other than updates and permissions: prompts, content, session setup, config, results, method
+names.
+"""
 
 from typing import Any
 
 import pytest
-from tests.schema.dialect_scene import method_of, params_after, read_params, read_result, result_after
+from tests.schema.repair_checks import method_of, params_after, read_params, read_result, result_after
 
 from accord.schema.codec import read
 from accord.schema.content import ContentBlock
@@ -36,7 +38,7 @@ def servers_after(servers: Any, *rows: int) -> Any:
     return params_after("session/new", {"cwd": "/w", "mcpServers": servers}, *rows)["mcpServers"]
 
 
-# -- prompts and content ------------------------------------------------------------------------------------------
+# -- prompts and content --
 
 
 @pytest.mark.dialect(1)
@@ -61,12 +63,12 @@ def test_a_malformed_prompt_is_not_repaired(prompt: Any):
 
 
 @pytest.mark.dialect(2)
-def test_a_timeout_beside_the_prompt_is_ignored():
+def test_a_timeout_next_to_the_prompt_is_ignored():
     read_params("session/prompt", {"sessionId": "s", "prompt": [HI], "timeoutMs": 60000})
 
 
 @pytest.mark.dialect(55)
-def test_embedded_resources_flat_or_by_another_tag():
+def test_embedded_resources_that_are_flat_or_have_another_tag():
     resource = {"uri": "file:///a", "text": "x", "mimeType": "text/plain"}
     official = [{"type": "resource", "resource": resource}]
     assert prompt_after([{"type": "embedded_resource", "resource": resource}], 55) == official
@@ -100,7 +102,7 @@ def test_class_names_as_block_tags(tag: str, body: dict[str, Any], meant: str):
         ("", ""),
     ],
 )
-def test_a_link_without_a_name_is_named_by_its_uri(uri: str, name: str):
+def test_a_resource_link_without_a_name_is_named_after_its_uri(uri: str, name: str):
     assert prompt_after([{"type": "resource_link", "uri": uri}], 57)[0]["name"] == name
 
 
@@ -109,7 +111,7 @@ def test_block_tags_in_camel_case():
     assert prompt_after([{"type": "resourceLink", "uri": "u", "name": "n"}], 73)[0]["type"] == "resource_link"
 
 
-# -- the end of a turn --------------------------------------------------------------------------------------------
+# -- the end of a turn --
 
 
 @pytest.mark.dialect(3)
@@ -121,13 +123,13 @@ def test_the_final_text_in_the_result_is_kept():
 
 
 @pytest.mark.dialect(4)
-def test_tool_use_ends_a_turn_and_the_word_is_kept():
+def test_tool_use_ends_a_turn_and_the_sent_reason_is_kept():
     got = read(PromptResponse, result_after("session/prompt", {"stopReason": "tool_use"}, 4))
     assert (got.stop_reason, stop_reason_as_sent(got)) == ("end_turn", "tool_use")
 
 
 @pytest.mark.dialect(5)
-def test_an_unknown_stop_reason_is_left_to_the_reader():
+def test_an_unknown_stop_reason_is_not_repaired():
     result = {"stopReason": "budget"}
     assert repair_result("session/prompt", result) == (result, (), ())
     assert read(PromptResponse, result).stop_reason != "end_turn"
@@ -155,11 +157,11 @@ def test_usage_and_stop_reason_in_snake_case():
     }
 
 
-# -- capabilities -------------------------------------------------------------------------------------------------
+# -- capabilities --
 
 
 @pytest.mark.dialect(37)
-def test_capabilities_are_read_as_the_clients_in_version_1():
+def test_capabilities_are_the_clients_in_version_1():
     params = {"protocolVersion": 1, "capabilities": {"terminal": True}}
     assert params_after("initialize", params, 37)["clientCapabilities"] == {"terminal": True}
     assert (
@@ -179,13 +181,13 @@ def test_capabilities_are_read_as_the_clients_in_version_1():
         {"protocolVersion": 1, "_meta": {"clientCapabilities": {"terminal": True}}},
     ],
 )
-def test_other_capabilities_are_not_lifted(params: dict[str, Any]):
+def test_other_capabilities_are_not_moved(params: dict[str, Any]):
     assert repair_params("initialize", params) == (params, (), ())
 
 
 @pytest.mark.dialect(36)
 @pytest.mark.parametrize("key", ["clientCapabilities", "capabilities"])
-def test_misspelt_file_capabilities_are_no_support(key: str):
+def test_misspelled_file_capabilities_are_not_supported(key: str):
     params = {"protocolVersion": 1, key: {"fs": {"readFile": True, "write_text_file": True}}}
     offered = read(InitializeRequest, repair_params("initialize", params).value).client_capabilities
     assert offered
@@ -195,7 +197,7 @@ def test_misspelt_file_capabilities_are_no_support(key: str):
 
 
 @pytest.mark.dialect(38, 40)
-def test_a_bare_handshake_is_official_both_ways():
+def test_a_minimal_handshake_is_official_in_both_directions():
     assert not read_params("initialize", {"protocolVersion": 1}).client_capabilities
     assert not read_result("initialize", {"protocolVersion": 1}).agent_info
 
@@ -213,7 +215,7 @@ def test_meta_at_the_root_of_the_handshake_is_read():
 
 
 @pytest.mark.dialect(70, 205)
-def test_auth_methods_without_or_with_an_unknown_type_are_the_agents():
+def test_auth_methods_with_no_or_an_unknown_type_belong_to_the_agent():
     methods = [{"id": "a", "name": "A"}, {"id": "b", "name": "B", "type": "env_var", "vars": [{"name": "K"}]}]
     got = read(InitializeResponse, {"protocolVersion": 1, "authMethods": methods}).auth_methods
     assert got
@@ -238,7 +240,7 @@ def test_auth_methods_with_a_label():
 
 
 @pytest.mark.dialect(207)
-def test_the_draft_of_auth_status():
+def test_the_draft_form_of_auth_status():
     offered = {"protocolVersion": 1, "agentCapabilities": {"auth": {"status": True}}}
     assert result_after("initialize", offered, 207)["agentCapabilities"] == {"auth": {"status": {}}}
     assert result_after("auth/status", {"authenticated": True}, 207)["state"] == "authenticated"
@@ -247,11 +249,11 @@ def test_the_draft_of_auth_status():
     assert repair_result("auth/status", both) == (both, (), ())
 
 
-# -- sessions and MCP servers -------------------------------------------------------------------------------------
+# -- sessions and MCP servers --
 
 
 @pytest.mark.dialect(32)
-def test_missing_mcp_servers_are_none():
+def test_missing_mcp_servers_read_as_an_empty_list():
     assert params_after("session/new", {"cwd": "/w"}, 32)["mcpServers"] == []
     assert params_after("session/load", {"sessionId": "s", "cwd": "/w"}, 32)["mcpServers"] == []
     params_after("session/resume", {"sessionId": "s", "cwd": "/w"})
@@ -266,13 +268,13 @@ def test_mcp_servers_as_a_map():
 
 @pytest.mark.dialect(33)
 @pytest.mark.parametrize("servers", [{"db": 5}, {"db": None, "x": {}}, "x", 5, [5]])
-def test_unusable_mcp_servers_stay_unusable(servers: Any):
+def test_invalid_mcp_servers_are_not_repaired(servers: Any):
     params = {"cwd": "/w", "mcpServers": servers}
     assert repair_params("session/new", params) == (params, (), ())
 
 
 @pytest.mark.dialect(34)
-def test_the_type_stdio_is_official_and_dropped_in_passing():
+def test_the_server_type_stdio_is_official_and_is_dropped_during_repair():
     server = {"type": "stdio", "name": "db", "command": "/bin/db", "args": [], "env": []}
     read_params("session/new", {"cwd": "/w", "mcpServers": [server]})
     [got] = servers_after([server | {"env": {}}], 34, 35)
@@ -280,7 +282,7 @@ def test_the_type_stdio_is_official_and_dropped_in_passing():
 
 
 @pytest.mark.dialect(35)
-def test_environments_and_headers_as_maps_or_missing():
+def test_env_and_headers_as_maps_or_missing():
     stdio = {"name": "db", "command": "/bin/db", "args": []}
     pairs = [{"name": "K", "value": "V"}]
     assert servers_after([stdio | {"env": {"K": "V"}}], 35) == [stdio | {"env": pairs}]
@@ -294,13 +296,13 @@ def test_environments_and_headers_as_maps_or_missing():
 
 
 @pytest.mark.dialect(35)
-def test_an_environment_of_anything_but_text_is_not_repaired():
+def test_an_env_with_non_text_values_is_not_repaired():
     params = {"sessionId": "s", "command": "env", "env": {"PORT": 80}}
     assert repair_params("terminal/create", params) == (params, (), ())
 
 
 @pytest.mark.dialect(74)
-def test_servers_and_providers_named_by_id():
+def test_servers_and_providers_identified_by_id():
     server = {"type": "acp", "name": "ide", "id": "srv"}
     assert servers_after([server], 74) == [{"type": "acp", "name": "ide", "serverId": "srv"}]
     assert params_after("providers/disable", {"id": "main"}, 74) == {"providerId": "main"}
@@ -350,7 +352,7 @@ def test_an_official_model_option_wins_over_models():
 
 
 @pytest.mark.dialect(47)
-def test_groups_of_choices_without_names():
+def test_grouped_choices_without_names():
     option = {
         "id": "model",
         "name": "Model",
@@ -373,24 +375,24 @@ def test_config_set_and_booleans_without_a_type():
 
 @pytest.mark.dialect(44)
 @pytest.mark.parametrize("result", [{}, None])
-def test_an_empty_answer_to_a_setting_says_nothing_about_the_options(result: Any):
+def test_an_empty_answer_to_a_setting_gives_an_empty_option_list(result: Any):
     assert result_after("session/set_config_option", result, 44) == {"configOptions": []}
 
 
 @pytest.mark.dialect(44)
 @pytest.mark.parametrize("value", [5, None, ["x"], {"type": "boolean"}])
-def test_other_values_are_not_repaired(value: Any):
+def test_other_config_values_are_not_repaired(value: Any):
     params = {"sessionId": "s", "configId": "auto", "value": value}
     assert repair_params("session/set_config_option", params) == (params, (), ())
 
 
 @pytest.mark.dialect(49, 51)
-def test_extras_in_the_answer_to_set_mode_are_ignored():
+def test_extra_members_in_the_set_mode_answer_are_ignored():
     read_result("session/set_mode", {"modeId": "code", "meta": {"x": 1}})
 
 
 @pytest.mark.dialect(103, 104)
-def test_null_as_the_answer_of_a_method_without_a_result():
+def test_null_is_an_empty_result_only_for_methods_without_one():
     for method in (
         "fs/write_text_file",
         "terminal/kill",
@@ -406,7 +408,7 @@ def test_null_as_the_answer_of_a_method_without_a_result():
 
 
 @pytest.mark.dialect(115)
-def test_an_unknown_format_in_a_form_is_kept_as_a_note():
+def test_an_unknown_format_in_a_form_is_kept_in_meta():
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "format": "uuid"}, "b": {"type": "string", "format": "uri"}},
@@ -457,14 +459,14 @@ def test_snake_case_results(method: str, result: dict[str, Any]):
     result_after(method, result, 301)
 
 
-# -- method names -------------------------------------------------------------------------------------------------
+# -- method names --
 
 
 @pytest.mark.dialect(21, 43, 44, 201, 202, 203, 206, 208)
-def test_every_alias_leads_to_a_method_of_its_side():
+def test_every_alias_maps_to_a_method_of_its_side():
     for alias in ALIASES:
         if alias.sent == alias.method:
-            assert notification(alias.side, alias.method)  # the other kind of envelope
+            assert notification(alias.side, alias.method)  # the same name, in the other kind of message
             continue
         table = request if alias.kind == "request" else notification
         assert table(alias.side, alias.method), alias
@@ -474,7 +476,7 @@ def test_every_alias_leads_to_a_method_of_its_side():
 
 
 @pytest.mark.dialect(21, 43, 202, 203, 206, 208)
-def test_the_aliases_by_side_and_kind():
+def test_aliases_by_side_and_kind():
     assert {a.sent for a in aliases("client", "request")} == {"request_permission", "session/elicitation"}
     assert {a.sent for a in aliases("client", "notification")} == {"session/elicitation/complete"}
     assert {a.sent for a in aliases("agent", "notification")} == {"session/cancelled"}
@@ -489,7 +491,7 @@ def test_the_aliases_by_side_and_kind():
 
 
 @pytest.mark.dialect(30)
-def test_a_cancel_may_come_as_a_request():
+def test_a_cancel_may_be_a_request():
     [alias] = [a for a in aliases("agent", "request") if a.row == 30]
     assert (alias.sent, alias.method) == ("session/cancel", "session/cancel")
     assert method_of("session/cancel").kind == "notification"
@@ -502,11 +504,11 @@ def test_set_model_sets_the_model_option():
 
 
 @pytest.mark.dialect(43)
-def test_sessions_list():
+def test_sessions_list_is_an_alias():
     assert params_after("sessions/list", {"cwd": "/w"}) == {"cwd": "/w"}
 
 
-def test_content_blocks_have_the_tags_the_repairs_know():
+def test_the_repairs_know_every_content_and_update_tag():
     from accord.schema.dialects.content import BLOCK_TAGS
     from accord.schema.dialects.updates import TAGS
     from accord.schema.updates import SessionUpdate

@@ -1,7 +1,7 @@
-"""Dialects of `session/update`: each test is one odd update and the official one it stands for."""
+"""Dialects of `session/update`. Each test is one nonstandard update and the official one it stands for."""
 
 import pytest
-from tests.schema.dialect_scene import all_params_after, params_after, update_after
+from tests.schema.repair_checks import all_params_after, params_after, update_after
 
 from accord.schema.codec import read
 from accord.schema.dialects import display_kind, official_kind, repair_params
@@ -31,7 +31,7 @@ def test_a_flat_update_tagged_by_type_with_bare_text():
 
 
 @pytest.mark.dialect(6)
-def test_a_root_type_that_is_no_update_tag_is_not_lifted():
+def test_a_root_type_that_is_no_update_tag_is_not_nested():
     params = {"sessionId": "s", "type": "text", "text": "hi"}
     assert repair_params("session/update", params) == (params, (), ())
 
@@ -110,7 +110,7 @@ def test_a_tool_call_with_id_and_name():
 
 
 @pytest.mark.dialect(11)
-def test_the_name_in_a_patch_does_not_replace_a_title():
+def test_the_name_in_an_update_does_not_replace_the_title():
     update = {"sessionUpdate": "toolCallUpdate", "toolCallId": "c", "name": "edit"}
     assert "title" not in update_after(update, 8)
 
@@ -123,7 +123,7 @@ def test_tool_name_and_args():
 
 
 @pytest.mark.dialect(6, 13)
-def test_result_and_error_of_a_tool():
+def test_result_and_error_of_a_tool_call():
     done = {"sessionId": "s", "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
     ok = params_after("session/update", done | {"result": "42"}, 6, 13)["update"]
     assert ok["rawOutput"] == "42"
@@ -178,7 +178,7 @@ def test_a_kind_in_another_case_is_for_display_only():
 
 
 @pytest.mark.rule(389)
-def test_an_official_kind_is_official_and_an_unknown_one_is_other():
+def test_only_an_official_kind_is_official_and_an_unknown_one_is_other():
     update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"}
     sent = read(SessionNotification, {"sessionId": "s", "update": update | {"kind": "read"}}).update
     assert (official_kind(sent), display_kind(sent)) == ("read", "read")
@@ -193,14 +193,14 @@ def test_a_tool_call_may_start_in_either_status(status: str):
 
 
 @pytest.mark.dialect(10, 69, 71)
-def test_an_older_update_without_any_newer_member_is_official():
+def test_an_update_without_newer_members_is_official():
     update_after({"sessionUpdate": "agent_message_chunk", "content": HI})
     update_after({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "rawInput": "text"})
 
 
 @pytest.mark.dialect(73)
 @pytest.mark.parametrize("sent", ["inProgress", "InProgress", "in-progress", "IN_PROGRESS"])
-def test_status_spelling(sent: str):
+def test_status_and_priority_spelling(sent: str):
     call = {"sessionUpdate": "tool_call_update", "toolCallId": "c"}
     assert update_after(call | {"status": sent}, 73)["status"] == "in_progress"
     plan = {"sessionUpdate": "plan", "entries": [{"content": "x", "priority": "High", "status": sent}]}
@@ -209,7 +209,7 @@ def test_status_spelling(sent: str):
 
 
 @pytest.mark.dialect(73)
-def test_label_and_the_kind_discriminator():
+def test_label_as_title_and_kind_as_tag():
     update = {"kind": "toolCall", "toolCallId": "c", "label": "Reading"}
     assert update_after(update, 73, 8) == {
         "sessionUpdate": "tool_call",
@@ -226,7 +226,7 @@ def test_a_cancelled_tool_call_has_failed(sent: str):
 
 
 @pytest.mark.dialect(74)
-def test_plans_named_by_id():
+def test_plans_identified_by_id():
     update = {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "id": "p", "content": "#"}}
     assert update_after(update, 74)["plan"]["planId"] == "p"
     assert update_after({"sessionUpdate": "plan_removed", "id": "p"}, 74)["planId"] == "p"
@@ -234,7 +234,7 @@ def test_plans_named_by_id():
 
 @pytest.mark.rule(211)
 @pytest.mark.dialect(101)
-def test_the_mode_update_of_the_docs():
+def test_the_mode_update_of_the_official_docs():
     update = {"sessionUpdate": "current_mode_update", "modeId": "code"}
     assert update_after(update, 101) == {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
 

@@ -1,4 +1,4 @@
-"""Elicitation on the wire: open in every direction, yet never lax about what it knows."""
+"""Elicitation messages: unknown modes and answers are kept, known ones are validated."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ def received(cls: Any, members: dict[str, Any]) -> Any:
     return decode(cls, json.dumps(members).encode())
 
 
-def test_both_modes_know_what_they_belong_to() -> None:
+def test_both_modes_have_their_scope() -> None:
     form = received(CreateElicitationRequest, {**FORM, "toolCallId": "c"})
     assert form == ElicitationFormMode(
         "Which?", session_id="s", tool_call_id="c", requested_schema=ElicitationSchema()
@@ -43,14 +43,14 @@ def test_both_modes_know_what_they_belong_to() -> None:
     assert url.scope == ElicitationRequestScope(7)
 
 
-def test_null_is_a_request_id_too() -> None:
+def test_null_is_a_valid_request_id() -> None:
     assert received(CreateElicitationRequest, {**URL, "requestId": None}).scope == ElicitationRequestScope(
         None
     )
 
 
 @pytest.mark.rule(277)
-def test_an_unknown_mode_is_kept_and_is_neither_form_nor_page() -> None:
+def test_an_unknown_mode_is_kept_as_unknown() -> None:
     request = {**FORM, "mode": "_vote", "choices": [1]}
     kept = received(CreateElicitationRequest, request)
     assert kept == Unknown("_vote", request)
@@ -77,12 +77,12 @@ def test_an_unknown_mode_is_kept_and_is_neither_form_nor_page() -> None:
         {**FORM, "requestedSchema": {"required": "all"}},
     ],
 )
-def test_a_broken_request_is_refused(broken: dict[str, Any]) -> None:
+def test_an_invalid_request_is_rejected(broken: dict[str, Any]) -> None:
     with pytest.raises(Mismatch):
         received(CreateElicitationRequest, broken)
 
 
-def test_the_lenient_parts_of_a_form() -> None:
+def test_lenient_parts_of_a_form() -> None:
     properties = {
         "name": {"type": "string", "default": 5, "title": 5, "format": None},
         "tags": {"type": "array", "items": {"type": "string", "enum": ["x"]}, "default": ["x", 5]},
@@ -101,7 +101,7 @@ def test_the_lenient_parts_of_a_form() -> None:
     assert fields["odder"].items == Unknown("_color", properties["odder"]["items"])
 
 
-def test_the_three_answers() -> None:
+def test_accept_decline_and_cancel() -> None:
     content = {"text": "a", "count": 3, "share": 0.5, "sure": True, "tags": ["x"]}
     assert received(CreateElicitationResponse, {"action": "accept", "content": content}) == (
         ElicitationAcceptAction(content)
@@ -113,17 +113,17 @@ def test_the_three_answers() -> None:
 
 
 @pytest.mark.rule(276)
-def test_an_unknown_answer_is_no_acceptance() -> None:
+def test_an_unknown_action_is_no_acceptance() -> None:
     answer = received(CreateElicitationResponse, {"action": "_x", "content": {}})
     assert answer == Unknown("_x", {"action": "_x", "content": {}})
 
 
 @pytest.mark.parametrize("content", ["x", {"a": None}, {"a": [1]}, {"a": {}}])
-def test_acceptance_with_broken_content_is_refused(content: Any) -> None:
+def test_acceptance_with_invalid_content_is_rejected(content: Any) -> None:
     with pytest.raises(Mismatch):
         received(CreateElicitationResponse, {"action": "accept", "content": content})
 
 
-def test_an_elicitation_cannot_be_made_without_a_scope() -> None:
+def test_an_elicitation_cannot_be_created_without_a_scope() -> None:
     with pytest.raises(ValueError, match="sessionId or requestId"):
         ElicitationFormMode("Which?", requested_schema=ElicitationSchema())

@@ -1,4 +1,6 @@
-"""The method table and its look-ups."""
+"""The method table, its lookups, and the page generated from it."""
+
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,9 @@ from accord.schema import (
     SessionListCapabilities,
 )
 from accord.schema.methods import METHODS, Method, notification, request, served_by
+from accord.schema.reference import page
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
 def need(method: Method | None) -> Method:
@@ -25,7 +30,7 @@ def need(method: Method | None) -> Method:
     return method
 
 
-def test_the_inventory_of_the_protocol() -> None:
+def test_the_number_of_methods() -> None:
     stable = {method.name for method in METHODS if method.stable}
     assert len({method.name for method in METHODS}) == 38
     assert len(stable) == 25
@@ -55,13 +60,13 @@ def test_one_name_may_be_two_methods() -> None:
     assert request("proxy", "proxy/successor") is not notification("proxy", "proxy/successor")
 
 
-def test_both_sides_take_the_cancelling_of_a_request() -> None:
+def test_both_sides_serve_cancel_request() -> None:
     assert notification("agent", "$/cancel_request") is notification("client", "$/cancel_request") is not None
     assert "$/cancel_request" in {method.name for method in served_by("agent")}
     assert "$/cancel_request" in {method.name for method in served_by("client")}
 
 
-def test_a_request_has_a_result_and_a_notification_has_none() -> None:
+def test_only_requests_have_a_result() -> None:
     for method in METHODS:
         assert (method.result is not None) == (method.kind == "request"), method.name
 
@@ -117,14 +122,14 @@ def test_which_methods_belong_to_a_session() -> None:
         ),
     ],
 )
-def test_gates_open_by_capabilities(
+def test_capabilities_decide_whether_a_method_is_offered(
     name: str, agent: AgentCapabilities | None, client: ClientCapabilities | None, open: bool
 ) -> None:
     method = next(method for method in METHODS if method.name == name)
     assert method.offered(agent, client) is open
 
 
-def test_every_gate_that_is_a_capability_exists() -> None:
+def test_every_gate_is_a_known_capability_or_member() -> None:
     for method in METHODS:
         for gate in method.gates:
             if "." not in gate:
@@ -132,3 +137,16 @@ def test_every_gate_that_is_a_capability_exists() -> None:
                 continue
             everything_off = method.offered(AgentCapabilities(), ClientCapabilities())
             assert everything_off is False, method.name
+
+
+def test_the_methods_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make docs`"
+
+
+def test_the_methods_page_lists_every_method_with_its_gates() -> None:
+    rows = [line for line in page().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(METHODS)
+    for method, row in zip(METHODS, rows, strict=True):
+        assert f"`{method.name}`" in row
+        assert all(gate in row for gate in method.gates)
+        assert ("unstable" in row) is not method.stable

@@ -14,7 +14,7 @@ every_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda message:
 
 
 def canonical(value: Any) -> str:
-    """One text for one JSON value; tells 1 from true and from 1.0, and null from absent."""
+    """One text per JSON value. Distinguishes 1 from true and 1.0, and null from absent."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -26,20 +26,20 @@ def test_a_message_survives_the_round_trip(message: Message) -> None:
 
 
 @every_message
-def test_the_lenient_reading_gives_the_same_as_the_exact_one(message: Message) -> None:
+def test_lenient_and_exact_reading_agree(message: Message) -> None:
     assert read(message.type, message.body) == exact(message.type, json.dumps(message.body).encode())
 
 
 @every_message
-def test_the_strict_walk_finds_nothing(message: Message) -> None:
+def test_strict_validation_finds_no_violations(message: Message) -> None:
     assert violations(message.type, message.body) == []
 
 
-def test_the_stable_conversations_use_stable_methods_only() -> None:
+def test_stable_conversations_use_stable_methods_only() -> None:
     stable = [message for message in MESSAGES if "Unstable" not in message.conversation]
     assert {message.method.name for message in stable if not message.method.stable} == set()
 
 
-def test_the_transcripts_are_all_there() -> None:
+def test_the_transcripts_are_complete() -> None:
     assert len(MESSAGES) == 126
     assert len({message.conversation for message in MESSAGES}) == 8

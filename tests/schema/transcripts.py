@@ -1,4 +1,4 @@
-"""The transcripts beside this file: every message, with the type that its method gives to its body."""
+"""Reads `transcripts.txt`: every message, with the type that its method gives to its body."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from accord.schema import Error
 from accord.schema.methods import Method, Side, notification, request
 
 SERVED_BY: dict[str, Side] = {"C": "agent", "A": "client", "K": "proxy", "P": "proxy"}
-"""Who receives what is sent under a direction mark."""
+"""The receiver of a message with a direction mark."""
 
 ANSWERED_UNDER = {"C": "A", "A": "C", "K": "P", "P": "K"}
 

@@ -1,4 +1,4 @@
-"""The scripted model server, spoken to by hand: formats, faults, gates, what it keeps of requests."""
+"""The scripted model server, tested with raw HTTP: formats, faults, pauses, and the requests it keeps."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ PATHS = {
 every_format = pytest.mark.parametrize("spoken", list(PATHS))
 
 
-class Said(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -46,13 +46,13 @@ class Said(NamedTuple):
         return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
-class Caller:
-    """A client of a few lines, on one connection."""
+class HttpCaller:
+    """A minimal HTTP client on one connection."""
 
     def __init__(self, server: ModelServer) -> None:
         self._port = int(server.base_url("google").rpartition(":")[2])
 
-    async def __aenter__(self) -> "Caller":
+    async def __aenter__(self) -> "HttpCaller":
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
         return self
 
@@ -77,22 +77,22 @@ class Caller:
         size = int(await self.reader.readuntil(b"\r\n"), 16)
         return (await self.reader.readexactly(size + 2))[:-2]
 
-    async def answer(self) -> Said:
+    async def answer(self) -> HttpAnswer:
         status, headers = await self.head()
         if "content-length" in headers:
-            return Said(status, headers, await self.reader.readexactly(int(headers["content-length"])))
+            return HttpAnswer(status, headers, await self.reader.readexactly(int(headers["content-length"])))
         body = b""
         while piece := await self.chunk():
             body += piece
-        return Said(status, headers, body)
+        return HttpAnswer(status, headers, body)
 
-    async def ask(self, path: str, body: Any = None, **headers: str) -> Said:
+    async def ask(self, path: str, body: Any = None, **headers: str) -> HttpAnswer:
         self.send(path, body, **headers)
         return await self.answer()
 
 
 @every_format
-async def test_an_answer_is_streamed_in_the_providers_words(spoken: str) -> None:
+async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> None:
     answer = Answer(
         Thought("ponder"),
         "Bon",
@@ -100,7 +100,7 @@ async def test_an_answer_is_streamed_in_the_providers_words(spoken: str) -> None
         Call("shell", {"command": "ls"}),
         usage=Tokens(100, 20, 30, 0, thought=4),
     )
-    async with ModelServer([answer]) as server, Caller(server) as caller:
+    async with ModelServer([answer]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS[spoken], {"model": "m", "stream": True})
     assert (said.status, said.headers["content-type"]) == (200, "text/event-stream")
     text = json.dumps(said.events)
@@ -130,9 +130,9 @@ async def test_an_answer_is_streamed_in_the_providers_words(spoken: str) -> None
     assert usages[spoken]() == 100
 
 
-async def test_arguments_of_calls_come_in_pieces() -> None:
+async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
     call = Call("write", {"path": "a", "content": "0123456789"}, id="c1", pieces=4)
-    async with ModelServer([Answer(call)]) as server, Caller(server) as caller:
+    async with ModelServer([Answer(call)]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS["openai-chat"], {"model": "m"})
     deltas = [event["choices"][0]["delta"] for event in said.events if event["choices"]]
     calls = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
@@ -143,16 +143,16 @@ async def test_arguments_of_calls_come_in_pieces() -> None:
 
 
 @every_format
-async def test_a_fault_has_the_providers_shape(spoken: str) -> None:
+async def test_a_fault_has_the_providers_format(spoken: str) -> None:
     fault = Fault(429, "slow down", retry_after=3, headers={"x-extra": "1"})
-    async with ModelServer([fault]) as server, Caller(server) as caller:
+    async with ModelServer([fault]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS[spoken], {"model": "m"})
     assert (said.status, said.headers["retry-after"], said.headers["x-extra"]) == (429, "3", "1")
     assert said.json["error"]["message"] == "slow down"
 
 
-async def test_a_script_is_played_in_order_on_one_connection_and_may_grow() -> None:
-    async with ModelServer([Answer("one"), Fault(500)]) as server, Caller(server) as caller:
+async def test_a_script_is_played_in_order_and_can_be_extended() -> None:
+    async with ModelServer([Answer("one"), Fault(500)]) as server, HttpCaller(server) as caller:
         server.add(lambda seen: Answer(f"you said {seen.body['say']}"))
         assert "one" in (await caller.ask(PATHS["anthropic"], {})).body.decode()
         assert (await caller.ask(PATHS["anthropic"], {})).status == 500
@@ -160,18 +160,18 @@ async def test_a_script_is_played_in_order_on_one_connection_and_may_grow() -> N
         assert [seen.outcome for seen in server.requests] == ["answered", "faulted", "answered"]
 
 
-async def test_a_function_may_answer_everything() -> None:
+async def test_a_function_can_answer_every_request() -> None:
     def reply(seen: SeenRequest) -> Reply:
         return Fault(404) if seen.model == "gone" else Answer(seen.model)
 
-    async with ModelServer(reply) as server, Caller(server) as caller:
+    async with ModelServer(reply) as server, HttpCaller(server) as caller:
         assert (await caller.ask(PATHS["openai-chat"], {"model": "gone"})).status == 404
         assert "here" in (await caller.ask(PATHS["openai-chat"], {"model": "here"})).body.decode()
         assert (await caller.ask("/v1beta/models/gone:streamGenerateContent", {})).status == 404
 
 
-async def test_what_was_asked_is_kept() -> None:
-    async with ModelServer([Answer("ok")]) as server, Caller(server) as caller:
+async def test_requests_are_kept() -> None:
+    async with ModelServer([Answer("ok")]) as server, HttpCaller(server) as caller:
         await caller.ask(PATHS["google"], {"contents": []}, X_Goog_Api_Key="k")
     (seen,) = server.requests
     assert (seen.format, seen.model, seen.body) == ("google", "m", {"contents": []})
@@ -179,9 +179,9 @@ async def test_what_was_asked_is_kept() -> None:
     assert seen.path == PATHS["google"]
 
 
-async def test_a_gate_holds_the_stream_until_the_test_opens_it() -> None:
+async def test_a_gate_pauses_the_stream_until_the_test_opens_it() -> None:
     gate = Gate()
-    async with ModelServer([Answer("before", gate, "after")]) as server, Caller(server) as caller:
+    async with ModelServer([Answer("before", gate, "after")]) as server, HttpCaller(server) as caller:
         caller.send(PATHS["google"], {})
         await gate.reached()
         await caller.head()
@@ -193,18 +193,18 @@ async def test_a_gate_holds_the_stream_until_the_test_opens_it() -> None:
         assert await seen.ended() == "answered"
 
 
-async def test_a_client_that_leaves_at_a_gate_is_noticed() -> None:
+async def test_a_client_that_disconnects_at_a_gate_is_recorded_as_abandoned() -> None:
     gate = Gate()
     async with ModelServer([Answer("before", gate)]) as server:
-        async with Caller(server) as caller:
+        async with HttpCaller(server) as caller:
             caller.send(PATHS["google"], {})
             await gate.reached()
         assert await (await server.request()).ended() == "abandoned"
 
 
 @pytest.mark.parametrize(("drop", "ending"), [(Drop(), b""), (Drop(clean=True), b"0\r\n\r\n")])
-async def test_a_dropped_stream_breaks_where_the_script_says(drop: Drop, ending: bytes) -> None:
-    async with ModelServer([Answer("half", drop, "rest")]) as server, Caller(server) as caller:
+async def test_a_dropped_stream_ends_where_the_script_says(drop: Drop, ending: bytes) -> None:
+    async with ModelServer([Answer("half", drop, "rest")]) as server, HttpCaller(server) as caller:
         caller.send(PATHS["google"], {})
         await caller.head()
         assert b"half" in await caller.chunk()
@@ -216,15 +216,15 @@ async def test_a_dropped_stream_breaks_where_the_script_says(drop: Drop, ending:
 
 
 @every_format
-async def test_garbage_refusals_and_faults_can_stand_inside_a_stream(spoken: str) -> None:
+async def test_a_stream_can_contain_raw_bytes_refusals_and_faults(spoken: str) -> None:
     answer = Answer("a", Raw(b"data: {broken\n\n"), Fault(503, "in the middle"), Refusal("never"))
-    async with ModelServer([answer]) as server, Caller(server) as caller:
+    async with ModelServer([answer]) as server, HttpCaller(server) as caller:
         body = (await caller.ask(PATHS[spoken], {"model": "m"})).body
     assert body.index(b"{broken") < body.index(b"in the middle") < body.index(b"never")
 
 
-async def test_the_models_are_listed_in_the_format_of_who_asks() -> None:
-    async with ModelServer(models=["big", "small"]) as server, Caller(server) as caller:
+async def test_models_are_listed_in_the_callers_format() -> None:
+    async with ModelServer(models=["big", "small"]) as server, HttpCaller(server) as caller:
         openai = (await caller.ask("/v1/models")).json
         anthropic = (await caller.ask("/v1/models?limit=5", anthropic_version="2023-06-01")).json
         gemini = (await caller.ask("/v1beta/models")).json
@@ -241,7 +241,7 @@ async def test_a_request_beyond_the_script_fails_the_test() -> None:
     server = ModelServer([Answer("only one")])
 
     async def ask_too_much() -> None:
-        async with server, Caller(server) as caller:
+        async with server, HttpCaller(server) as caller:
             await caller.ask(PATHS["anthropic"], {})
             assert (await caller.ask(PATHS["anthropic"], {})).status == 400
             assert (await caller.ask("/nowhere")).status == 404
@@ -250,11 +250,11 @@ async def test_a_request_beyond_the_script_fails_the_test() -> None:
         await ask_too_much()
 
 
-async def test_an_error_of_the_test_is_not_covered_up() -> None:
+async def test_an_exception_of_the_test_is_not_replaced() -> None:
     server = ModelServer()
 
     async def ask_and_fail() -> None:
-        async with server, Caller(server) as caller:
+        async with server, HttpCaller(server) as caller:
             await caller.ask(PATHS["anthropic"], {})
             raise ZeroDivisionError
 
@@ -262,7 +262,7 @@ async def test_an_error_of_the_test_is_not_covered_up() -> None:
         await ask_and_fail()
 
 
-async def test_the_environment_sends_a_providers_clients_here(
+async def test_the_environment_points_a_provider_at_the_server(
     accord_model_server: Callable[..., ModelServer],
 ) -> None:
     async with accord_model_server([]) as server:
@@ -274,10 +274,10 @@ async def test_the_environment_sends_a_providers_clients_here(
         assert server.environment("google")["GOOGLE_BASE_URL"] == server.base_url("google")
 
 
-async def test_leaving_ends_streams_that_still_wait() -> None:
+async def test_closing_the_server_ends_waiting_streams() -> None:
     gate = Gate()
     async with ModelServer([Answer(gate)]) as server:
-        caller = await Caller(server).__aenter__()
+        caller = await HttpCaller(server).__aenter__()
         caller.send(PATHS["google"], {})
         await gate.reached()
     assert server.requests[0].outcome in ("dropped", "abandoned")

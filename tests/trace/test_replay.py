@@ -1,4 +1,4 @@
-"""`accord trace replay`: the recorded agent for a client that really speaks, the recorded client for an agent that runs."""
+"""`accord trace replay` plays the recorded agent to a client, or the recorded client to an agent."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trace.recorded import AGENT, CLIENT, RECORD, python
-from tests.trace.scenes import Scene
+from tests.trace.recorder_process import AGENT, CLIENT, RECORD, python
+from tests.trace.trace_files import TraceBuilder
 
 from accord.errors import Crashed, RequestTimeout
 from accord.testing import FakeClock
@@ -29,24 +29,24 @@ OPTIONS = [
 ]
 
 
-class Playing:
-    """A replayed agent and the client's end of the wire."""
+class AgentReplay:
+    """A replayed agent, and the client's end of its connection."""
 
-    def __init__(self, scene: Scene, **more: Any) -> None:
+    def __init__(self, scene: TraceBuilder, **more: Any) -> None:
         theirs, ours = memory_pair()
         self.client = RawPeer(ours)
         self.agent = ReplayedAgent(read_script(scene.entries), theirs, **more)
         self.task = asyncio.create_task(self.agent.play())
 
-    async def left(self) -> Report:
-        """The client hangs up; what is to be said about it."""
+    async def disconnect(self) -> Report:
+        """Close the client's end and return the report."""
         await self.client.aclose()
         return await self.task
 
 
 @asynccontextmanager
-async def playing(scene: Scene, **more: Any) -> AsyncGenerator[Playing]:
-    play = Playing(scene, **more)
+async def agent_replay(scene: TraceBuilder, **more: Any) -> AsyncGenerator[AgentReplay]:
+    play = AgentReplay(scene, **more)
     try:
         yield play
     finally:
@@ -57,8 +57,8 @@ async def playing(scene: Scene, **more: Any) -> AsyncGenerator[Playing]:
 INITIALIZE = {"protocolVersion": 1, "clientCapabilities": {}}
 
 
-def turn(*, permission: Any = None) -> Scene:
-    scene = Scene().opened("s1")
+def turn(*, permission: Any = None) -> TraceBuilder:
+    scene = TraceBuilder().opened("s1")
     prompt = scene.prompt("s1", "go")
     scene.say("s1", "thinking")
     ask = scene.call(
@@ -73,7 +73,7 @@ def turn(*, permission: Any = None) -> Scene:
     return scene
 
 
-async def opened(client: RawPeer, cwd: str = "/project") -> str:
+async def open_session(client: RawPeer, cwd: str = "/project") -> str:
     await client.call("initialize", INITIALIZE)
     made = await client.call("session/new", {"cwd": cwd, "mcpServers": []})
     return made["sessionId"]
@@ -83,10 +83,10 @@ def prompt_of(session: str, text: str = "go") -> dict[str, Any]:
     return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
 
 
-async def test_a_client_that_does_the_same_sees_the_same():
-    async with playing(turn()) as play:
+async def test_a_client_that_acts_as_recorded_gets_the_recorded_answers():
+    async with agent_replay(turn()) as play:
         client = play.client
-        assert await opened(client) == "s1"
+        assert await open_session(client) == "s1"
         id = client.ask("session/prompt", prompt_of("s1"))
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "thinking"
         asked = await client.next("session/request_permission")
@@ -95,14 +95,14 @@ async def test_a_client_that_does_the_same_sees_the_same():
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "done"
         answer = await client.next()
         assert (answer["id"], answer["result"]) == (id, {"stopReason": "end_turn"})
-        report = await play.left()
+        report = await play.disconnect()
         assert (report.deviations, report.played, report.of) == ([], 6, 6)
 
 
-async def test_what_the_client_does_otherwise_is_told():
-    async with playing(turn()) as play:
+async def test_deviations_of_the_client_are_reported():
+    async with agent_replay(turn()) as play:
         client = play.client
-        await opened(client)
+        await open_session(client)
         client.ask("session/list", {})
         refused = await client.next()
         assert refused["error"]["code"] == -32601
@@ -113,21 +113,24 @@ async def test_what_the_client_does_otherwise_is_told():
         client.notify("session/cancel", {"sessionId": "s1"})
         client.send("no message")
         assert (await client.until(lambda message: "error" in message))["error"]["code"] == -32700
-        report = await play.left()
+        report = await play.disconnect()
         assert report.deviations == [
             "the client sent session/list, which is not in the recording (again)",
-            'the client sent session/prompt with something else at prompt[0].text: was "go", is "something else"',
-            'the client answered session/request_permission with something else at outcome.outcome: was "selected", is "cancelled"',
-            'the client answered session/request_permission with something else at outcome.optionId: is missing, was "yes"',
+            "the client sent session/prompt with something else at prompt[0].text: "
+            'was "go", is "something else"',
+            "the client answered session/request_permission with something else at outcome.outcome: "
+            'was "selected", is "cancelled"',
+            "the client answered session/request_permission with something else at outcome.optionId: "
+            'is missing, was "yes"',
             "the client sent session/cancel, which is not in the recording (again)",
             "the client sent a line that is no message",
         ]
 
 
-async def test_what_the_client_never_did_is_told():
-    async with playing(turn()) as play:
+async def test_steps_the_client_skipped_are_reported():
+    async with agent_replay(turn()) as play:
         await play.client.call("initialize", INITIALIZE)
-        report = await play.left()
+        report = await play.disconnect()
         assert report.deviations == [
             "the client never sent session/new",
             "the client never sent session/prompt",
@@ -135,24 +138,24 @@ async def test_what_the_client_never_did_is_told():
         assert (report.played, report.of) == (1, 6)
 
 
-async def test_calls_made_at_once_are_answered_for_a_client_that_waits_for_each():
-    scene = Scene()
+async def test_calls_recorded_as_concurrent_are_answered_to_a_sequential_client():
+    scene = TraceBuilder()
     first = scene.call("client", "initialize", INITIALIZE)
     second = scene.call("client", "session/list", {})
     scene.answer("agent", second, {"sessions": []})
     scene.answer("agent", first, {"protocolVersion": 1})
-    async with playing(scene) as play:
+    async with agent_replay(scene) as play:
         assert await play.client.call("initialize", INITIALIZE) == {"protocolVersion": 1}
         assert await play.client.call("session/list", {}) == {"sessions": []}
-        assert (await play.left()).deviations == []
+        assert (await play.disconnect()).deviations == []
 
 
-async def test_the_same_question_again_gets_the_same_answer():
-    scene = Scene().opened("s1")
+async def test_a_repeated_list_request_gets_the_same_answer():
+    scene = TraceBuilder().opened("s1")
     id = scene.call("client", "session/list", {"cwd": "/project"})
     scene.answer("agent", id, {"sessions": [{"sessionId": "s1", "cwd": "/project"}]})
-    async with playing(scene) as play:
-        await opened(play.client)
+    async with agent_replay(scene) as play:
+        await open_session(play.client)
         one = await play.client.call("session/list", {"cwd": "/project"})
         two = await play.client.call("session/list", {"cwd": "/project"})
         assert one == two
@@ -160,46 +163,46 @@ async def test_the_same_question_again_gets_the_same_answer():
         assert "no further answer" in (await play.client.answer_to(again))["error"]["message"]
 
 
-async def test_sessions_are_played_each_for_itself():
-    scene = Scene().opened("s1")
+async def test_sessions_are_replayed_independently():
+    scene = TraceBuilder().opened("s1")
     scene.new("s2")
     one, two = scene.prompt("s1", "one"), scene.prompt("s2", "two")
     scene.say("s1", "1").say("s2", "2")
     scene.answer("agent", one, {"stopReason": "end_turn"})
     scene.answer("agent", two, {"stopReason": "refusal"})
-    async with playing(scene) as play:
+    async with agent_replay(scene) as play:
         client = play.client
-        await opened(client)
+        await open_session(client)
         assert (await client.call("session/new", {"cwd": "/project", "mcpServers": []}))["sessionId"] == "s2"
         assert await client.call("session/prompt", prompt_of("s2", "two")) == {"stopReason": "refusal"}
         assert await client.call("session/prompt", prompt_of("s1", "one")) == {"stopReason": "end_turn"}
-        assert (await play.left()).deviations == []
+        assert (await play.disconnect()).deviations == []
 
 
-async def test_a_cancelled_turn_waits_for_the_cancel():
-    scene = Scene().opened("s1")
+async def test_a_recorded_cancellation_waits_for_the_clients_cancel():
+    scene = TraceBuilder().opened("s1")
     prompt = scene.prompt("s1", "go")
     scene.say("s1", "working")
     scene.notify("client", "session/cancel", {"sessionId": "s1"})
     scene.answer("agent", prompt, {"stopReason": "cancelled"})
     clock = FakeClock()
     for cancels in (True, False):
-        async with playing(scene, clock=clock) as play:
+        async with agent_replay(scene, clock=clock) as play:
             client = play.client
-            await opened(client)
+            await open_session(client)
             id = client.ask("session/prompt", prompt_of("s1"))
             await client.next("session/update")
             if cancels:
                 client.notify("session/cancel", {"sessionId": "s1"})
             else:
-                await clock.advance(11)  # a client that waits is not left hanging
+                await clock.advance(11)  # the replay gives up waiting, so that the client gets its answer
             assert (await client.answer_to(id))["result"] == {"stopReason": "cancelled"}
-            report = await play.left()
+            report = await play.disconnect()
             assert report.deviations == ([] if cancels else ["the client never sent session/cancel"])
 
 
-async def test_names_and_folders_of_now_stand_in_for_the_recorded_ones():
-    scene = Scene().opened("s1")
+async def test_session_ids_folders_and_terminal_ids_are_translated():
+    scene = TraceBuilder().opened("s1")
     load = scene.call("client", "session/load", {"sessionId": "old", "cwd": "/project", "mcpServers": []})
     scene.say("old", "history")
     scene.answer("agent", load, {})
@@ -214,9 +217,9 @@ async def test_names_and_folders_of_now_stand_in_for_the_recorded_ones():
         "old", sessionUpdate="tool_call", toolCallId="t", title="x", locations=[{"path": "/project/a"}]
     )
     scene.answer("agent", prompt, {"stopReason": "end_turn"})
-    async with playing(scene) as play:
+    async with agent_replay(scene) as play:
         client = play.client
-        await opened(client, "/elsewhere")
+        await open_session(client, "/elsewhere")
         load_id = client.ask("session/load", {"sessionId": "mine", "cwd": "/elsewhere", "mcpServers": []})
         assert (await client.next("session/update"))["params"]["sessionId"] == "mine"
         await client.answer_to(load_id)
@@ -231,16 +234,16 @@ async def test_names_and_folders_of_now_stand_in_for_the_recorded_ones():
             {"path": "/elsewhere/a"}
         ]
         await client.next()
-        assert (await play.left()).deviations == []
+        assert (await play.disconnect()).deviations == []
 
 
-async def test_the_pauses_of_the_recording_can_be_kept():
-    scene = Scene().opened("s1")
+async def test_the_recorded_pauses_are_kept_at_the_chosen_speed():
+    scene = TraceBuilder().opened("s1")
     prompt = scene.prompt("s1", "go")
     scene.say("s1", "soon", 2.0).say("s1", "later", 4.0)
     scene.answer("agent", prompt, {"stopReason": "end_turn"})
     clock = FakeClock()
-    async with playing(scene, speed=2.0, clock=clock) as play:
+    async with agent_replay(scene, speed=2.0, clock=clock) as play:
         client = play.client
         for method, params in (
             ("initialize", INITIALIZE),
@@ -262,15 +265,15 @@ async def test_the_pauses_of_the_recording_can_be_kept():
         assert client.heard[-1]["result"] == {"stopReason": "end_turn"}
 
 
-async def test_noise_is_played_too_and_secrets_fit_anything():
-    scene = Scene()
+async def test_noise_is_replayed_and_redacted_values_match_anything():
+    scene = TraceBuilder()
     first = scene.call("client", "initialize", {"protocolVersion": 1, "apiKey": "hunter22"})
     scene.frame("agent", b"Welcome!")
     scene.answer("agent", first, {"protocolVersion": 1})
     theirs, ours = memory_pair()
     heard: list[bytes] = []
 
-    class Ears:
+    class ReceiverOfTwo:
         def frames(self, frames: list[Any]) -> None:
             heard.extend(frames)
             if len(heard) == 2:
@@ -282,7 +285,7 @@ async def test_noise_is_played_too_and_secrets_fit_anything():
     over = asyncio.Event()
     agent = ReplayedAgent(read_script(scene.entries), theirs)
     task = asyncio.create_task(agent.play())
-    ours.start(Ears())
+    ours.start(ReceiverOfTwo())
     ours.send(
         b'{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":1,"apiKey":"other"}}'
     )
@@ -293,12 +296,12 @@ async def test_noise_is_played_too_and_secrets_fit_anything():
     assert json.loads(heard[1]) == {"jsonrpc": "2.0", "id": "x", "result": {"protocolVersion": 1}}
 
 
-async def test_an_agent_that_left_by_itself_leaves_again():
+async def test_an_agent_that_exited_in_the_recording_ends_the_replay():
     scene = turn()
     scene.note("closed", "agent").note("exit", code=3)
-    async with playing(scene) as play:
+    async with agent_replay(scene) as play:
         client = play.client
-        await opened(client)
+        await open_session(client)
         client.ask("session/prompt", prompt_of("s1"))
         client.reply(
             await client.until_method("session/request_permission"),
@@ -308,20 +311,20 @@ async def test_an_agent_that_left_by_itself_leaves_again():
         assert (await play.task).deviations == []
 
 
-# The recorded client, and an agent that runs.
+# The recorded client against a live agent.
 
 
-class Driving:
-    """A driver, and the agent's end of the wire."""
+class ClientReplay:
+    """A replayed client, and the agent's end of its connection."""
 
-    def __init__(self, scene: Scene, **more: Any) -> None:
+    def __init__(self, scene: TraceBuilder, **more: Any) -> None:
         theirs, ours = memory_pair()
         self.agent = RawPeer(ours)
         self.told: list[Outcome] = []
         driver = Driver(read_script(scene.entries), theirs, **more)
         self.task = asyncio.create_task(driver.drive(self.told.append))
 
-    async def opened(self, session: str = "other") -> None:
+    async def answer_handshake(self, session: str = "other") -> None:
         self.agent.reply(await self.agent.next("initialize"), {"protocolVersion": 1, "agentCapabilities": {}})
         self.agent.reply(await self.agent.next("session/new"), {"sessionId": session})
 
@@ -330,9 +333,9 @@ class Driving:
         self.agent.notify("session/update", {"sessionId": session, "update": update})
 
 
-async def test_an_agent_that_does_the_same_in_other_pieces_is_the_same():
-    driving = Driving(turn())
-    await driving.opened()
+async def test_an_agent_that_splits_its_text_differently_matches():
+    driving = ClientReplay(turn())
+    await driving.answer_handshake()
     prompt = await driving.agent.next("session/prompt")
     assert prompt["params"]["sessionId"] == "other"
     driving.say("think")
@@ -353,8 +356,8 @@ async def test_an_agent_that_does_the_same_in_other_pieces_is_the_same():
     ]
 
 
-async def test_where_an_agent_differs_is_shown():
-    driving = Driving(turn())
+async def test_differences_of_the_agent_are_listed():
+    driving = ClientReplay(turn())
     driving.agent.reply(
         await driving.agent.next("initialize"),
         {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}},
@@ -390,12 +393,12 @@ async def test_where_an_agent_differs_is_shown():
         ([], {"outcome": "cancelled"}),
     ],
 )
-async def test_a_permission_is_given_only_for_the_same_kind(options: Any, outcome: Any):
-    driving = Driving(turn())
-    await driving.opened()
+async def test_a_permission_is_granted_only_for_the_recorded_option_kind(options: Any, outcome: Any):
+    driving = ClientReplay(turn())
+    await driving.answer_handshake()
     prompt = await driving.agent.next("session/prompt")
     params = {"sessionId": "other", "toolCall": {"toolCallId": "z"}, "options": options}
-    for expected in (outcome, {"outcome": "cancelled"}):  # the second was never recorded
+    for expected in (outcome, {"outcome": "cancelled"}):  # the second request was not recorded
         answer = await driving.agent.answer_to(driving.agent.ask("session/request_permission", params))
         assert answer["result"]["outcome"] == expected
     unknown = await driving.agent.answer_to(
@@ -406,14 +409,14 @@ async def test_a_permission_is_given_only_for_the_same_kind(options: Any, outcom
     assert (await driving.task)[-1].differences
 
 
-async def test_a_cancel_comes_when_as_much_was_seen():
-    scene = Scene().opened("s1")
+async def test_a_recorded_cancel_is_sent_after_the_same_number_of_updates():
+    scene = TraceBuilder().opened("s1")
     prompt = scene.prompt("s1", "go")
     scene.say("s1", "a").say("s1", "b")
     scene.notify("client", "session/cancel", {"sessionId": "s1"})
     scene.answer("agent", prompt, {"stopReason": "cancelled"})
-    driving = Driving(scene)
-    await driving.opened("s1")
+    driving = ClientReplay(scene)
+    await driving.answer_handshake("s1")
     asked = await driving.agent.next("session/prompt")
     driving.say("a", "s1")
     driving.say("b", "s1")
@@ -422,15 +425,15 @@ async def test_a_cancel_comes_when_as_much_was_seen():
     assert not any(one.differences for one in await driving.task)
 
 
-async def test_a_dead_and_a_silent_agent_are_given_up():
-    driving = Driving(turn())
-    await driving.opened()
+async def test_a_dead_or_silent_agent_ends_the_replay_with_an_error():
+    driving = ClientReplay(turn())
+    await driving.answer_handshake()
     await driving.agent.aclose()
     with pytest.raises(Crashed, match="the agent ended before session/prompt was through"):
         await driving.task
     clock = FakeClock()
-    driving = Driving(turn(), clock=clock)
-    await driving.opened()
+    driving = ClientReplay(turn(), clock=clock)
+    await driving.answer_handshake()
     await driving.agent.next("session/prompt")
     await clock.advance(61)
     with pytest.raises(RequestTimeout, match="said nothing for 60 seconds"):
@@ -438,9 +441,9 @@ async def test_a_dead_and_a_silent_agent_are_given_up():
 
 
 @pytest.mark.parametrize("odd", [[1], {"a": 1}, 5, None, True, [[]], {"sessionUpdate": [1]}])
-async def test_an_agent_that_says_odd_things_is_compared_like_any_other(odd: Any):
-    driving = Driving(turn())
-    await driving.opened()
+async def test_malformed_updates_of_the_agent_are_compared(odd: Any):
+    driving = ClientReplay(turn())
+    await driving.answer_handshake()
     prompt = await driving.agent.next("session/prompt")
     updates: list[Any] = [
         {"sessionUpdate": "tool_call", "toolCallId": odd, "title": odd},
@@ -465,9 +468,9 @@ async def test_an_agent_that_says_odd_things_is_compared_like_any_other(odd: Any
     assert last[0].differences
 
 
-async def test_what_an_agent_said_besides_is_told_even_when_it_falls_silent():
+async def test_unexpected_messages_are_reported_when_the_agent_falls_silent():
     clock = FakeClock()
-    driving = Driving(turn(), clock=clock)
+    driving = ClientReplay(turn(), clock=clock)
     first = await driving.agent.next("initialize")
     driving.agent.send({"id": float(first["id"]), "result": {}})
     for _ in range(200):
@@ -479,7 +482,7 @@ async def test_what_an_agent_said_besides_is_told_even_when_it_falls_silent():
     assert len(driving.told[-1].differences) == 100
 
 
-def test_one_request_more_or_less_does_not_shift_the_rest():
+def test_an_inserted_or_missing_request_does_not_shift_the_comparison():
     assert list(orders_differ(["a", "b", "c", "d"], ["a", "c", "x", "d"])) == [
         "requests: b is missing",
         "requests: x is new",
@@ -497,7 +500,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_the_example_client_does_not_notice_that_its_agent_is_a_recording(example: Path, tmp_path: Path):
+def test_the_example_client_behaves_the_same_with_the_replay(example: Path, tmp_path: Path):
     report = tmp_path / "report.json"
     live = subprocess.run(CLIENT, check=True, capture_output=True, text=True)
     replayed = subprocess.run(
@@ -507,7 +510,7 @@ def test_the_example_client_does_not_notice_that_its_agent_is_a_recording(exampl
     assert json.loads(report.read_text())["deviations"] == []
 
 
-def test_a_client_that_hangs_up_early_is_told_so(example: Path):
+def test_steps_skipped_by_a_client_that_hung_up_are_printed(example: Path):
     done = subprocess.run(
         [*REPLAY, str(example)],
         input='{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n',
@@ -520,7 +523,7 @@ def test_a_client_that_hangs_up_early_is_told_so(example: Path):
     assert "accord trace: the client never sent session/prompt\n" in done.stderr
 
 
-def test_the_example_agent_still_does_what_was_recorded(example: Path, tmp_path: Path):
+def test_the_example_agent_still_matches_its_recording(example: Path, tmp_path: Path):
     done = subprocess.run(
         [*REPLAY, str(example), "--as-client", "--cwd", str(tmp_path), "--", *AGENT],
         capture_output=True,
@@ -529,10 +532,10 @@ def test_the_example_agent_still_does_what_was_recorded(example: Path, tmp_path:
     )
     assert done.stdout == "= initialize\n= session/new\n= session/prompt\n3 calls, 3 answered as recorded\n"
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(tmp_path.iterdir()) == []  # nothing is written: the recording answers
+    assert list(tmp_path.iterdir()) == []  # no file is written: the recording answers the file requests
 
 
-def test_another_agent_differs(example: Path, tmp_path: Path):
+def test_another_agent_differs_from_the_recording(example: Path, tmp_path: Path):
     script = tmp_path / "script.json"
     script.write_text('[[{"say": "Hello"}]]')
     command = [sys.executable, "-m", "accord.testing", str(script)]
@@ -557,7 +560,9 @@ def test_another_agent_differs(example: Path, tmp_path: Path):
         (python("import signal; signal.pause()"), 4, "said nothing for 0.2 seconds"),
     ],
 )
-def test_agents_that_do_not_work(command: list[str], code: int, sentence: str, example: Path):
+def test_an_agent_that_fails_is_reported_with_an_exit_code(
+    command: list[str], code: int, sentence: str, example: Path
+):
     done = subprocess.run(
         [*REPLAY, str(example), "--as-client", "--timeout", "0.2", "--", *command],
         capture_output=True,

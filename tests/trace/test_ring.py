@@ -1,4 +1,6 @@
-"""The ring: the latest frames of a live connection, with side, time, method and session, for whoever looks on."""
+"""The ring keeps the latest frames of a live connection, with sender, time, method and session, for
+observers.
+"""
 
 import asyncio
 import json
@@ -33,7 +35,7 @@ def frame(**members: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **members}).encode()
 
 
-async def test_it_keeps_the_last_and_tells_those_who_watch():
+async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
     clock = FakeClock()
     ring = Ring(3, clock=clock)
     ours, _ = memory_pair()
@@ -58,7 +60,7 @@ async def test_it_keeps_the_last_and_tells_those_who_watch():
     await near.aclose()
 
 
-async def test_each_frame_is_known_by_method_session_and_the_call_it_answers():
+async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
     clock = FakeClock()
     ring = Ring(clock=clock)
     ring.note("client", [frame(id=1, method="session/new", params={"cwd": "/x"})])
@@ -106,7 +108,7 @@ async def test_each_frame_is_known_by_method_session_and_the_call_it_answers():
     ]
 
 
-def test_an_answer_knows_its_call_after_that_has_left_the_ring():
+def test_an_answer_is_matched_after_its_call_left_the_ring():
     ring = Ring(2)
     ring.note("client", [frame(id="a", method="session/prompt", params={"sessionId": "s"})])
     ring.note("agent", [frame(method="session/update", params={"sessionId": "s"})] * 5)
@@ -132,7 +134,7 @@ def test_an_answer_knows_its_call_after_that_has_left_the_ring():
         b'{"id":1}',
     ],
 )
-def test_odd_frames_are_seen_like_any_other(odd: bytes):
+def test_malformed_frames_are_kept(odd: bytes):
     ring = Ring()
     ring.note("agent", [odd])
     (seen,) = ring.seen
@@ -140,14 +142,14 @@ def test_odd_frames_are_seen_like_any_other(odd: bytes):
     assert step_lines(seen.step, Look())
 
 
-def test_it_is_bounded_in_bytes_too():
+def test_the_ring_is_bounded_in_bytes():
     ring = Ring(100, most_bytes=1000)
     for number in range(10):
         ring.note("agent", [b"%d" % number * 400])
     assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
 
 
-def test_of_a_frame_larger_than_the_ring_the_beginning_is_kept():
+def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
     ring = Ring(100, most_bytes=10_000)
     big = frame(
         method="session/update", params={"sessionId": "s", "text": "x" * 50_000, "apiKey": "hunter22"}
@@ -159,7 +161,7 @@ def test_of_a_frame_larger_than_the_ring_the_beginning_is_kept():
     assert len(first.entry.data) < 10_000
 
 
-def test_calls_that_nobody_answers_are_not_remembered_for_ever():
+def test_the_oldest_unanswered_calls_are_forgotten():
     ring = Ring(1)
     ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
     ring.note("client", [frame(id=0, result={}), frame(id=1, result={})])
@@ -170,7 +172,7 @@ def test_calls_that_nobody_answers_are_not_remembered_for_ever():
     assert ring.seen[-1].method == ""
 
 
-def test_the_next_connection_counts_its_calls_anew():
+def test_call_ids_start_over_after_the_connection_ends():
     ring = Ring()
     ring.note("client", [frame(id=1, method="session/prompt")])
     ring.ended(End("the agent died", signal="SIGKILL"), "agent")
@@ -184,7 +186,7 @@ def test_the_next_connection_counts_its_calls_anew():
     assert "SIGKILL" in step_lines(ring.seen[2].step, Look())[0]
 
 
-async def test_a_watcher_that_fails_is_told_no_more_and_costs_nothing():
+async def test_a_failing_subscriber_is_removed_and_reported_once():
     ring, told, reported = Ring(), list[Seen](), list[str]()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
@@ -200,8 +202,8 @@ async def test_a_watcher_that_fails_is_told_no_more_and_costs_nothing():
     assert len(reported) == 1
 
 
-async def test_a_client_and_a_program_it_starts_through_a_ring(tmp_path: Path):
-    """What a screen does: one ring over the agent's restarts, and its stderr beside the frames."""
+async def test_one_ring_observes_an_agent_process_across_a_restart(tmp_path: Path):
+    """One ring stays attached over the agent's restarts and also holds its stderr."""
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
     ring = Ring()
@@ -216,7 +218,7 @@ async def test_a_client_and_a_program_it_starts_through_a_ring(tmp_path: Path):
         await agent.restart()
         await (await agent.new_session(str(tmp_path))).ask("Again")
     crossed = [(seen.sender, seen.kind, seen.method) for seen in ring.seen if seen.sender != "stderr"]
-    life = [
+    calls = [
         ("client", "request", "initialize"),
         ("agent", "answer", "initialize"),
         ("client", "request", "session/new"),
@@ -226,12 +228,12 @@ async def test_a_client_and_a_program_it_starts_through_a_ring(tmp_path: Path):
         ("agent", "answer", "session/prompt"),
         ("agent", "closed", ""),
     ]
-    assert [one for one in crossed if one[1] != "exit"] == [*life, *life]
+    assert [one for one in crossed if one[1] != "exit"] == [*calls, *calls]
     words = [seen.entry.text for seen in ring.seen if seen.sender == "stderr"]
     assert words == ["ready, token=[redacted]"] * 2
 
 
-async def test_a_tap_that_cannot_be_made_leaves_no_program_behind(tmp_path: Path):
+async def test_connect_fails_when_the_trace_file_cannot_be_written(tmp_path: Path):
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
     options = accord.ClientOptions(wrap=lambda transport: tapped(transport, tmp_path / "missing" / "t"))
@@ -240,7 +242,7 @@ async def test_a_tap_that_cannot_be_made_leaves_no_program_behind(tmp_path: Path
             pass
 
 
-async def test_a_program_that_dies_at_once_is_still_quoted_through_a_tap():
+async def test_stderr_of_an_agent_that_exits_at_once_is_kept_through_a_tap():
     options = accord.ClientOptions(wrap=lambda transport: Tapped(transport, ours="client"))
     with pytest.raises(accord.HandshakeFailed) as caught:
         async with accord.connect(

@@ -1,4 +1,4 @@
-"""The tap: it shows everything and changes nothing, whatever becomes of the file it writes."""
+"""The tap shows every frame to its sinks and changes nothing, even if writing the file fails."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.trace.reading import entries_in, starts_in
+from tests.trace.trace_files import entries_in, starts_in
 from tests.wire.links import memory_link, process_link
 from tests.wire.transport_contract import CHECKS, Inbox, Link, MakeLink
 
@@ -36,7 +36,9 @@ class TappedLink:
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("sink", ["file", "ring"])
-async def test_a_tapped_transport_keeps_the_contract(sink: str, link: str, check: str, tmp_path: Path):
+async def test_a_tapped_transport_fulfills_the_transport_contract(
+    sink: str, link: str, check: str, tmp_path: Path
+):
     @asynccontextmanager
     async def make() -> AsyncGenerator[Link]:
         async with LINKS[link]() as bare:
@@ -75,7 +77,7 @@ async def test_both_directions_are_in_the_file_in_order(tmp_path: Path):
     assert {entry.run for entry in entries} == {start.run}
 
 
-async def test_the_client_side_is_told_apart(tmp_path: Path):
+async def test_frames_sent_by_a_client_are_labeled_client(tmp_path: Path):
     ours, theirs = memory_pair()
     near = tapped(ours, tmp_path / "t", ours="client")
     near.start(Inbox())
@@ -88,7 +90,7 @@ async def test_the_client_side_is_told_apart(tmp_path: Path):
     ]
 
 
-async def test_what_passes_is_never_redacted_and_what_is_kept_is(tmp_path: Path):
+async def test_redaction_changes_the_file_but_not_the_transported_frame(tmp_path: Path):
     ours, theirs = memory_pair()
     inbox = Inbox()
     near = tapped(ours, tmp_path / "t")
@@ -113,7 +115,7 @@ async def test_redaction_can_be_switched_off(tmp_path: Path):
     assert not starts_in(tmp_path / "t")[0].redacted
 
 
-def test_the_file_is_the_users_alone_and_earlier_runs_stay(tmp_path: Path):
+def test_the_file_is_private_and_keeps_earlier_runs(tmp_path: Path):
     file = tmp_path / "t"
     for _ in range(2):
         sink = FileSink(file)
@@ -126,7 +128,7 @@ def test_the_file_is_the_users_alone_and_earlier_runs_stay(tmp_path: Path):
     assert [entry.run for entry in entries_in(file)] == [first.run, second.run]
 
 
-def test_a_recording_that_was_cut_off_goes_on_in_a_line_of_its_own(tmp_path: Path):
+def test_a_new_run_starts_on_its_own_line_after_a_truncated_one(tmp_path: Path):
     file = tmp_path / "t"
     file.write_bytes(b'{"run":"aaaaaa","t":0.1,"from":"client","size":2,"fra')
     FileSink(file).close()
@@ -134,7 +136,7 @@ def test_a_recording_that_was_cut_off_goes_on_in_a_line_of_its_own(tmp_path: Pat
     assert len(starts_in(file)) == 1
 
 
-def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path):
+def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path):
     file = tmp_path / "main.py"
     file.write_text("print('mine')\n")
     file.chmod(0o644)
@@ -145,7 +147,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["", "missing/t", "folder", "pipe", "nul\0l"])
-def test_a_file_that_cannot_be_is_one_clear_line(name: str, tmp_path: Path):
+def test_an_unusable_path_is_a_one_line_error(name: str, tmp_path: Path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="cannot be written") as caught:
@@ -153,7 +155,7 @@ def test_a_file_that_cannot_be_is_one_clear_line(name: str, tmp_path: Path):
     assert "\n" not in str(caught.value)
 
 
-async def test_a_full_disk_costs_one_warning_and_nothing_else():
+async def test_a_full_disk_causes_one_warning_and_loses_no_frames():
     warnings: list[str] = []
     sink = FileSink("/dev/full", warn=warnings.append)
     ours, theirs = memory_pair()
@@ -169,13 +171,13 @@ async def test_a_full_disk_costs_one_warning_and_nothing_else():
     assert "/dev/full could not be written (No space left on device)" in warnings[0]
 
 
-async def test_a_disk_that_stands_still_loses_frames_and_says_so(tmp_path: Path):
+async def test_a_blocked_disk_drops_frames_and_records_how_many(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     sink = FileSink(pipe, most_pending=1000)
     big = b'"' + b"x" * 300_000 + b'"'
-    sink.note("client", [big])  # more than the pipe takes: the thread stands still in it
+    sink.note("client", [big])  # more than the pipe takes, so the writer thread blocks
     for number in range(2000):
         sink.note("agent", [b"%d" % number])
     os.set_blocking(reader, True)
@@ -194,7 +196,7 @@ def _read_all(fd: int) -> bytes:
         return file.read()
 
 
-def test_an_oversized_frame_is_its_size_and_its_beginning(tmp_path: Path):
+def test_an_oversized_frame_is_kept_as_its_size_and_beginning(tmp_path: Path):
     sink = FileSink(tmp_path / "t")
     sink.note(
         "agent", [Oversized(99_000_000, b'{"jsonrpc":"2.0","apiKey":"hunter22","text":"sk-abcdef', b'"}')]
@@ -208,7 +210,7 @@ def test_an_oversized_frame_is_its_size_and_its_beginning(tmp_path: Path):
     )
 
 
-async def test_sinks_come_and_go_while_the_connection_lives(tmp_path: Path):
+async def test_sinks_can_be_attached_and_detached_while_connected(tmp_path: Path):
     ours, theirs = memory_pair()
     near, inbox = Tapped(ours), Inbox()
     near.start(Inbox())
@@ -229,7 +231,7 @@ async def test_sinks_come_and_go_while_the_connection_lives(tmp_path: Path):
     assert [entry.data for entry in entries_in(tmp_path / "t")] == [b"2", b"3", b""]
 
 
-def test_an_end_that_cannot_be_written_in_time_is_told_once(tmp_path: Path):
+def test_an_end_that_cannot_be_written_in_time_is_reported_once(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""The hostile agent as a program: its names, its options, and what it says when they are wrong."""
+"""The hostile agent as a run_hostile_agent: its names, its options, and its usage errors."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from accord.testing.hostile import habits
 from accord.testing.hostile.dialects import BY_CLIENTS, BY_OTHERS, SPOKEN
 
 
-def program(*words: str, code: int = 0, stdin: str = "") -> str:
+def run_hostile_agent(*words: str, code: int = 0, stdin: str = "") -> str:
     ran = subprocess.run(
         [sys.executable, "-m", "accord.testing", "hostile", *words],
         input=stdin, capture_output=True, text=True, check=False,
@@ -24,45 +24,45 @@ def program(*words: str, code: int = 0, stdin: str = "") -> str:
     return ran.stdout if code == 0 else ran.stderr
 
 
-def test_without_a_name_it_lists_them():
-    listed = program()
+def test_without_a_name_the_behaviors_are_listed():
+    listed = run_hostile_agent()
     assert [line.split()[0] for line in listed.splitlines()[2:]] == list(habits())
-    assert program("--help") == listed
+    assert run_hostile_agent("--help") == listed
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["wild", "--once"], ["wild", "--loud", "yes"]])
-def test_what_is_wrong_is_one_line(words: list[str]):
-    said = program(*words, code=2)
+def test_a_usage_error_is_one_line(words: list[str]):
+    said = run_hostile_agent(*words, code=2)
     assert said.startswith("accord.testing: ")
     assert said.count("\n") == 1
 
 
-def test_an_unknown_habit_has_no_command():
+def test_an_unknown_behavior_has_no_command():
     with pytest.raises(UsageError, match="there is no habit 'polite'"):
         hostile_command("polite")
 
 
-def test_it_misbehaves_once_and_writes_down_what_it_heard(tmp_path: Path):
+def test_it_misbehaves_once_and_logs_the_messages_it_received(tmp_path: Path):
     once, log = tmp_path / "once", tmp_path / "log"
     words = ("dies-in-initialize", "--once", str(once), "--log", str(log))
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
-    assert "the disk is full" in program(*words, code=7, stdin=json.dumps(hello) + "\n")
+    assert "the disk is full" in run_hostile_agent(*words, code=7, stdin=json.dumps(hello) + "\n")
     assert once.exists()
-    answer = json.loads(program(*words, stdin=json.dumps(hello) + "\n"))
+    answer = json.loads(run_hostile_agent(*words, stdin=json.dumps(hello) + "\n"))
     assert (answer["id"], answer["result"]["protocolVersion"]) == (0, 1)
     first, second, *_ = map(json.loads, log.read_text().splitlines())
     assert list(first) == ["pid"]
     assert second == hello
 
 
-async def test_the_guides_example(tmp_path: Path):
+async def test_the_example_of_the_guide_works(tmp_path: Path):
     async with accord.connect(*hostile_command("dies-in-turn")) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(accord.Crashed):
             await session.ask("go")
 
 
-def test_every_dialect_row_is_spoken_by_it_or_by_clients():
+def test_every_dialect_is_spoken_by_a_hostile_agent_or_by_clients():
     assert {*SPOKEN, *BY_CLIENTS, *BY_OTHERS} == set(DIALECTS)
     assert len(SPOKEN) + len(BY_CLIENTS) + len(BY_OTHERS) == len(DIALECTS)
     assert set(BY_OTHERS.values()) <= set(habits())

@@ -1,4 +1,4 @@
-"""JSON text: a value, or one clean error; and no half of a surrogate pair gets through."""
+"""JSON text gives a value or one clear error. Lone surrogates are replaced."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def test_a_lone_surrogate_becomes_a_replacement_character(text: bytes, value: An
     ],
     ids=lambda part: repr(part[:20]),
 )
-def test_what_is_not_json_says_why(text: bytes, reason: str) -> None:
+def test_invalid_json_names_the_reason(text: bytes, reason: str) -> None:
     with pytest.raises(NotJson, match=reason) as failure:
         parse_json(text)
     assert "\n" not in str(failure.value)
@@ -64,17 +64,17 @@ def test_any_bytes_give_a_value_or_not_json(raw: bytes) -> None:
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=20))
-def test_text_of_any_code_points_comes_through_without_its_surrogates(text: str) -> None:
+def test_lone_surrogates_are_replaced_in_any_text(text: str) -> None:
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert parse_json(json.dumps(text).encode()) == whole
 
 
-def test_text_that_needs_no_mending_is_left_alone() -> None:
+def test_valid_text_is_not_rewritten() -> None:
     assert mend_surrogates(rb'{"a":"\ud83d\ude00 \\ud83d"}') is None
     assert mend_surrogates(rb'{"a":"\ud83d"}') == rb'{"a":"\ufffd"}'
 
 
-def test_utf8_is_told_from_other_bytes() -> None:
+def test_valid_utf8_is_recognized() -> None:
     assert is_utf8(b"plain")
     assert is_utf8("h\u00e9llo \U0001f600".encode())
     assert not is_utf8(b'{"skipped":"\xff"}')

@@ -1,4 +1,4 @@
-"""What accord.testing promises in docs/testing.md, tried as a user would."""
+"""The promises of docs/testing.md, tested the way a user would."""
 
 import asyncio
 import subprocess
@@ -32,7 +32,7 @@ from accord.testing import (
 pytest_plugins = ["pytester"]
 
 
-def writer() -> accord.Agent:
+def file_writing_agent() -> accord.Agent:
     agent = accord.Agent("writer", version="1")
 
     @agent.prompt
@@ -45,8 +45,10 @@ def writer() -> accord.Agent:
     return agent
 
 
-async def test_a_scripted_client_refuses_as_told(accord_client: Callable[..., Any], tmp_path: Path) -> None:
-    async with accord_client(writer(), permissions=["reject_once"]) as client:
+async def test_a_scripted_client_rejects_as_scripted(
+    accord_client: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with accord_client(file_writing_agent(), permissions=["reject_once"]) as client:
         turn = await client.prompt("hello", cwd=tmp_path)
         assert (turn.stop_reason, turn.text) == ("end_turn", "done")
         assert turn.permissions[0].call.kind == "edit"
@@ -55,10 +57,10 @@ async def test_a_scripted_client_refuses_as_told(accord_client: Callable[..., An
         client.wire.assert_answered()
 
 
-async def test_a_scripted_client_allows_as_told_and_then_refuses(
+async def test_a_scripted_client_rejects_after_its_script_ends(
     accord_client: Callable[..., Any], tmp_path: Path
 ) -> None:
-    async with accord_client(writer(), permissions=["allow_once"]) as client:
+    async with accord_client(file_writing_agent(), permissions=["allow_once"]) as client:
         first = await client.prompt("hello", cwd=tmp_path)
         second = await client.prompt("again")
         assert [call.status for call in first.tool_calls + second.tool_calls] == ["completed", "failed"]
@@ -128,7 +130,7 @@ async def test_a_scripted_agent_plays_every_step(accord_agent: Any, tmp_path: Pa
     assert agent.prompts == ["one", "two", "three", "four", "five"]
 
 
-async def test_a_script_belongs_to_its_prompt_even_if_that_is_cancelled_at_once(accord_agent: Any) -> None:
+async def test_a_script_belongs_to_its_prompt_even_if_cancelled_at_once(accord_agent: Any) -> None:
     agent = accord_agent.turns([wait_for_cancel()], [say("second")])
     async with accord.connect_transport(agent.transport()) as remote:
         session = await remote.new_session("/tmp")
@@ -138,15 +140,15 @@ async def test_a_script_belongs_to_its_prompt_even_if_that_is_cancelled_at_once(
         assert (await session.ask("again")).text == "second"
 
 
-async def test_a_scripted_answer_that_is_not_offered_fails_the_test(tmp_path: Path) -> None:
+async def test_a_scripted_option_that_is_not_offered_fails_the_test(tmp_path: Path) -> None:
     with pytest.raises(accord.UsageError, match="'nope' is none of those offered"):
-        async with scripted_client(writer(), permissions=["nope"]) as client:
+        async with scripted_client(file_writing_agent(), permissions=["nope"]) as client:
             await client.prompt("hello", cwd=tmp_path)
 
 
-async def test_the_wire_by_hand(accord_wire: Callable[..., Any]) -> None:
+async def test_an_agent_can_be_driven_message_by_message(accord_wire: Callable[..., Any]) -> None:
     transport, peer = accord_wire(hears="agent")
-    connection = writer().connect(transport)
+    connection = file_writing_agent().connect(transport)
     peer.send({"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": {"protocolVersion": 1}})
     answer = await peer.next()
     assert answer["id"] == "x"
@@ -154,7 +156,7 @@ async def test_the_wire_by_hand(accord_wire: Callable[..., Any]) -> None:
     await connection.aclose()
 
 
-async def test_the_clock_stands_still_until_it_is_turned(accord_clock: FakeClock) -> None:
+async def test_the_fake_clock_moves_only_when_advanced(accord_clock: FakeClock) -> None:
     rang: list[float] = []
     accord_clock.call_later(10, lambda: rang.append(accord_clock.now()))
     cancelled = accord_clock.call_later(5, lambda: rang.append(-1))
@@ -180,7 +182,7 @@ async def test_the_clock_stands_still_until_it_is_turned(accord_clock: FakeClock
         ('[["say"]]', "one member"),
     ],
 )
-def test_a_bad_script_is_refused_in_one_line(tmp_path: Path, script: str, said: str) -> None:
+def test_an_invalid_script_is_a_one_line_error(tmp_path: Path, script: str, said: str) -> None:
     path = tmp_path / "script.json"
     path.write_text(script)
     run = subprocess.run(
@@ -191,7 +193,7 @@ def test_a_bad_script_is_refused_in_one_line(tmp_path: Path, script: str, said: 
     assert run.stderr.count("\n") == 1
 
 
-def test_the_plugin_is_there_for_every_user_and_imports_late(pytester: pytest.Pytester) -> None:
+def test_the_plugin_provides_its_fixtures_and_imports_late(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys

@@ -1,4 +1,6 @@
-"""A long conversation of the official SDKs' clients and agents: recorded, judged, and played again to both."""
+"""A long conversation between the clients and agents of the official SDKs: recorded, checked against the
+rules, and replayed to both sides.
+"""
 
 import json
 import subprocess
@@ -7,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.interop.conversation import NOTES, command_of
-from tests.trace.recorded import RECORD
+from tests.trace.recorder_process import RECORD
 
 TRACE = [sys.executable, "-m", "accord.cli", "trace"]
 
 
-def work_in(folder: Path) -> Path:
+def make_work_folder(folder: Path) -> Path:
     folder.mkdir()
     (folder / "notes.txt").write_text(NOTES)
     return folder
@@ -30,13 +32,13 @@ def recording(language: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     client, agent = command_of("client", language), command_of("agent", language)
     between = [*RECORD, "--no-redact", "-o", str(file), "--"]
     done = subprocess.run(
-        [*client, str(work_in(folder / "work")), *between, *agent], capture_output=True, check=True
+        [*client, str(make_work_folder(folder / "work")), *between, *agent], capture_output=True, check=True
     )
     assert json.loads(done.stdout.splitlines()[-1]) == {"scene": "end", "what": "exit", "code": 7}
     return file
 
 
-def test_nothing_in_it_breaks_a_rule_but_the_crash(recording: Path):
+def test_the_unanswered_prompt_of_the_crash_is_the_only_violation(recording: Path):
     done = subprocess.run(
         [*TRACE, "show", str(recording), "--faults"], capture_output=True, text=True, check=True
     )
@@ -45,11 +47,9 @@ def test_nothing_in_it_breaks_a_rule_but_the_crash(recording: Path):
     ]
 
 
-def test_the_client_talks_to_the_recording_as_it_did_to_the_agent(
-    recording: Path, language: str, tmp_path: Path
-):
+def test_replay_matches_the_client_that_was_recorded(recording: Path, language: str, tmp_path: Path):
     report = tmp_path / "report.json"
-    client = [*command_of("client", language), str(work_in(tmp_path / "work"))]
+    client = [*command_of("client", language), str(make_work_folder(tmp_path / "work"))]
     subprocess.run(
         [*client, *TRACE, "replay", str(recording), "--report", str(report)], capture_output=True, check=True
     )
@@ -58,14 +58,14 @@ def test_the_client_talks_to_the_recording_as_it_did_to_the_agent(
     assert told["deviations"] == []
 
 
-def test_the_agent_answers_the_recorded_client_as_it_did(recording: Path, language: str, tmp_path: Path):
+def test_replay_as_client_matches_the_agent_that_was_recorded(recording: Path, language: str, tmp_path: Path):
     command = [
         *TRACE,
         "replay",
         str(recording),
         "--as-client",
         "--cwd",
-        str(work_in(tmp_path / "work")),
+        str(make_work_folder(tmp_path / "work")),
         "--",
     ]
     done = subprocess.run(

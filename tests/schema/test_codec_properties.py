@@ -1,4 +1,6 @@
-"""What holds for any value of any type: it validates, it survives the round trip, and nothing but `Mismatch` is ever raised."""
+"""Properties of any value of any type: it validates, it survives a round trip, and reading raises only
+`Mismatch`.
+"""
 
 import json
 from typing import Any
@@ -8,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.requirements import need_official_schemas
-from tests.schema.generated import damaged, json_values, values
 from tests.schema.our_facts import OURS, names
+from tests.schema.schema_strategies import damaged, json_values, values
 
 import accord.schema
 from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
@@ -22,13 +24,13 @@ quick = settings(
 
 TYPES = [name for name in names(stable=False) if not isinstance(shape_of(getattr(accord.schema, name)), Text)]
 READ_PAST = {"McpError", "MessageMcpResponse"}
-"""The types with an object to which others may add members; a reader does not keep those."""
+"""Types with an object to which others may add members. A reader does not keep those members."""
 TAGS = ("type", "sessionUpdate", "outcome", "mode", "action", "state")
 every_type = pytest.mark.parametrize("name", TYPES)
 
 
 def with_tag(value: Any, again: Any) -> Any:
-    """On its own, a variant may come without its tag; it is always sent with it."""
+    """Add the tag. A variant on its own may come without its tag but is always sent with it."""
     if not (isinstance(again, dict) and isinstance(value, dict)):
         return value
     return {**{name: again[name] for name in TAGS if name in again}, **value}
@@ -44,7 +46,7 @@ def official() -> dict[str, Draft202012Validator]:
 
 
 @every_type
-def test_what_we_encode_is_official_and_decodes_back_equal(
+def test_encoded_values_are_official_and_decode_back_equal(
     name: str, official: dict[str, Draft202012Validator]
 ) -> None:
     cls: Any = getattr(accord.schema, name)
@@ -63,7 +65,7 @@ def test_what_we_encode_is_official_and_decodes_back_equal(
 
 
 @every_type
-def test_almost_right_json_is_read_or_refused(name: str, official: dict[str, Draft202012Validator]) -> None:
+def test_damaged_json_is_read_or_rejected(name: str, official: dict[str, Draft202012Validator]) -> None:
     cls: Any = getattr(accord.schema, name)
 
     @quick
@@ -72,17 +74,17 @@ def test_almost_right_json_is_read_or_refused(name: str, official: dict[str, Dra
         text = encode(value)
         found = violations(cls, value)
         if not official[name].is_valid(value):
-            assert found, "the walk saw nothing where the official schema does"
+            assert found, "the walk found no violation, but the official schema does"
         try:
             fitting = exact(cls, text)
         except Mismatch:
             pass
         else:
-            assert read(cls, value) == fitting, "the exact and the lenient reading differ"
+            assert read(cls, value) == fitting, "exact and lenient reading differ"
         try:
             lenient = decode(cls, text)
         except Mismatch:
-            assert found, "refused although nothing is wrong"
+            assert found, "rejected although nothing is wrong"
         else:
             again = to_builtins(lenient)
             kept = name in READ_PAST or again == with_tag(value, again)
@@ -93,7 +95,7 @@ def test_almost_right_json_is_read_or_refused(name: str, official: dict[str, Dra
 
 @quick
 @given(st.sampled_from(TYPES), json_values)
-def test_any_json_is_read_or_refused(name: str, value: Any) -> None:
+def test_any_json_is_read_or_rejected(name: str, value: Any) -> None:
     try:
         decode(getattr(accord.schema, name), encode(value))
     except Mismatch:
@@ -102,13 +104,13 @@ def test_any_json_is_read_or_refused(name: str, value: Any) -> None:
 
 @quick
 @given(st.sampled_from(TYPES), st.binary(max_size=40))
-def test_any_bytes_are_read_or_refused(name: str, raw: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(name: str, raw: bytes) -> None:
     try:
         decode(getattr(accord.schema, name), raw)
     except Mismatch:
         pass
 
 
-def test_every_exported_name_is_a_type_or_one_of_ours() -> None:
+def test_exported_names_are_unique_and_include_our_own() -> None:
     assert set(accord.schema.__all__) >= OURS
     assert len(accord.schema.__all__) == len(set(accord.schema.__all__))

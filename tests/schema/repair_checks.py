@@ -1,4 +1,6 @@
-"""How the dialect tests look at a repair: which rows it took, that the input stayed as it was, that it now is official."""
+"""Checks of one dialect repair: which rows it used, that the input is unchanged, that the result is
+official.
+"""
 
 import copy
 import json
@@ -10,29 +12,31 @@ from accord.schema.methods import METHODS, Method
 
 
 def method_of(name: str) -> Method:
-    """The method that serves this name, official or not; requests before notifications of the same name."""
+    """The method that serves this name, official or not. Prefers a request over a notification of the same
+    name.
+    """
     official = METHOD_ALIASES.get(name, name)
     return max((m for m in METHODS if m.name == official), key=lambda m: m.kind == "request")
 
 
 def read_params(name: str, params: Any) -> Any:
-    """The official reading of parameters, without any leniency."""
+    """Read parameters by the official schema, without leniency."""
     return codec.exact(method_of(name).params, json.dumps(params).encode())
 
 
 def read_result(name: str, result: Any) -> Any:
-    """The official reading of a result, without any leniency."""
+    """Read a result by the official schema, without leniency."""
     return codec.exact(method_of(name).result, json.dumps(result).encode())
 
 
 def params_after(name: str, params: Any, *rows: int, session: str | None = None) -> Any:
-    """The repaired parameters; exactly these rows were needed, and the official reading takes what they gave."""
+    """Repair parameters. Asserts that exactly these rows were needed and that the result is official."""
     [only] = all_params_after(name, params, *rows, session=session)
     return only
 
 
 def all_params_after(name: str, params: Any, *rows: int, session: str | None = None) -> list[Any]:
-    """The same where one message becomes several."""
+    """Like `params_after`, for one message that becomes several."""
     before = copy.deepcopy(params)
     repaired = repair_params(name, params, session=session)
     assert params == before
@@ -44,7 +48,7 @@ def all_params_after(name: str, params: Any, *rows: int, session: str | None = N
 
 
 def result_after(name: str, result: Any, *rows: int, asked: Any = None) -> Any:
-    """The repaired result; exactly these rows were needed, and the official reading takes what they gave."""
+    """Repair a result. Asserts that exactly these rows were needed and that the result is official."""
     before = copy.deepcopy(result)
     repaired = repair_result(name, result, asked)
     assert result == before
@@ -55,5 +59,5 @@ def result_after(name: str, result: Any, *rows: int, asked: Any = None) -> Any:
 
 
 def update_after(update: Any, *rows: int) -> Any:
-    """The repaired update of a `session/update` of session `s`."""
+    """Repair the update of a `session/update` of session `s`."""
     return params_after("session/update", {"sessionId": "s", "update": update}, *rows)["update"]

@@ -1,4 +1,6 @@
-"""The reader of one peer: official first, then repair, else one clear line; each dialect reported once."""
+"""The reader of one peer: official form first, then repairs, else a one-line error. Reports each dialect
+once.
+"""
 
 import json
 from collections.abc import Callable
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schema.dialect_scene import method_of
+from tests.schema.repair_checks import method_of
 from tests.schema.test_dialects_safety import JSON
 
 from accord.errors import BadAnswer, InvalidParams
@@ -22,7 +24,7 @@ HI = {"type": "text", "text": "hi"}
 
 
 class Peer:
-    """One peer and what was reported of it."""
+    """One peer, and the dialects reported for it."""
 
     def __init__(self, *, strict: bool = False, session: str | None = None) -> None:
         self.reports: list[tuple[int, str]] = []
@@ -32,14 +34,14 @@ class Peer:
             active_session=lambda: session,
         )
 
-    def sends(self, method: str, params: Any = ...) -> Any:
+    def send(self, method: str, params: Any = ...) -> Any:
         raw = None if params is ... else json.dumps(params).encode()
         return self.reader.params_reader(method_of(method))(raw)
 
-    def answers(self, method: str, result: Any) -> Any:
+    def answer(self, method: str, result: Any) -> Any:
         return self.reader.result_reader(method_of(method))(json.dumps(result).encode())
 
-    def decides(self, result: Any) -> Any:
+    def decide(self, result: Any) -> Any:
         return self.reader.outcome_reader(OPTIONS)(json.dumps(result).encode())
 
     @property
@@ -51,58 +53,58 @@ def chunk(**update: Any) -> dict[str, Any]:
     return {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", **update}}
 
 
-def test_an_official_message_is_read_and_nothing_is_reported():
+def test_an_official_message_is_read_without_a_report():
     peer = Peer()
-    assert peer.sends("session/update", chunk(content=HI)).update.content.text == "hi"
-    assert peer.answers("session/prompt", {"stopReason": "end_turn"}).stop_reason == "end_turn"
+    assert peer.send("session/update", chunk(content=HI)).update.content.text == "hi"
+    assert peer.answer("session/prompt", {"stopReason": "end_turn"}).stop_reason == "end_turn"
     assert peer.reports == []
 
 
 @pytest.mark.rule(26)
 def test_absent_and_null_params_read_as_empty():
     peer = Peer()
-    assert peer.sends("session/list").cwd == peer.sends("session/list", None).cwd
-    assert peer.sends("logout", None) == peer.sends("logout", {})
+    assert peer.send("session/list").cwd == peer.send("session/list", None).cwd
+    assert peer.send("logout", None) == peer.send("logout", {})
     with pytest.raises(InvalidParams):
-        peer.sends("session/prompt", None)
+        peer.send("session/prompt", None)
 
 
 def test_a_dialect_is_reported_once_per_peer():
     peer, other = Peer(), Peer()
     for _ in range(3):
-        peer.sends("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
+        peer.send("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
     assert peer.reports == [(7, "row 7: update.type instead of update.sessionUpdate")]
-    other.sends("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
+    other.send("session/update", {"sessionId": "s", "update": {"type": "plan", "entries": []}})
     assert other.rows == [7]
 
 
 @pytest.mark.rule(151, 390)
 @pytest.mark.dialect(1)
-def test_a_text_prompt_is_taken_in_tolerant_mode_and_refused_in_strict_mode():
+def test_a_text_prompt_is_accepted_in_tolerant_and_rejected_in_strict_mode():
     params = {"sessionId": "s", "prompt": "hi"}
-    assert Peer().sends("session/prompt", params).prompt[0].text == "hi"
+    assert Peer().send("session/prompt", params).prompt[0].text == "hi"
     with pytest.raises(InvalidParams, match=r"^Invalid params of session/prompt: prompt: ") as refused:
-        Peer(strict=True).sends("session/prompt", params)
+        Peer(strict=True).send("session/prompt", params)
     assert "\n" not in str(refused.value)
     for peer in (Peer(), Peer(strict=True)):
         with pytest.raises(InvalidParams):
-            peer.sends("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]})
+            peer.send("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]})
         assert peer.reports == []
 
 
 @pytest.mark.rule(323, 390)
 @pytest.mark.dialect(33, 35)
-def test_maps_of_servers_and_variables_are_refused_in_strict_mode():
+def test_maps_of_servers_and_variables_are_rejected_in_strict_mode():
     server = {"command": "/bin/db", "args": [], "env": {"K": "V"}}
     params = {"cwd": "/w", "mcpServers": {"db": server}}
-    assert Peer().sends("session/new", params).mcp_servers[0].env[0].value == "V"
+    assert Peer().send("session/new", params).mcp_servers[0].env[0].value == "V"
     with pytest.raises(InvalidParams):
-        Peer(strict=True).sends("session/new", params)
+        Peer(strict=True).send("session/new", params)
     with pytest.raises(InvalidParams):
-        Peer(strict=True).sends("terminal/create", {"sessionId": "s", "command": "x", "env": {}})
+        Peer(strict=True).send("terminal/create", {"sessionId": "s", "command": "x", "env": {}})
     for servers in ("x", [{"name": "a"}], [5]):
         with pytest.raises(InvalidParams):
-            Peer().sends("session/new", {"cwd": "/w", "mcpServers": servers})
+            Peer().send("session/new", {"cwd": "/w", "mcpServers": servers})
 
 
 @pytest.mark.rule(391)
@@ -116,52 +118,52 @@ def test_maps_of_servers_and_variables_are_refused_in_strict_mode():
         ("session/request_permission", {"sessionId": "s", "permissionId": "p", "toolName": "rm", "args": {}}),
     ],
 )
-def test_strict_reading_refuses_what_tolerant_reading_repairs(method: str, params: Any):
-    assert Peer().sends(method, params)
+def test_strict_reading_rejects_what_tolerant_reading_repairs(method: str, params: Any):
+    assert Peer().send(method, params)
     with pytest.raises(InvalidParams):
-        Peer(strict=True).sends(method, params)
+        Peer(strict=True).send(method, params)
 
 
 @pytest.mark.dialect(9)
-def test_a_chunk_with_several_blocks_comes_as_several():
-    several = Peer().sends("session/update", chunk(content=["a", {"type": "text", "text": "b"}]))
+def test_a_chunk_with_several_blocks_becomes_several_updates():
+    several = Peer().send("session/update", chunk(content=["a", {"type": "text", "text": "b"}]))
     assert isinstance(several, Several)
     assert several.session_id == "s"
     assert [one.update.content.text for one in several] == ["a", "b"]
-    alone = Peer().sends("session/update", chunk(content=["a"]))
+    alone = Peer().send("session/update", chunk(content=["a"]))
     assert alone.update.content.text == "a"
 
 
 @pytest.mark.dialect(9)
-def test_a_bad_block_among_several_costs_only_itself():
-    got = Peer().sends("session/update", chunk(content=[HI, {"type": "hologram"}, HI]))
+def test_an_invalid_block_among_several_is_skipped():
+    got = Peer().send("session/update", chunk(content=[HI, {"type": "hologram"}, HI]))
     assert len(got) == 2
     with pytest.raises(InvalidParams):
-        Peer().sends("session/update", chunk(content=[{"type": "hologram"}]))
+        Peer().send("session/update", chunk(content=[{"type": "hologram"}]))
 
 
 @pytest.mark.rule(49)
 def test_an_unknown_update_is_kept_as_unknown():
     peer = Peer()
-    got = peer.sends("session/update", {"sessionId": "s", "update": {"sessionUpdate": "zzz", "x": 1}})
+    got = peer.send("session/update", {"sessionId": "s", "update": {"sessionUpdate": "zzz", "x": 1}})
     assert got.update == Unknown("zzz", {"sessionUpdate": "zzz", "x": 1})
     assert peer.reports == []
 
 
-def test_the_repair_goes_before_the_leniency_that_would_drop_it():
+def test_repairs_run_before_lenient_reading():
     call = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "inProgress", "content": [HI]}
-    update = Peer().sends("session/update", {"sessionId": "s", "update": call}).update
+    update = Peer().send("session/update", {"sessionId": "s", "update": call}).update
     assert update.status == "in_progress"
     assert update.content[0].content.text == "hi"
-    strict = Peer(strict=True).sends("session/update", {"sessionId": "s", "update": call}).update
+    strict = Peer(strict=True).send("session/update", {"sessionId": "s", "update": call}).update
     assert not strict.status
     assert strict.content == []
 
 
-def test_leniency_stays_where_no_repair_helps():
+def test_lenient_reading_applies_where_no_repair_helps():
     call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "kind": "weird", "status": 5}
     for peer in (Peer(), Peer(strict=True)):
-        update = peer.sends("session/update", {"sessionId": "s", "update": call}).update
+        update = peer.send("session/update", {"sessionId": "s", "update": call}).update
         assert (update.title, update.kind or None) == ("T", None)
         assert peer.reports == []
 
@@ -176,36 +178,36 @@ def test_a_lone_surrogate_costs_one_character():
 
 
 @pytest.mark.dialect(37)
-def test_capabilities_count_although_the_official_reading_passes():
+def test_misplaced_capabilities_are_used_although_the_message_is_valid():
     peer = Peer()
     params = {"protocolVersion": 1, "capabilities": {"terminal": True}}
-    assert peer.sends("initialize", params).client_capabilities.terminal is True
+    assert peer.send("initialize", params).client_capabilities.terminal is True
     assert peer.rows == [37]
-    assert not Peer(strict=True).sends("initialize", params).client_capabilities
+    assert not Peer(strict=True).send("initialize", params).client_capabilities
 
 
 @pytest.mark.dialect(14)
-def test_the_input_of_a_permission_request_is_shown_although_the_official_reading_passes():
+def test_misplaced_input_of_a_permission_request_is_used_although_valid():
     params = {"sessionId": "s", "toolCall": {"toolCallId": "c", "input": {"rm": 1}}, "options": []}
-    assert Peer().sends("session/request_permission", params).tool_call.raw_input == {"rm": 1}
-    assert not Peer(strict=True).sends("session/request_permission", params).tool_call.raw_input
+    assert Peer().send("session/request_permission", params).tool_call.raw_input == {"rm": 1}
+    assert not Peer(strict=True).send("session/request_permission", params).tool_call.raw_input
 
 
 @pytest.mark.dialect(22)
-def test_a_permission_request_without_a_session_belongs_to_the_one_active_turn():
+def test_a_permission_request_without_a_session_belongs_to_the_active_turn():
     flat = {"permissionId": "p", "toolName": "rm", "args": {}}
-    assert Peer(session="s1").sends("session/request_permission", flat).session_id == "s1"
+    assert Peer(session="s1").send("session/request_permission", flat).session_id == "s1"
     with pytest.raises(InvalidParams):
-        Peer(session=None).sends("session/request_permission", flat)
+        Peer(session=None).send("session/request_permission", flat)
 
 
 @pytest.mark.dialect(3, 4, 42)
-def test_results_with_more_than_the_official_members():
+def test_results_with_extra_members():
     peer = Peer()
-    turn = peer.answers("session/prompt", {"stopReason": "tool_use", "content": "all"})
+    turn = peer.answer("session/prompt", {"stopReason": "tool_use", "content": "all"})
     assert (turn.stop_reason, final_text(turn)) == ("end_turn", "all")
     models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
-    [option] = peer.answers("session/new", {"sessionId": "s", "models": models}).config_options
+    [option] = peer.answer("session/new", {"sessionId": "s", "models": models}).config_options
     assert set_by(option) == "session/set_model"
     assert peer.rows == [4, 3, 42]
 
@@ -214,7 +216,7 @@ def test_results_with_more_than_the_official_members():
 @pytest.mark.dialect(5)
 def test_an_unknown_stop_reason_ends_the_turn():
     for peer in (Peer(), Peer(strict=True)):
-        assert peer.answers("session/prompt", {"stopReason": "budget"}).stop_reason == Unknown(
+        assert peer.answer("session/prompt", {"stopReason": "budget"}).stop_reason == Unknown(
             "budget", "budget"
         )
 
@@ -223,36 +225,36 @@ def test_an_unknown_stop_reason_ends_the_turn():
 @pytest.mark.dialect(103, 104)
 def test_null_is_an_empty_result_in_both_modes():
     for peer in (Peer(), Peer(strict=True)):
-        peer.answers("session/load", None)
-        peer.answers("fs/write_text_file", None)
+        peer.answer("session/load", None)
+        peer.answer("fs/write_text_file", None)
         with pytest.raises(BadAnswer, match=r"^session/new: the result cannot be read: "):
-            peer.answers("session/new", None)
+            peer.answer("session/new", None)
 
 
 @pytest.mark.dialect(44)
-def test_a_setting_answered_with_nothing_gives_no_options():
-    assert Peer().answers("session/set_config_option", None).config_options == []
+def test_a_setting_answered_with_null_gives_no_options():
+    assert Peer().answer("session/set_config_option", None).config_options == []
     with pytest.raises(BadAnswer):
-        Peer(strict=True).answers("session/set_config_option", None)
+        Peer(strict=True).answer("session/set_config_option", None)
 
 
 @pytest.mark.rule(388, 390)
 @pytest.mark.dialect(24, 25, 26)
-def test_permission_answers_by_mode():
+def test_permission_answers_in_tolerant_and_strict_mode():
     peer = Peer()
-    assert peer.decides({"outcome": {"outcome": "selected", "optionId": "y"}}).allowed
+    assert peer.decide({"outcome": {"outcome": "selected", "optionId": "y"}}).allowed
     assert peer.reports == []
-    assert peer.decides({"outcome": "allowed", "option_id": "y"}).allowed
-    assert peer.decides("allow_once").allowed
-    assert peer.decides({"outcome": "selected", "optionId": "y"}).allowed
+    assert peer.decide({"outcome": "allowed", "option_id": "y"}).allowed
+    assert peer.decide("allow_once").allowed
+    assert peer.decide({"outcome": "selected", "optionId": "y"}).allowed
     assert peer.rows == [24, 25, 26]
-    assert not peer.decides({"outcome": "allowed"}).allowed
-    assert not Peer(strict=True).decides("allow_once").allowed
+    assert not peer.decide({"outcome": "allowed"}).allowed
+    assert not Peer(strict=True).decide("allow_once").allowed
     assert not peer.reader.outcome_reader(OPTIONS)(b"{oops").allowed
 
 
 @pytest.mark.dialect(43, 201)
-def test_a_method_under_another_name_is_reported_and_read():
+def test_an_aliased_method_is_reported_and_read():
     peer = Peer()
     found = {alias.sent: alias for alias in peer.reader.aliases("agent", "request")}
     listing = peer.reader.params_reader(method_of("session/list"), found["sessions/list"])
@@ -265,7 +267,7 @@ def test_a_method_under_another_name_is_reported_and_read():
 
 @pytest.mark.rule(390, 391)
 @pytest.mark.dialect(21, 30, 43)
-def test_a_strict_reader_knows_no_other_names():
+def test_a_strict_reader_has_no_aliases():
     strict = Reader(strict=True)
     for side in ("agent", "client", "proxy"):
         assert strict.aliases(side, "request") == strict.aliases(side, "notification") == ()
@@ -273,7 +275,7 @@ def test_a_strict_reader_knows_no_other_names():
 
 @settings(max_examples=200)
 @given(st.sampled_from(METHODS), JSON, st.booleans())
-def test_whatever_comes_is_read_or_refused(method: Any, value: Any, strict: bool):
+def test_any_message_is_read_or_rejected(method: Any, value: Any, strict: bool):
     reader = Reader(strict=strict, active_session=lambda: "s")
     reads: list[Callable[[bytes], Any]] = [reader.params_reader(method)]
     if method.result is not None:
@@ -287,9 +289,9 @@ def test_whatever_comes_is_read_or_refused(method: Any, value: Any, strict: bool
     assert not any("\n" in text for text in refusals)
 
 
-def test_a_refusal_stays_one_short_line():
+def test_an_error_is_one_short_line():
     with pytest.raises(InvalidParams) as refused:
-        Peer().sends(
+        Peer().send(
             "session/request_permission",
             {
                 "sessionId": "s",

@@ -1,4 +1,4 @@
-"""`accord trace show` and `stats` as a user meets them, and the reading of recordings that were damaged."""
+"""`accord trace show` and `accord trace stats`, also for damaged recordings."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.requirements import need_chromium
-from tests.trace.scenes import Scene
+from tests.trace.trace_files import TraceBuilder
 
 from accord.trace.lines import Damaged, Entry, read_line
 from accord.trace.reading import lines_in, runs_in
@@ -25,8 +25,8 @@ def trace(*words: str | Path, **more: Any) -> "subprocess.CompletedProcess[str]"
     return subprocess.run([*TRACE, *map(str, words)], capture_output=True, text=True, check=False, **more)
 
 
-def turn() -> Scene:
-    scene = Scene().opened("session-1", client={"fs": {"readTextFile": True}})
+def turn() -> TraceBuilder:
+    scene = TraceBuilder().opened("session-1", client={"fs": {"readTextFile": True}})
     prompt = scene.prompt("session-1", "Tidy up, please")
     scene.update(
         "session-1", 0.5, sessionUpdate="tool_call", toolCallId="t1", title="Read notes", kind="read"
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return turn().write(tmp_path / "trace.jsonl")
 
 
-def test_the_timeline(file: Path):
+def test_show_prints_the_timeline(file: Path):
     run = trace("show", file)
     assert (run.returncode, run.stderr) == (0, "")
     lines = [re.sub(r" {2,}", "  ", line.strip()) for line in run.stdout.splitlines()]
@@ -91,7 +91,7 @@ def size_of(file: Path, place: int) -> str:
         (["--run", "1", "--method", "initialize"], [1, 2]),
     ],
 )
-def test_filters(words: list[str], steps: list[int], file: Path):
+def test_show_filters_steps(words: list[str], steps: list[int], file: Path):
     run = trace("show", file, "--json", *words)
     assert run.returncode == 0
     assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == steps
@@ -102,7 +102,8 @@ def test_filters(words: list[str], steps: list[int], file: Path):
     [
         (
             ["--method", "nope"],
-            "there is no nope; the methods are initialize, session/new, session/prompt, session/update, fs/read_text_file",
+            "there is no nope; the methods are initialize, session/new, session/prompt, "
+            "session/update, fs/read_text_file",
         ),
         (["--session", "other"], "there is no other; the sessions are session-1"),
         (["--faults"], "nothing of 14 messages is what you look for: none breaks a rule"),
@@ -112,7 +113,7 @@ def test_filters(words: list[str], steps: list[int], file: Path):
     ],
 )
 @pytest.mark.parametrize("how", [["show"], ["show", "--json"], ["stats"], ["show", "--html", "-"]])
-def test_who_looks_for_what_is_not_there_is_told_what_is(
+def test_a_filter_without_matches_lists_the_valid_values(
     how: list[str], words: list[str], sentence: str, file: Path
 ):
     run = trace(*how, file, *words)
@@ -121,8 +122,8 @@ def test_who_looks_for_what_is_not_there_is_told_what_is(
     assert run.stderr.endswith(f"{sentence}\n")
 
 
-def test_what_was_never_answered_is_told_everywhere(tmp_path: Path):
-    scene = Scene().opened("s1")
+def test_an_unanswered_request_is_shown_in_every_format(tmp_path: Path):
+    scene = TraceBuilder().opened("s1")
     scene.prompt("s1", "go")
     file = scene.write(tmp_path / "t")
     assert "session/prompt was never answered (rule 11)" in trace("show", file).stdout
@@ -141,14 +142,14 @@ def test_what_was_never_answered_is_told_everywhere(tmp_path: Path):
     }
 
 
-def test_a_time_of_day_is_the_readers_own(file: Path):
+def test_a_time_of_day_is_in_the_local_time_zone(file: Path):
     run = trace("show", file, "--json", "--since", "12:00:10", env={**os.environ, "TZ": "ABC-2"})
     assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == [13, 14]
     run = trace("show", file, "--json", "--since", "10:00:10", env={**os.environ, "TZ": "UTC"})
     assert [json.loads(line)["step"] for line in run.stdout.splitlines()] == [13, 14]
 
 
-def test_json_for_programs(file: Path):
+def test_show_json_prints_one_object_per_step(file: Path):
     steps = [json.loads(line) for line in trace("show", file, "--json").stdout.splitlines()]
     assert steps[7] == {
         "run": 1,
@@ -165,8 +166,8 @@ def test_json_for_programs(file: Path):
     }
 
 
-def test_nothing_in_a_recording_reaches_the_terminal_as_an_order(tmp_path: Path):
-    scene = Scene(command=("agent", "\x1b[2J")).opened("s\x1b]0;evil\x07")
+def test_control_characters_in_a_recording_are_escaped(tmp_path: Path):
+    scene = TraceBuilder(command=("agent", "\x1b[2J")).opened("s\x1b]0;evil\x07")
     scene.say("s\x1b]0;evil\x07", "\x1b[31mred\x07\u202egnp.exe\x9b2J\nnext line")
     scene.frame("agent", b"\x1b[2Jnoise\x1b]52;c;aGk=\x07")
     scene.note("stderr", "stderr", data=b"\x1b[31mwarning\x1b[0m\r", size=9)
@@ -178,7 +179,7 @@ def test_nothing_in_a_recording_reaches_the_terminal_as_an_order(tmp_path: Path)
     assert "\\u001b[31mred\\u0007\\u202egnp.exe\\u009b2J" in trace("show", file, "--width", "0").stdout
 
 
-def test_colours_only_on_a_terminal(file: Path):
+def test_colors_are_used_only_on_a_terminal(file: Path):
     assert "\x1b" not in trace("show", file).stdout
     leader, follower = pty.openpty()
     with subprocess.Popen([*TRACE, "show", str(file)], stdout=follower, env={**os.environ, "TERM": "xterm"}):
@@ -197,29 +198,29 @@ def read_all(leader: int) -> str:
         while piece := os.read(leader, 65536):
             data += piece
     except OSError:
-        pass  # how a terminal ends
+        pass  # a closed terminal raises this
     finally:
         os.close(leader)
     return data.decode()
 
 
-def test_a_terminal_that_knows_only_ascii(file: Path):
+def test_arrows_are_ascii_when_the_output_encoding_is(file: Path):
     run = trace("show", file, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert run.returncode == 0
     assert run.stdout.isascii()
     assert "->  initialize #1" in run.stdout
 
 
-def test_lines_are_cut_to_a_width(tmp_path: Path):
-    scene = Scene().opened("s")
+def test_lines_are_cut_to_the_width(tmp_path: Path):
+    scene = TraceBuilder().opened("s")
     scene.say("s", "word " * 100)
     file = scene.write(tmp_path / "t")
     assert max(map(len, trace("show", file, "--width", "100").stdout.splitlines())) == 100
     assert "word " * 100 in trace("show", file, "--full", "--width", "0").stdout
 
 
-def test_what_breaks_a_rule_is_marked(tmp_path: Path):
-    scene = Scene()
+def test_rule_violations_are_marked(tmp_path: Path):
+    scene = TraceBuilder()
     scene.call("client", "session/new", {"cwd": "/p", "mcpServers": []})
     scene.opened("s1")
     scene.frame("agent", b"Welcome to the agent!")
@@ -269,8 +270,8 @@ def test_what_breaks_a_rule_is_marked(tmp_path: Path):
     assert only[1]["faults"] == [{"rule": 1, "text": "a line that is no message"}]
 
 
-def test_a_cancelled_turn_that_ends_otherwise_is_marked(tmp_path: Path):
-    scene = Scene().opened("s1")
+def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
+    scene = TraceBuilder().opened("s1")
     prompt = scene.prompt("s1", "hi")
     scene.notify("client", "session/cancel", {"sessionId": "s1"})
     scene.answer("agent", prompt, {"stopReason": "end_turn"})
@@ -279,8 +280,8 @@ def test_a_cancelled_turn_that_ends_otherwise_is_marked(tmp_path: Path):
     )
 
 
-def test_the_page_needs_nothing_else_and_obeys_nobody(tmp_path: Path):
-    scene = Scene().opened("s1")
+def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
+    scene = TraceBuilder().opened("s1")
     scene.say("s1", "</script><script>alert(1)</script><img src=x onerror=alert(1)>")
     scene.call("client", '_x"><b>', {"sessionId": '"><i>'}, id="<u>")
     file = scene.write(tmp_path / "t")
@@ -293,7 +294,7 @@ def test_the_page_needs_nothing_else_and_obeys_nobody(tmp_path: Path):
     assert not re.search(r"""(src|href)=["']?http""", page)
     assert "agent_message_chunk" in page
     assert page.count('<div class="step') == 6
-    assert trace("show", file, "--html", target).returncode == 0  # a page may be made again
+    assert trace("show", file, "--html", target).returncode == 0  # an existing page may be overwritten
     refused = trace("show", file, "--html", file)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "is no page" in refused.stderr
@@ -309,7 +310,7 @@ def test_the_page_needs_nothing_else_and_obeys_nobody(tmp_path: Path):
         ("#faults=1", 0),
     ],
 )
-def test_the_page_filters_in_a_browser(asked: str, count: int, file: Path, tmp_path: Path):
+def test_the_html_page_filters_in_a_browser(asked: str, count: int, file: Path, tmp_path: Path):
     chromium = need_chromium()
     target = tmp_path / "page.html"
     assert trace("show", file, "--html", target).returncode == 0
@@ -328,7 +329,7 @@ def test_the_page_filters_in_a_browser(asked: str, count: int, file: Path, tmp_p
     assert (len(rows), sum(" hidden=" not in row for row in rows)) == (14, count)
 
 
-def test_follow_shows_what_is_written_later(file: Path):
+def test_follow_shows_lines_that_are_written_later(file: Path):
     with subprocess.Popen(
         [*TRACE, "show", "--follow", "--json", str(file)], stdout=subprocess.PIPE, text=True
     ) as following:
@@ -346,7 +347,7 @@ def test_follow_shows_what_is_written_later(file: Path):
     assert following.returncode == 130
 
 
-def test_stats(file: Path):
+def test_stats_prints_counts_and_times(file: Path):
     run = trace("stats", file, "--json")
     figures = json.loads(run.stdout)
     assert (figures["runs"], figures["sessions"], figures["seconds"]) == (1, 1, 11.75)
@@ -376,8 +377,8 @@ def test_stats(file: Path):
     assert re.search(r"1  ession-1 +3\.75 s +500 ms +1\.75 s +3 +2 +2\.0  end_turn", text)
 
 
-def test_stats_of_what_never_ended(tmp_path: Path):
-    scene = Scene().opened("s1")
+def test_stats_include_turns_that_did_not_end(tmp_path: Path):
+    scene = TraceBuilder().opened("s1")
     scene.prompt("s1", "hi")
     scene.error("agent", 2, -1, "late")
     file = scene.write(tmp_path / "t")
@@ -387,7 +388,7 @@ def test_stats_of_what_never_ended(tmp_path: Path):
     assert "not ended" in trace("stats", file).stdout
 
 
-def test_a_recording_cut_off_anywhere_is_read_up_to_there(file: Path, tmp_path: Path):
+def test_a_truncated_recording_is_read_up_to_the_cut(file: Path, tmp_path: Path):
     whole = file.read_bytes()
     everything = [found for line in whole.splitlines() if (found := read_line(line)) is not None]
     cut = tmp_path / "cut"
@@ -403,7 +404,7 @@ def test_a_recording_cut_off_anywhere_is_read_up_to_there(file: Path, tmp_path: 
     assert run.stderr == "accord trace: the recording was cut off in the middle of its last line\n"
 
 
-def test_a_damaged_line_in_the_middle_is_told_and_passed(file: Path):
+def test_a_damaged_line_is_reported_and_skipped(file: Path):
     lines = file.read_bytes().splitlines(keepends=True)
     lines[3] = b"\x00\x00 torn \xff\n"
     file.write_bytes(b"".join(lines))
@@ -413,7 +414,7 @@ def test_a_damaged_line_in_the_middle_is_told_and_passed(file: Path):
     assert "session/prompt" in run.stdout
 
 
-def test_members_and_kinds_of_later_versions_are_passed_over(file: Path):
+def test_unknown_members_and_kinds_are_ignored(file: Path):
     with file.open("ab") as more:
         more.write(b'{"run":"aaaaaa","t":99,"weather":"fine"}\n')
         more.write(b'{"run":"aaaaaa","t":99,"from":"client","size":2,"frame":{},"weather":"fine"}\n')
@@ -447,7 +448,7 @@ def test_members_and_kinds_of_later_versions_are_passed_over(file: Path):
         (["replay", "{tmp}/t", "--speed", "-1"], "numbers above 0"),
     ],
 )
-def test_what_is_wrong_is_one_line(words: list[str], sentence: str, tmp_path: Path):
+def test_a_usage_error_is_one_line(words: list[str], sentence: str, tmp_path: Path):
     turn().write(tmp_path / "t")
     (tmp_path / "empty").touch()
     (tmp_path / "other").write_text("# Notes\n")
@@ -460,7 +461,7 @@ def test_what_is_wrong_is_one_line(words: list[str], sentence: str, tmp_path: Pa
     assert run.stderr.startswith("accord trace: ")
 
 
-def test_help():
+def test_every_trace_command_has_help():
     assert trace().returncode == 2
     for words in (
         ["--help"],
@@ -474,9 +475,9 @@ def test_help():
         assert "usage: accord trace" in run.stdout
 
 
-def test_several_runs_in_one_file(tmp_path: Path):
+def test_a_file_can_hold_several_runs(tmp_path: Path):
     file = turn().write(tmp_path / "t")
-    Scene("bbbbbb", command=("second",)).opened("s9").write(file)
+    TraceBuilder("bbbbbb", command=("second",)).opened("s9").write(file)
     shown = trace("show", file).stdout
     assert re.findall(r"^run (\d) .* · (.*)$", shown, re.MULTILINE) == [("1", "agent --acp"), ("2", "second")]
     only = [json.loads(line) for line in trace("show", file, "--run", "2", "--json").stdout.splitlines()]
@@ -485,7 +486,7 @@ def test_several_runs_in_one_file(tmp_path: Path):
     assert "there is no run 5" in trace("show", file, "--run", "5").stderr
 
 
-def test_a_reader_that_has_seen_enough(file: Path):
+def test_show_exits_quietly_when_its_reader_closes_the_pipe(file: Path):
     with subprocess.Popen(
         [*TRACE, "show", str(file), "--full"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as showing:

@@ -1,15 +1,15 @@
-"""Recordings made by hand, as a program would have written them."""
+"""Trace files for the tests: builds them by hand, and reads them back."""
 
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from accord.trace.lines import Entry, Sender, entry_line, entry_of, new_start, start_line
+from accord.trace.lines import Entry, Sender, Start, entry_line, entry_of, new_start, read_line, start_line
 
 
-class Scene:
-    """A run under construction: every message comes a second after the last, unless told otherwise."""
+class TraceBuilder:
+    """Builds one recorded run. Each message comes `after` seconds after the last, by default one."""
 
     def __init__(self, run: str = "aaaaaa", *, command: tuple[str, ...] = ("agent", "--acp")) -> None:
         self.run = run
@@ -18,7 +18,7 @@ class Scene:
         self._start = new_start(run, "2026-11-16T10:00:00.000Z", by="a test", command=command)
         self._ids = 0
 
-    def frame(self, sender: Any, message: Any, *, after: float = 1.0) -> "Scene":
+    def frame(self, sender: Any, message: Any, *, after: float = 1.0) -> "TraceBuilder":
         self.at += after
         data = message if isinstance(message, bytes) else msgspec.json.encode({"jsonrpc": "2.0", **message})
         self.entries.append(entry_of(self.at, sender, data, run=self.run))
@@ -35,30 +35,30 @@ class Scene:
         )
         return id
 
-    def answer(self, sender: Any, id: Any, result: Any, *, after: float = 1.0) -> "Scene":
+    def answer(self, sender: Any, id: Any, result: Any, *, after: float = 1.0) -> "TraceBuilder":
         return self.frame(sender, {"id": id, "result": result}, after=after)
 
-    def error(self, sender: Any, id: Any, code: int, message: str) -> "Scene":
+    def error(self, sender: Any, id: Any, code: int, message: str) -> "TraceBuilder":
         return self.frame(sender, {"id": id, "error": {"code": code, "message": message}})
 
-    def notify(self, sender: Any, method: str, params: Any, *, after: float = 1.0) -> "Scene":
+    def notify(self, sender: Any, method: str, params: Any, *, after: float = 1.0) -> "TraceBuilder":
         return self.frame(sender, {"method": method, "params": params}, after=after)
 
-    def update(self, session: str, after: float = 1.0, **update: Any) -> "Scene":
+    def update(self, session: str, after: float = 1.0, **update: Any) -> "TraceBuilder":
         return self.notify("agent", "session/update", {"sessionId": session, "update": update}, after=after)
 
-    def say(self, session: str, text: str, after: float = 1.0) -> "Scene":
+    def say(self, session: str, text: str, after: float = 1.0) -> "TraceBuilder":
         return self.update(
             session, after, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}
         )
 
-    def note(self, kind: Any, sender: Sender | None = None, **more: Any) -> "Scene":
+    def note(self, kind: Any, sender: Sender | None = None, **more: Any) -> "TraceBuilder":
         self.at += 1.0
         self.entries.append(Entry(run=self.run, at=self.at, kind=kind, sender=sender, **more))
         return self
 
-    def opened(self, session: str = "s1", **capabilities: Any) -> "Scene":
-        """The first two calls of every conversation."""
+    def opened(self, session: str = "s1", **capabilities: Any) -> "TraceBuilder":
+        """Add the handshake and one new session."""
         first = self.call(
             "client",
             "initialize",
@@ -67,7 +67,7 @@ class Scene:
         self.answer("agent", first, {"protocolVersion": 1, "agentCapabilities": capabilities})
         return self.new(session)
 
-    def new(self, session: str, cwd: str = "/project") -> "Scene":
+    def new(self, session: str, cwd: str = "/project") -> "TraceBuilder":
         made = self.call("client", "session/new", {"cwd": cwd, "mcpServers": []})
         return self.answer("agent", made, {"sessionId": session})
 
@@ -81,3 +81,11 @@ class Scene:
             file.write(start_line(self._start))
             file.writelines(map(entry_line, self.entries))
         return path
+
+
+def entries_in(file: Path) -> list[Entry]:
+    return [found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), Entry)]
+
+
+def starts_in(file: Path) -> list[Start]:
+    return [found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), Start)]

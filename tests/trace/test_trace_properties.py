@@ -1,7 +1,6 @@
-"""Whatever was recorded can be shown, counted and played: no message makes the reader fail."""
+"""Any recording can be shown, counted and replayed: no message makes the reader fail."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -108,7 +107,7 @@ RUNS = st.lists(ENTRIES, max_size=15)
 
 @settings(deadline=None)
 @given(ENTRIES)
-def test_what_is_written_is_read_back(entry: Entry):
+def test_an_entry_survives_writing_and_reading(entry: Entry):
     again = read_line(entry_line(entry)[:-1])
     assert isinstance(again, Entry)
     assert (again.kind, again.data, again.size) == (entry.kind, entry.data, entry.size)
@@ -143,14 +142,14 @@ def test_any_recording_can_be_played_to_any_client(entries: list[Entry], said: l
         agent = ReplayedAgent(read_script(entries), theirs, clock=clock)
         task = asyncio.create_task(agent.play())
 
-        class Ears:
+        class IgnoringReceiver:
             def frames(self, frames: list[Any]) -> None:
                 pass
 
             def ended(self, end: Any) -> None:
                 pass
 
-        ours.start(Ears())
+        ours.start(IgnoringReceiver())
         for frame in said:
             ours.send(frame)
         await clock.advance(60)
@@ -167,7 +166,7 @@ def test_any_updates_can_be_folded(updates: list[Any]):
     folded(updates)
 
 
-def test_what_crossed_is_kept_byte_for_byte(tmp_path: Path):
+def test_a_frame_is_kept_byte_for_byte():
     for frame in (
         b'{ "a" : 1.50e2,\t"b":"\\u00e9" }',
         '{"é":"👋"}'.encode(),

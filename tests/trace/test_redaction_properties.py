@@ -1,4 +1,4 @@
-"""Redaction: no secret of a known place, name or shape is kept, wherever it is planted, and nothing else is touched."""
+"""Redaction properties: no secret with a known place, name or shape is kept, and nothing else is changed."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ WORDS = st.text("abcdefghijklmnopqrstuvwxyz ÄéЖ你👋\n\t.,(){}<>", max_size
 
 @st.composite
 def shaped(draw: st.DrawFn) -> str:
-    """A credential that is recognised wherever it stands."""
+    """A credential that is recognized by its shape alone."""
     body = draw(LETTERS)
     upper = body.upper()
     return draw(
@@ -61,7 +61,7 @@ def shaped(draw: st.DrawFn) -> str:
 
 
 def secret_of(text: str) -> str:
-    """The part of a planted text that must not be found again."""
+    """The part of a planted text that must not survive."""
     return max("".join(c if c.isalnum() else " " for c in text.replace("PRIVATE KEY", "")).split(), key=len)
 
 
@@ -70,16 +70,20 @@ def _words(text: str) -> list[str]:
 
 
 NAMES = _words(
-    "apiKey api_key API_KEY openaiApiKey OPENAI_API_KEY ANTHROPIC_AUTH_TOKEN accessToken access_token token refreshToken "
-    "Authorization proxy-authorization X-Api-Key x-auth-token Cookie set-cookie password DB_PASSWORD passwd secret "
-    "client_secret clientSecret GITHUB_TOKEN GITHUB_PAT AWS_SECRET_ACCESS_KEY privateKey private_key credentials "
-    "SENTRY_DSN SSH_PASSPHRASE npm_token webhookSecret jwt DB_PWD encryption_key licenseKey id_token AWS_SESSION_TOKEN"
+    "apiKey api_key API_KEY openaiApiKey OPENAI_API_KEY ANTHROPIC_AUTH_TOKEN accessToken access_token "
+    "token refreshToken "
+    "Authorization proxy-authorization X-Api-Key x-auth-token Cookie set-cookie password DB_PASSWORD "
+    "passwd secret "
+    "client_secret clientSecret GITHUB_TOKEN GITHUB_PAT AWS_SECRET_ACCESS_KEY privateKey private_key "
+    "credentials "
+    "SENTRY_DSN SSH_PASSPHRASE npm_token webhookSecret jwt DB_PWD encryption_key licenseKey id_token "
+    "AWS_SESSION_TOKEN"
 )
 
 
 @st.composite
 def documents(draw: st.DrawFn, secret: Any) -> Any:
-    """JSON with the secret somewhere inside of it."""
+    """JSON that contains the secret at some depth."""
     value: Any = secret
     for _ in range(draw(st.integers(0, 4))):
         name = draw(
@@ -99,7 +103,7 @@ def documents(draw: st.DrawFn, secret: Any) -> Any:
 
 
 def survives(secret: str, document: Any) -> bool:
-    """Whether the secret is in what is kept of a frame, however the sender wrote it."""
+    """Whether the secret is in the recorded frame, in any of the ways to write that frame."""
     for ascii_only in (True, False):
         for separators in ((",", ":"), (", ", " : ")):
             frame = json.dumps(document, ensure_ascii=ascii_only, separators=separators).encode()
@@ -111,7 +115,7 @@ def survives(secret: str, document: Any) -> bool:
 
 @settings(deadline=None)
 @given(st.data(), shaped(), WORDS, WORDS)
-def test_a_credential_is_recognised_by_its_shape(
+def test_a_credential_is_recognized_by_its_shape(
     data: st.DataObject, credential: str, before: str, after: str
 ):
     text = f"{before} {credential} {after}"
@@ -123,7 +127,7 @@ def test_a_credential_is_recognised_by_its_shape(
 
 @settings(deadline=None)
 @given(st.data(), st.sampled_from(NAMES), LETTERS)
-def test_a_secret_is_recognised_by_its_name(data: st.DataObject, name: str, secret: str):
+def test_a_secret_is_recognized_by_its_name(data: st.DataObject, name: str, secret: str):
     held = data.draw(
         st.sampled_from(
             [
@@ -160,7 +164,7 @@ def test_a_secret_is_recognised_by_its_name(data: st.DataObject, name: str, secr
     ),
     WORDS,
 )
-def test_a_secret_is_recognised_by_the_name_before_it_in_text(name: str, secret: str, form: str, before: str):
+def test_a_secret_is_recognized_by_the_name_before_it_in_text(name: str, secret: str, form: str, before: str):
     text = f"{before}\n{form.format(n=name, s=secret)}"
     assert secret not in redact_text(text)
     assert not survives(secret, {"params": {"content": text}})
@@ -172,7 +176,7 @@ def test_a_secret_is_recognised_by_the_name_before_it_in_text(name: str, secret:
     st.sampled_from(["FOO", "MY_SETTING", "OPENAI_API_KEY", "x"]),
     st.sampled_from(["env", "headers"]),
 )
-def test_values_of_environments_and_headers_go_unless_their_name_is_harmless(
+def test_values_of_env_and_headers_are_redacted_unless_their_name_is_harmless(
     secret: str, name: str, kind: str
 ):
     for held in (
@@ -195,7 +199,7 @@ def test_values_of_environments_and_headers_go_unless_their_name_is_harmless(
     LETTERS,
     st.sampled_from(["--token", "--api-key", "--password", "-token", "--auth-token", "--client-secret"]),
 )
-def test_options_of_a_command_line(secret: str, option: str):
+def test_secrets_in_command_line_options_are_redacted(secret: str, option: str):
     assert secret not in str(redact_command(["agent", option, secret, "--verbose"]))
     assert secret not in str(redact_command(["agent", f"{option}={secret}"]))
     assert secret not in redact_text(f"agent {option} {secret} --verbose")
@@ -205,7 +209,7 @@ def test_options_of_a_command_line(secret: str, option: str):
 
 @settings(deadline=None)
 @given(shaped(), st.integers(0, 300))
-def test_a_secret_in_a_frame_too_long_to_keep(credential: str, cut: int):
+def test_a_secret_in_an_oversized_frame_is_redacted(credential: str, cut: int):
     head = (b'{"jsonrpc":"2.0","params":{"text":"' + json.dumps(credential)[1:-1].encode())[: 40 + cut]
     kept = entry_line(entry_of(0.0, "agent", Oversized(1 << 30, head, b"")))
     found = secret_of(credential).encode()
@@ -214,7 +218,7 @@ def test_a_secret_in_a_frame_too_long_to_keep(credential: str, cut: int):
 
 @settings(deadline=None)
 @given(st.data(), shaped())
-def test_a_long_text_is_looked_through_in_pieces(data: st.DataObject, credential: str):
+def test_a_secret_in_a_long_text_is_redacted(data: st.DataObject, credential: str):
     filler = data.draw(st.sampled_from(["word ", "a=b; ", "line\n", "key: 1\n"]))
     text = filler * data.draw(st.integers(1000, 4000)) + credential + "\n" + filler * 2000
     assert secret_of(credential) not in redact_text(text)
@@ -238,7 +242,7 @@ def test_a_long_text_is_looked_through_in_pieces(data: st.DataObject, credential
         "",
     ],
 )
-def test_ordinary_text_stays(text: str):
+def test_ordinary_text_is_unchanged(text: str):
     assert redact_text(text) is text or redact_text(text) == text
 
 
@@ -256,7 +260,7 @@ def test_ordinary_text_stays(text: str):
         {"token": "", "password": None, "secret": True, "apiKey": []},
     ],
 )
-def test_ordinary_messages_stay_as_they_are(document: Any):
+def test_ordinary_messages_are_unchanged(document: Any):
     frame = json.dumps(document).encode()
     assert redact_frame(frame) is frame
 
@@ -273,37 +277,37 @@ def test_ordinary_messages_stay_as_they_are(document: Any):
         max_leaves=20,
     )
 )
-def test_redacting_twice_is_redacting_once_and_never_fails(document: Any):
+def test_redaction_is_idempotent(document: Any):
     once = redact_value(document)
     assert redact_value(once) == once
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_can_be_kept(data: bytes):
+def test_any_bytes_become_one_line(data: bytes):
     line = data.replace(b"\n", b"") or b"x"
     redact_frame(line)
     assert entry_line(entry_of(0.0, "agent", line)).count(b"\n") == 1
 
 
 @pytest.mark.parametrize("depth", [100, 300, 480, 900, 5000])
-def test_deep_nesting_hides_nothing(depth: int):
+def test_a_secret_in_deep_nesting_is_redacted(depth: int):
     frame = b'{"a":' * depth + b'{"apiKey":"hunter22hunter22"}' + b"}" * depth
     line = entry_line(entry_of(0.0, "agent", frame))
     assert b"hunter22" not in line
 
 
-def test_what_stands_in_the_place_of_a_secret():
+def test_a_secret_is_replaced_by_a_marker():
     assert redact_value({"apiKey": "hunter22", "n": [1]}) == {"apiKey": REDACTED, "n": [1]}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names(name: str):
+def test_secret_names_are_recognized(name: str):
     assert is_secret(name)
 
 
-def test_a_whole_recording_of_planted_secrets(tmp_path: Any):
-    """Through the sink, byte by byte: what a disk could give away."""
+def test_a_recording_contains_none_of_the_planted_secrets(tmp_path: Any):
+    """Feeds the file sink byte by byte and searches the whole file."""
     secret = "Zx81hunter2hunter2hunter2Q"
     frames = [
         {"method": "authenticate", "params": {"methodId": "k", "_meta": {"api-key": secret}}},

@@ -1,11 +1,11 @@
-"""Redaction by example: what must go, what must stay, and that neither takes longer than the line is long."""
+"""Redaction by example: what is redacted, what stays, and that hostile input costs linear time."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trace.reading import entries_in, starts_in
+from tests.trace.trace_files import entries_in, starts_in
 
 from accord.trace.credentials import redact_text
 from accord.trace.files import FileSink
@@ -20,7 +20,7 @@ PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRI
 
 
 def kept(frame: bytes) -> bytes:
-    """What the disk gets of a frame, by both ways of writing it."""
+    """The line of a trace file for a frame. Also checks the other way to write it."""
     line = frame_line(0.0, "client", frame, run="r")
     assert S.encode() not in entry_line(entry_of(0.0, "client", frame, run="r"))
     return line
@@ -106,18 +106,18 @@ PLAIN_NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_of_secrets(name: str):
+def test_secret_names_are_redacted(name: str):
     assert is_secret(name)
     assert S.encode() not in kept(json.dumps({"params": {name: S}}).encode())
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_names_like_any_other(name: str):
+def test_ordinary_names_are_not_secret(name: str):
     assert not is_secret(name)
 
 
 @pytest.mark.parametrize("name", ["pass", "pwd", "auth", "oauth", "tokens", "Pwd"])
-def test_names_that_promise_one_only_as_a_member(name: str):
+def test_names_that_are_secret_only_as_an_object_member(name: str):
     assert is_secret_member(name)
     assert not is_secret(name)
 
@@ -149,7 +149,7 @@ def test_names_that_promise_one_only_as_a_member(name: str):
         ),
     ],
 )
-def test_names_of_pairs(name: str, holds: str):
+def test_names_that_hold_env_or_header_pairs(name: str, holds: str):
     assert holds_pairs(name) == holds
 
 
@@ -193,7 +193,7 @@ OBJECTS: list[Any] = [
 
 
 @pytest.mark.parametrize("document", OBJECTS, ids=lambda one: json.dumps(one)[:50])
-def test_objects(document: Any):
+def test_secrets_in_objects_are_redacted(document: Any):
     for indent in (None, 1):
         frame = json.dumps({"jsonrpc": "2.0", "params": {"x": [document]}}, indent=indent).encode()
         for cut in (frame, frame[:-1], b"noise " + frame):
@@ -271,7 +271,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts(text: str):
+def test_secrets_in_text_are_redacted(text: str):
     assert S not in redact_text(text)
     assert S not in redact_text(f"before\n{text}\nafter")
     assert S not in redact_text("a line of words\n" * 100 + text + "\n" + "a line of words\n" * 2000)
@@ -298,11 +298,11 @@ def test_texts(text: str):
         (f"API key: {S}, keep it", "API key: [redacted], keep it"),
     ],
 )
-def test_what_is_around_a_secret_stays(text: str, shown: str):
+def test_text_around_a_secret_is_unchanged(text: str, shown: str):
     assert redact_text(text) == shown
 
 
-STAYING_TEXTS = [
+ORDINARY_TEXTS = [
     "a key: value store, the tokens: 5, total_tokens=100, max_tokens: 4096, token_count: 7",
     "The parser yields tokens: identifiers, numbers and signs.",
     "author: Jane, authority=none, keyboard: qwerty, monkey=banana, compass: north, secretary: Ann",
@@ -331,8 +331,8 @@ STAYING_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", STAYING_TEXTS)
-def test_ordinary_text_stays(text: str):
+@pytest.mark.parametrize("text", ORDINARY_TEXTS)
+def test_ordinary_text_is_unchanged(text: str):
     assert redact_text(text) == text
     long = f"{text}\n" * 60
     assert redact_text(long) == long
@@ -361,7 +361,7 @@ def test_ordinary_text_stays(text: str):
     ],
     ids=lambda one: json.dumps(one)[:50],
 )
-def test_ordinary_messages_stay(document: Any):
+def test_ordinary_messages_are_unchanged(document: Any):
     frame = json.dumps(document).encode()
     assert redact_frame(frame) is frame
     assert redact_value(document) == document
@@ -369,7 +369,10 @@ def test_ordinary_messages_stay(document: Any):
 
 COMMANDS = [
     (["env", f"FOO={S}", "a"], ["env", "FOO=[redacted]", "a"]),
-    (["/usr/bin/env", "-i", f"FOO={S}", "PATH=/bin", "a", "X=1"], ["/usr/bin/env", "-i", "FOO=[redacted]", "PATH=/bin", "a", "X=1"]),
+    (
+        ["/usr/bin/env", "-i", f"FOO={S}", "PATH=/bin", "a", "X=1"],
+        ["/usr/bin/env", "-i", "FOO=[redacted]", "PATH=/bin", "a", "X=1"],
+    ),
     (["docker", "run", "-e", f"FOO={S}", "i"], ["docker", "run", "-e", "FOO=[redacted]", "i"]),
     (["docker", "run", f"-eFOO_X={S}", "i"], ["docker", "run", "-eFOO_X=[redacted]", "i"]),
     (["a", "--env", f"FOO={S}"], ["a", "--env", "FOO=[redacted]"]),
@@ -388,7 +391,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS)
-def test_recorded_commands(command: list[str], shown: list[str], tmp_path: Path):
+def test_secrets_in_recorded_commands_are_redacted(command: list[str], shown: list[str], tmp_path: Path):
     assert redact_command(command) == shown
     FileSink(tmp_path / "t", command=command).close()
     (start,) = starts_in(tmp_path / "t")
@@ -407,8 +410,8 @@ def test_recorded_commands(command: list[str], shown: list[str], tmp_path: Path)
         (b'{"apiKey":"%b","apiKey":"","a":"\\"\\u003a"}', b'{"apiKey":"","a":"\\":"}'),
     ],
 )
-def test_what_is_stored_is_what_was_judged(frame: bytes, stored: bytes):
-    """Of two members of one name the last counts: the other was never looked at, so it is not kept."""
+def test_duplicate_members_are_dropped_from_the_stored_frame(frame: bytes, stored: bytes):
+    """The last of two members with one name counts. The earlier one was not checked, so it is not stored."""
     entry = entry_of(0.0, "client", frame % S.encode())
     assert (entry.data, entry.redacted) == (stored, True)
     assert S.encode() not in kept(frame % S.encode())
@@ -424,12 +427,12 @@ def test_what_is_stored_is_what_was_judged(frame: bytes, stored: bytes):
         b"[]",
     ],
 )
-def test_a_text_that_says_everything_once_stays_as_it_is_written(text: bytes):
+def test_json_without_duplicate_members_is_stored_as_written(text: bytes):
     assert redact_frame(text) is text
     assert b'"frame":' + text + b"}" in frame_line(0.0, "agent", text, run="r")
 
 
-def test_saying_something_twice_is_noticed_at_any_depth():
+def test_duplicate_members_are_found_at_any_depth():
     assert not says_once(b'[{"a":{"b":1,"b":1}}]', [{"a": {"b": 1}}])
     assert says_once(b'[{"b":1},{"b":1}]', [{"b": 1}, {"b": 1}])
 
@@ -438,7 +441,7 @@ def test_saying_something_twice_is_noticed_at_any_depth():
 @pytest.mark.parametrize("inner", ['{"env":{"FOO":"%s"}}', '{"apiKey":"%s"}', '{"args":["--token","%s"]}'])
 @pytest.mark.parametrize("opening", ['{"x":', '[{"y":1},'])
 @pytest.mark.parametrize("whole", [True, False])
-def test_deep_nesting_hides_nothing(depth: int, inner: str, opening: str, whole: bool):
+def test_a_secret_in_deep_nesting_is_redacted(depth: int, inner: str, opening: str, whole: bool):
     closing = ("}" if opening[0] == "{" else "]") * depth if whole else ""
     frame = (
         '{"method":"session/new","params":' + opening * depth + inner % S + closing + ("}" if whole else "")
@@ -462,7 +465,7 @@ def test_deep_nesting_hides_nothing(depth: int, inner: str, opening: str, whole:
         '{"a":NaN,"env":{"FOO":"%s","BAR":{"x":["%s"]}},"b":"stays"}',
     ],
 )
-def test_lines_that_are_no_json(text: str):
+def test_secrets_in_invalid_json_are_redacted(text: str):
     assert S.encode() not in kept(text.replace("%s", S).encode())
 
 
@@ -478,7 +481,7 @@ def test_lines_that_are_no_json(text: str):
         (["-----BEGIN PRIVATE KEY-----", *["x"] * 160, "later"], 160),
     ],
 )
-def test_secrets_over_several_lines_of_stderr(lines: list[str], hidden: int, tmp_path: Path):
+def test_secrets_over_several_stderr_lines_are_redacted(lines: list[str], hidden: int, tmp_path: Path):
     sink, ring = FileSink(tmp_path / "t"), Ring()
     for line in lines:
         sink.note_bytes("stderr", f"{line}\n".encode())
@@ -495,7 +498,7 @@ def test_secrets_over_several_lines_of_stderr(lines: list[str], hidden: int, tmp
         assert texts.count("[redacted]") == hidden + begun + first
 
 
-def test_a_line_with_very_many_objects_is_looked_through():
+def test_a_secret_after_thousands_of_objects_is_redacted():
     assert S.encode() not in kept(b"{}" * 5000 + b'{"apiKey":"%b"}' % S.encode())
 
 
@@ -549,8 +552,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_line_takes_no_longer_than_any_other(name: str):
-    """A pattern that goes back and forth over a megabyte would need hours."""
+def test_hostile_text_is_redacted_in_linear_time(name: str):
+    """A pattern that backtracks over a megabyte would need hours."""
     piece = HOSTILE[name]
     text = piece * (MEGABYTE // len(piece))
     redact_text(f"token={text}")

@@ -1,4 +1,4 @@
-"""The rules as data: complete, numbered without gaps, counted as the reference counts them."""
+"""The conformance rules as data: complete, numbered without gaps, with the totals of the reference."""
 
 from collections import Counter
 
@@ -9,12 +9,12 @@ from accord.schema.rules import BASES, RULES, rule, rules
 WITHDRAWN = {234, 292, 293, 302, 303, 304, 305, 306, 307, 308, 309}
 
 
-def test_all_393_numbers_are_there_in_order():
+def test_all_393_rules_are_numbered_in_order():
     assert list(RULES) == list(range(1, 394))
     assert all(number == one.id for number, one in RULES.items())
 
 
-def test_the_totals_are_those_of_the_reference():
+def test_the_totals_match_the_reference():
     in_force = rules()
     assert len(in_force) == 382
     assert Counter(one.side for one in in_force) == {"AGENT": 210, "CLIENT": 168, "PROXY": 2, "CONDUCTOR": 2}
@@ -30,12 +30,12 @@ def test_the_totals_are_those_of_the_reference():
     }
 
 
-def test_withdrawn_rules_keep_their_place_and_bind_nobody():
+def test_withdrawn_rules_keep_their_number_and_are_not_in_force():
     assert {one.id for one in rules(status="withdrawn")} == WITHDRAWN
     assert all(RULES[number].level is None and not RULES[number].in_force for number in WITHDRAWN)
 
 
-def test_every_rule_is_filled_in():
+def test_every_rule_is_complete():
     for one in RULES.values():
         assert one.text
         assert one.how
@@ -48,13 +48,13 @@ def test_filters_combine():
     assert [one.id for one in found] == [196, 197, 202]
 
 
-def test_chapters_come_in_order_and_are_contiguous():
+def test_chapters_are_ordered_and_contiguous():
     seen = list(dict.fromkeys(one.chapter for one in RULES.values()))
     assert seen == list(RULES.chapters)
     assert len(seen) == 18
 
 
-def test_a_number_never_given_is_a_key_error():
+def test_an_unknown_rule_number_is_a_key_error():
     assert rule(151).side == "AGENT"
     with pytest.raises(KeyError):
         rule(394)

@@ -1,4 +1,4 @@
-"""The strict walk: it finds each kind of violation, where it is, and nothing in what is right."""
+"""Strict validation finds each kind of violation and its path, and accepts valid values."""
 
 import math
 from typing import Any
@@ -53,7 +53,7 @@ def found(cls: Any, value: Any) -> list[str]:
         (InitializeRequest, {"protocolVersion": "1"}, "$.protocolVersion: expected number, got string"),
         (InitializeRequest, {"protocolVersion": 1.5}, "$.protocolVersion: expected whole number, got 1.5"),
         (TextContent, {"text": "", "_meta": []}, "$._meta: expected object, got array"),
-        # Null where none may be.
+        # Null where it is not allowed.
         (TextContent, {"text": None}, "$.text: expected string, got null"),
         (NewSessionRequest, {"cwd": "/", "mcpServers": None}, "$.mcpServers: expected array, got null"),
         (ToolCall, {**CALL, "kind": None}, "$.kind: expected string, got null"),
@@ -90,13 +90,13 @@ def found(cls: Any, value: Any) -> list[str]:
             {"mode": "form", "message": "m", "requestedSchema": {}},
             "$: an elicitation needs sessionId or requestId",
         ),
-        # The variant that fits best is the one complained about.
+        # The violation is reported for the variant that fits best.
         (SessionConfigSelectOptions, [{"value": "a"}], "$[0]: name is missing"),
         (SessionConfigSelectOptions, [{"group": "g", "name": "G"}], "$[0]: options is missing"),
         (McpServer, {"type": "http", "name": "n", "url": "u"}, "$: headers is missing"),
     ],
 )
-def test_one_violation_is_found_where_it_is(cls: Any, value: Any, expected: str) -> None:
+def test_a_violation_is_found_with_its_path(cls: Any, value: Any, expected: str) -> None:
     [violation] = found(cls, value)
     assert violation.startswith(expected)
 
@@ -107,7 +107,8 @@ def test_all_violations_are_found_at_once() -> None:
         Violation("$.update.title", "expected string, got number"),
         Violation(
             "$.update.kind",
-            "expected one of read, edit, delete, move, search, execute, think, fetch, switch_mode, other, got 'file'",
+            "expected one of read, edit, delete, move, search, execute, think, fetch, switch_mode, other, "
+            "got 'file'",
         ),
         Violation("$.update.zzz", "unknown member"),
         Violation("$.update", "toolCallId is missing"),
@@ -127,5 +128,5 @@ def test_all_violations_are_found_at_once() -> None:
         (SessionConfigSelectOptions, []),
     ],
 )
-def test_what_is_open_or_free_is_no_violation(cls: Any, value: Any) -> None:
+def test_open_and_free_values_are_no_violation(cls: Any, value: Any) -> None:
     assert found(cls, value) == []

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the protocol: a value of any type, made from its shape, and JSON that is almost right."""
+"""Hypothesis strategies for the protocol: values of any type, made from its shape, and damaged JSON."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ _made: dict[int, st.SearchStrategy[Any]] = {}
 
 
 def values(shape: Shape) -> st.SearchStrategy[Any]:
-    """Typed values of a shape. Shapes live as long as the types, so that a strategy is made once for each."""
+    """Typed values of a shape. Shapes live as long as the types, so each strategy is built once."""
     if id(shape) not in _made:
         _made[id(shape)] = _values(shape)
     return _made[id(shape)]
@@ -79,7 +79,9 @@ def _values(shape: Shape) -> st.SearchStrategy[Any]:
 
 
 def _object(shape: ObjectOf, members: dict[str, Any]) -> Any:
-    """The object, with the members that need each other: an elicitation its scope, a true or false value its type."""
+    """The object, with the members that need each other: the scope of an elicitation, the type of a
+    boolean.
+    """
     scoped = {"message", "session_id", "request_id"} <= {field.name for field in shape.fields}
     if scoped and not {"session_id", "request_id"} & set(members):
         members = {**members, "session_id": "s"}
@@ -99,7 +101,7 @@ def _unknown(draw: st.DrawFn, shape: UnionOf) -> Unknown:
 
 @st.composite
 def damaged(draw: st.DrawFn, value: Any) -> Any:
-    """The same JSON value with one place of it dropped, replaced or added."""
+    """The same JSON value with one place dropped, replaced or added."""
     if isinstance(value, dict) and value and draw(st.integers(0, 3)) > 0:
         name = draw(st.sampled_from(sorted(value)))
         return {**value, name: draw(damaged(value[name]))}

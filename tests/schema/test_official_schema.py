@@ -1,4 +1,6 @@
-"""Our types against the official JSON Schemas, in both directions: nothing missing, nothing extra, nothing different."""
+"""Compares our types with the official JSON Schemas in both directions: nothing missing, extra or
+different.
+"""
 
 import json
 from typing import Any
@@ -9,7 +11,8 @@ from tests.schema import our_facts
 from tests.schema.official_facts import OfficialSchema
 
 EXPLAINED = {
-    # The schema lets `type` be anything beside a value id, so that readers have to take, and may drop, what they do not know.
+    # The schema allows any `type` next to a value id, so a reader must accept a type it does not know and may
+    # drop it.
     "SetSessionConfigOptionRequest.type: one of boolean, optional": (
         "SetSessionConfigOptionRequest.type: one of boolean, optional, on error absent"
     ),
@@ -27,21 +30,21 @@ def differences(official: set[str], ours: set[str]) -> list[str]:
     return missing + [f"extra:   {fact}" for fact in sorted(ours - official)]
 
 
-def none_of(found: list[str]) -> None:
+def fail_on(found: list[str]) -> None:
     if found:
         pytest.fail("our types differ from the official schema:\n" + "\n".join(found), pytrace=False)
 
 
 @pytest.mark.parametrize(("file", "stable"), [("schema.unstable.json", False), ("schema.json", True)])
-def test_types_say_what_the_schema_says(file: str, stable: bool) -> None:
+def test_types_match_the_official_schema(file: str, stable: bool) -> None:
     official = set(OfficialSchema(load(file)).facts())
-    none_of(differences(official, set(our_facts.facts(stable=stable))))
+    fail_on(differences(official, set(our_facts.facts(stable=stable))))
 
 
 @pytest.mark.parametrize(("file", "stable"), [("schema.unstable.json", False), ("schema.json", True)])
-def test_method_table_says_what_the_schema_says(file: str, stable: bool) -> None:
+def test_method_table_matches_the_official_schema(file: str, stable: bool) -> None:
     official = set(OfficialSchema(load(file)).method_facts())
-    none_of(differences(official, set(our_facts.method_facts(stable=stable))))
+    fail_on(differences(official, set(our_facts.method_facts(stable=stable))))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_method_table_says_what_the_schema_says(file: str, stable: bool) -> None
         ("StateUpdate", lambda d: d["anyOf"].pop(), "extra:   StateUpdate is open"),
     ],
 )
-def test_the_comparison_sees_every_kind_of_difference(definition: str, change: Any, seen: str) -> None:
+def test_the_comparison_finds_every_kind_of_difference(definition: str, change: Any, seen: str) -> None:
     document = load("schema.unstable.json")
     change(document["$defs"][definition])
     found = differences(set(OfficialSchema(document).facts()), set(our_facts.facts(stable=False)))

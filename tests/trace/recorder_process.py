@@ -1,4 +1,4 @@
-"""Programs under `accord trace record`, as a client starts them."""
+"""Starts programs under `accord trace record`, the way a client does."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-SEc", code]
 
 
-def recorder(file: Path, command: Sequence[str], *flags: str, **more: Any) -> "subprocess.Popen[bytes]":
-    """A running recorder with pipes on all three descriptors."""
+def start_recorder(file: Path, command: Sequence[str], *flags: str, **more: Any) -> "subprocess.Popen[bytes]":
+    """Start a recorder with pipes on all three descriptors."""
     options: dict[str, Any] = {
         "stdin": subprocess.PIPE,
         "stdout": subprocess.PIPE,
@@ -30,10 +30,10 @@ def recorder(file: Path, command: Sequence[str], *flags: str, **more: Any) -> "s
     return cast("subprocess.Popen[bytes]", subprocess.Popen(words, **options))
 
 
-def recorded(
+def run_recorder(
     file: Path, command: Sequence[str], data: bytes = b"", *flags: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """A whole run."""
+    """Run a command under the recorder to its end."""
     return subprocess.run(
         [*RECORD, "-o", str(file), *flags, "--", *command],
         input=data,
@@ -42,8 +42,8 @@ def recorded(
     )
 
 
-def gone(fifo: Path) -> None:
-    """Return once nobody has the FIFO open for writing any more."""
+def wait_for_fifo_writers(fifo: Path) -> None:
+    """Wait until no process has the FIFO open for writing."""
     fd = os.open(fifo, os.O_RDONLY)
     try:
         while os.read(fd, 100):
