@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.serve.gateways import served
-from tests.gateway.faults.cutter import cutter
+from tests.gateway.breakable_proxy import breakable_proxy
 
 import accord
 
@@ -18,7 +18,7 @@ COUNTING = (
 
 async def test_event_streams_that_are_cut_again_and_again_lose_and_double_nothing(tmp_path: Path) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with cutter(gateway.port) as wire:
+        async with breakable_proxy(gateway.port) as wire:
             url = f"http://127.0.0.1:{wire.port}/#token={gateway.token}"
             async with accord.connect(url) as agent:
                 session = await agent.new_session(cwd=tmp_path)

@@ -195,29 +195,49 @@ def test_deeply_nested_input_is_kept():
 
 
 OFFICIAL = """
-initialize > {"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true},"terminal":true},"clientInfo":{"name":"c","version":"1"}}
-initialize < {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"auth":{"logout":{}}},"authMethods":[{"id":"login","name":"Sign in"}]}
-session/new > {"cwd":"/w","mcpServers":[{"name":"db","command":"/bin/db","args":[],"env":[{"name":"K","value":"V"}]},{"type":"http","name":"web","url":"https://h","headers":[]}]}
-session/new < {"sessionId":"s","modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"}]},"configOptions":[{"id":"m","name":"M","category":"model","type":"select","currentValue":"x","options":[{"group":"g","name":"G","options":[{"value":"x","name":"X"}]}]},{"id":"b","name":"B","type":"boolean","currentValue":false}]}
-session/prompt > {"sessionId":"s","prompt":[{"type":"text","text":"hi"},{"type":"resource_link","uri":"file:///a","name":"a"},{"type":"resource","resource":{"uri":"file:///b","text":"x"}}]}
+initialize > {"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true},"terminal":true},\
+"clientInfo":{"name":"c","version":"1"}}
+initialize < {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"auth":{"logout":{}}},\
+"authMethods":[{"id":"login","name":"Sign in"}]}
+session/new > {"cwd":"/w","mcpServers":[{"name":"db","command":"/bin/db","args":[],"env":[{"name":"K",\
+"value":"V"}]},{"type":"http","name":"web","url":"https://h","headers":[]}]}
+session/new < {"sessionId":"s","modes":{"currentModeId":"a","availableModes":[{"id":"a","name":"A"}]},\
+"configOptions":[{"id":"m","name":"M","category":"model","type":"select","currentValue":"x",\
+"options":[{"group":"g","name":"G","options":[{"value":"x","name":"X"}]}]},{"id":"b","name":"B",\
+"type":"boolean","currentValue":false}]}
+session/prompt > {"sessionId":"s","prompt":[{"type":"text","text":"hi"},{"type":"resource_link",\
+"uri":"file:///a","name":"a"},{"type":"resource","resource":{"uri":"file:///b","text":"x"}}]}
 session/prompt < {"stopReason":"end_turn","usage":{"totalTokens":3,"inputTokens":1,"outputTokens":2}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"hi"}}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"plan","entries":[{"content":"x","priority":"high","status":"in_progress"}]}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"T","name":"n","kind":"edit","status":"pending","locations":[{"path":"/a","line":3}],"rawInput":{"raw_input":1},"content":[{"type":"diff","path":"/a","oldText":"a","newText":"b"}]}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"plan_update","plan":{"type":"markdown","planId":"p","content":"#"}}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"subagent_update","sessionId":"s2","state":{"state":"running"},"cwd":"/w"}}
-session/update > {"sessionId":"s","update":{"sessionUpdate":"compaction_update","compactionId":"k","status":"cancelled"}}
-session/request_permission > {"sessionId":"s","toolCall":{"toolCallId":"c","rawInput":{"input":1}},"options":[{"optionId":"y","name":"Allow","kind":"allow_once"}]}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","messageId":"m",\
+"content":{"type":"text","text":"hi"}}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"plan","entries":[{"content":"x",\
+"priority":"high","status":"in_progress"}]}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"T",\
+"name":"n","kind":"edit","status":"pending","locations":[{"path":"/a","line":3}],"rawInput":{"raw_input":1},\
+"content":[{"type":"diff","path":"/a","oldText":"a","newText":"b"}]}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"c",\
+"status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"plan_update","plan":{"type":"markdown",\
+"planId":"p","content":"#"}}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"subagent_update","sessionId":"s2",\
+"state":{"state":"running"},"cwd":"/w"}}
+session/update > {"sessionId":"s","update":{"sessionUpdate":"compaction_update","compactionId":"k",\
+"status":"cancelled"}}
+session/request_permission > {"sessionId":"s","toolCall":{"toolCallId":"c","rawInput":{"input":1}},\
+"options":[{"optionId":"y","name":"Allow","kind":"allow_once"}]}
 session/request_permission < {"outcome":{"outcome":"selected","optionId":"y"}}
 session/request_permission < {"outcome":{"outcome":"cancelled"}}
 session/set_config_option > {"sessionId":"s","configId":"auto","type":"boolean","value":true}
-session/list < {"sessions":[{"sessionId":"s","cwd":"/w","title":"T","updatedAt":"2026-01-01T00:00:00Z"}],"nextCursor":"x"}
-terminal/create > {"sessionId":"s","command":"npm","args":["test"],"env":[{"name":"CI","value":"1"}],"cwd":"/w","outputByteLimit":65536}
+session/list < {"sessions":[{"sessionId":"s","cwd":"/w","title":"T","updatedAt":"2026-01-01T00:00:00Z"}],\
+"nextCursor":"x"}
+terminal/create > {"sessionId":"s","command":"npm","args":["test"],"env":[{"name":"CI","value":"1"}],\
+"cwd":"/w","outputByteLimit":65536}
 terminal/output < {"output":"...","truncated":false,"exitStatus":{"exitCode":null,"signal":"SIGKILL"}}
-elicitation/create > {"sessionId":"s","mode":"form","message":"?","requestedSchema":{"type":"object","properties":{"how":{"type":"string","format":"email"}}}}
-providers/list < {"providers":[{"providerId":"main","supported":["openai"],"required":true,"current":{"apiType":"openai","baseUrl":"https://h"}}]}
-"""  # noqa: E501
+elicitation/create > {"sessionId":"s","mode":"form","message":"?","requestedSchema":{"type":"object",\
+"properties":{"how":{"type":"string","format":"email"}}}}
+providers/list < {"providers":[{"providerId":"main","supported":["openai"],"required":true,\
+"current":{"apiType":"openai","baseUrl":"https://h"}}]}
+"""
 
 
 @pytest.mark.parametrize("line", OFFICIAL.strip().splitlines())

@@ -1,4 +1,4 @@
-"""Tickets and browsers: there are never more of them than they are good for."""
+"""Tickets and browser logins, and how many of each are kept."""
 
 import stat
 from pathlib import Path
@@ -8,7 +8,7 @@ from accord.gateway.access.tickets import Tickets
 from accord.testing import FakeClock
 
 
-async def test_tickets_that_nobody_uses_do_not_pile_up() -> None:
+async def test_unused_tickets_are_limited_in_number() -> None:
     clock = FakeClock()
     tickets = Tickets(clock)
     first = tickets.issue("t")
@@ -21,7 +21,7 @@ async def test_tickets_that_nobody_uses_do_not_pile_up() -> None:
     assert len(tickets) == 1
 
 
-def test_a_token_has_so_many_browsers_and_the_one_unheard_of_longest_goes(tmp_path: Path) -> None:
+def test_a_token_has_a_limited_number_of_browsers_and_drops_the_oldest(tmp_path: Path) -> None:
     time = [1_800_000_000.0]
     browsers = Browsers(tmp_path / "browsers", lambda: time[0])
     other = browsers.log_in("other")
@@ -36,7 +36,7 @@ def test_a_token_has_so_many_browsers_and_the_one_unheard_of_longest_goes(tmp_pa
     assert [browsers.token(cookies[-1]), browsers.token(other)] == [None, "other"]
 
 
-def test_old_log_ins_are_swept_away(tmp_path: Path) -> None:
+def test_expired_logins_are_removed(tmp_path: Path) -> None:
     time = [1_800_000_000.0]
     browsers = Browsers(tmp_path, lambda: time[0])
     browsers.log_in("a")

@@ -1,4 +1,6 @@
-"""Whatever is sent to the door: it lets in, or it refuses with a status and a sentence; and it lets nobody in without the token."""
+"""Any request to the authenticator is admitted or rejected with a status and a reason; without the token it
+is never admitted.
+"""
 
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from accord.gateway.access.tokens import Token, Tokens
 from accord.testing import FakeClock
 
 TEXT, OTHER = "the-token", "another-token"
-"""Stand for the right token, and for one with the right id and a wrong secret."""
+"""Placeholders for the right token, and for one with the right id and a wrong secret."""
 
 _bytes = st.text(st.characters(min_codepoint=0, max_codepoint=255), max_size=40)
 _values = {
@@ -60,7 +62,7 @@ def token(folder: Path) -> tuple[Token, str]:
     st.booleans(),
     _bytes | st.just("127.0.0.1"),
 )
-def test_nobody_gets_in_without_the_token(
+def test_no_request_without_the_token_is_admitted(
     folder: Path, token: tuple[Token, str], headers, query: str, path: str, kind, tls: bool, peer: str
 ) -> None:
     made, text = token
@@ -88,4 +90,4 @@ def test_nobody_gets_in_without_the_token(
         try:
             harmless(request)
         except Refused as refusal:
-            assert refusal.status in (400, 403, 421)  # noqa: PT017 - both ways out are right
+            assert refusal.status in (400, 403, 421)  # noqa: PT017 - it may also succeed

@@ -1,4 +1,4 @@
-"""Limits: each refuses with its name, for one token and for all, and what was taken is given back once."""
+"""Limits: each error names its limit, per token and in total. A released resource is returned once."""
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ def meter(**limits) -> Meter:
 
 
 @pytest.mark.parametrize("thing", ["connection", "session"])
-def test_one_token_and_all_of_them_have_so_many(thing: str) -> None:
+def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str) -> None:
     counted = meter(connections=2, total_connections=3, sessions=2, total_sessions=3)
     take = getattr(counted, thing)
     first, _ = take(A), take(A)
@@ -31,7 +31,7 @@ def test_one_token_and_all_of_them_have_so_many(thing: str) -> None:
     assert getattr(counted, f"{thing}s") == 3
 
 
-def test_a_lease_is_given_back_once() -> None:
+def test_a_lease_is_released_once() -> None:
     counted = meter(connections=2)
     first, second = counted.connection(A), counted.connection(A)
     first.release()
@@ -43,7 +43,7 @@ def test_a_lease_is_given_back_once() -> None:
     assert counted.connections == 0
 
 
-def test_a_refusal_takes_nothing() -> None:
+def test_a_rejected_request_takes_no_lease() -> None:
     counted = meter(connections=5, total_connections=1)
     kept = counted.connection(A)
     for _ in range(10):
@@ -64,7 +64,7 @@ def test_processes_are_counted_over_all_agents() -> None:
     counted.process("z")
 
 
-def test_unread_bytes_of_a_token_and_of_all() -> None:
+def test_unread_bytes_are_limited_per_token_and_in_total() -> None:
     counted = meter(buffered_bytes=2048, total_buffered_bytes=3072)
     one, other, third = counted.buffer(A), counted.buffer(A), counted.buffer(B)
     one.add(1500)
@@ -81,7 +81,7 @@ def test_unread_bytes_of_a_token_and_of_all() -> None:
     assert counted.buffered == 500
 
 
-async def test_a_token_that_sends_too_fast_is_told_when_to_go_on() -> None:
+async def test_a_token_that_sends_too_fast_gets_a_retry_delay() -> None:
     clock = FakeClock()
     counted = Meter(Limits(messages_per_second=10, message_burst=20), clock)
     for _ in range(20):
@@ -97,15 +97,15 @@ async def test_a_token_that_sends_too_fast_is_told_when_to_go_on() -> None:
         counted.rate(A)
 
 
-def test_all_tokens_together_have_a_rate() -> None:
+def test_all_tokens_share_a_total_rate() -> None:
     counted = meter(messages_per_second=5, message_burst=5, total_messages_per_second=10)
-    for visa in (A, A, A, A, B, B, B, B, C, C):
-        counted.rate(visa)
+    for rights in (A, A, A, A, B, B, B, B, C, C):
+        counted.rate(rights)
     with pytest.raises(LimitReached, match="whole gateway"):
         counted.rate(C)
 
 
-def test_on_the_wire_it_is_an_error_that_names_the_limit() -> None:
+def test_the_rpc_error_names_the_limit() -> None:
     error = to_rpc_error(LimitReached("open connections of this token", 256, "connections"))
     assert (error.code, error.data) == (LIMIT_REACHED, {"limit": "connections", "most": 256})
     assert "at most 256" in error.message
@@ -114,6 +114,6 @@ def test_on_the_wire_it_is_an_error_that_names_the_limit() -> None:
 @pytest.mark.parametrize(
     "text", ['{"connections": 0}', '{"connection": 5}', '{"messageBytes": 1}', '{"messagesPerSecond": -1}']
 )
-def test_limits_that_cannot_be_meant_are_not_read(text: str) -> None:
+def test_invalid_limits_are_rejected(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(text, type=Limits)

@@ -1,4 +1,4 @@
-"""The door on real sockets: what a browser, a page elsewhere or somebody without a token gets, byte for byte."""
+"""Authentication over real sockets: the responses to browsers, foreign pages and requests without a token."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from accord.gateway.access.tokens import Tokens
 
 
 async def statuses(stage: Stage, requests: list[bytes]) -> list[int]:
-    """The statuses of requests that are sent one after the other, over as few sockets as the front allows."""
+    """The statuses of requests sent one after the other, over as few sockets as the server allows."""
     found: list[int] = []
     while len(found) < len(requests):
         reader, writer = await stage.raw()
@@ -32,7 +32,7 @@ async def statuses(stage: Stage, requests: list[bytes]) -> list[int]:
     return found
 
 
-async def test_header_mixes_on_every_endpoint() -> None:
+async def test_bad_credentials_and_origins_are_rejected_on_every_endpoint() -> None:
     mixes: list[tuple[dict[str, str], int]] = [
         ({"authorization": ""}, 401),
         ({"authorization": "Bearer acc_wrong"}, 401),
@@ -58,12 +58,12 @@ async def test_header_mixes_on_every_endpoint() -> None:
             requests = [stage.head(verb, path, **length, **headers) for headers, _ in mixes]
             expected = [status for _, status in mixes]
             assert await statuses(stage, requests) == expected
-            stage.door.throttle = Throttle(stage.clock)  # every endpoint has its own try
+            stage.door.throttle = Throttle(stage.clock)  # every endpoint starts with a fresh throttle
         assert await statuses(stage, [stage.head(path=f"/acp?token={stage.secret}")]) == [400]
         assert stage.echo.clients == []
 
 
-async def test_a_websocket_is_refused_before_it_is_one() -> None:
+async def test_a_websocket_is_rejected_before_the_upgrade() -> None:
     upgrade = {
         "connection": "Upgrade",
         "upgrade": "websocket",
@@ -128,7 +128,7 @@ async def test_a_browser_logs_in_gets_a_ticket_and_opens_one_websocket() -> None
         assert await statuses(stage, [stage.head("GET", f"/acp?ticket={ticket}", authorization="")]) == [401]
 
 
-async def test_revoking_ends_websockets_and_streams() -> None:
+async def test_revoking_a_token_ends_its_websockets_and_streams() -> None:
     async with a_front() as stage:
         async with connect(stage.websocket, additional_headers=stage.headers, proxy=None) as socket:
             await socket.send(json.dumps(INITIALIZE))

@@ -1,4 +1,6 @@
-"""An agent that counts: `count N` says N numbers; `die` dies in the middle; it forgets everything when it ends."""
+"""An agent for fault tests: `count N` says N numbers, `die` kills it mid-turn. It keeps nothing when it
+ends.
+"""
 
 import os
 import signal

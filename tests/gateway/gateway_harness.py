@@ -1,6 +1,7 @@
-"""A gateway without sockets: the agent is spoken by hand or is one of this library, clients are spoken by hand.
+"""A gateway without sockets: the tests send the messages of its clients, and those of its agent by
+default.
 
-Everything a client hears is held to the schema: to it, the gateway is an agent.
+Every message to a client is checked against the schema, because the gateway is the client's agent.
 """
 
 import os
@@ -23,8 +24,8 @@ from accord.wire.transport import End, Frame, Transport
 OWNER = Pass("t1", "owner")
 
 
-class HandLine:
-    """A line over a memory pair; the guest holds the other end."""
+class MemoryClientConnection:
+    """A client connection over a memory pair. The test holds the other end."""
 
     def __init__(self, transport: MemoryTransport, id: str) -> None:
         self.id = id
@@ -38,11 +39,11 @@ class HandLine:
         return self.transport.unsent + sum(map(len, self._held or ()))
 
     def pause(self) -> None:
-        """Its client stops reading: what is sent stays unsent."""
+        """Stop reading: sent frames stay unsent."""
         self._held = []
 
-    def go_on(self) -> None:
-        """Its client reads again."""
+    def resume(self) -> None:
+        """Read again, starting with the held frames."""
         held, self._held = self._held or [], None
         for body in held:
             self.transport.send(body)
@@ -64,17 +65,17 @@ class HandLine:
         self.client.gone(end.reason)
 
 
-class Guest(RawPeer):
-    """A client of the gateway, spoken by hand."""
+class DrivenClient(RawPeer):
+    """A client of the gateway that is driven message by message."""
 
-    line: HandLine
-    welcome: Any = None
+    connection: MemoryClientConnection
+    initialize_result: Any = None
 
-    async def hello(self, **capabilities: Any) -> Any:
-        self.welcome = await self.call(
+    async def initialize(self, **capabilities: Any) -> Any:
+        self.initialize_result = await self.call(
             "initialize", {"protocolVersion": 1, "clientCapabilities": capabilities}
         )
-        return self.welcome
+        return self.initialize_result
 
     async def error(self, method: str, params: Any = None) -> dict[str, Any]:
         answer = await self.answer_to(self.ask(method, params))
@@ -85,7 +86,7 @@ class Guest(RawPeer):
         return (await self.call("session/new", {"cwd": cwd, "mcpServers": [], **more}))["sessionId"]
 
     async def load(self, session: str, cwd: str) -> tuple[list[Any], Any]:
-        """Load a session: the updates before the answer, and the answer."""
+        """Load a session. Return the updates before the answer, and the answer."""
         id = self.ask("session/load", {"sessionId": session, "cwd": cwd, "mcpServers": []})
         return await self.updates_until(id)
 
@@ -106,8 +107,10 @@ class Guest(RawPeer):
         return (await self.until_method("session/update"))["params"]["update"]
 
 
-class HandAgent(RawPeer):
-    """An agent behind the gateway, spoken by hand; what the gateway says is held to the schema. It greets by itself."""
+class DrivenAgent(RawPeer):
+    """An agent behind the gateway that is driven message by message. Answers `initialize` by itself and
+    checks what the gateway sends against the schema.
+    """
 
     def __init__(self, transport: Transport, capabilities: dict[str, Any]) -> None:
         self._capabilities = capabilities
@@ -128,50 +131,50 @@ class HandAgent(RawPeer):
     def tell(self, session: str, update: Any) -> None:
         self.notify("session/update", {"sessionId": session, "update": update})
 
-    async def opened(self, session: str, **more: Any) -> Message:
+    async def answer_new_session(self, session: str, **more: Any) -> Message:
         """Answer the next `session/new`."""
         asked = await self.until_method("session/new")
         self.reply(asked, {"sessionId": session, **more})
         return asked
 
 
-class House:
-    """A gateway and the agents behind it, one hand-spoken agent for every start of the program."""
+class GatewayHarness:
+    """A gateway and its agents: a new `DrivenAgent` for every start of the agent program."""
 
-    def __init__(self, gateway: Gateway, agents: "list[HandAgent]") -> None:
+    def __init__(self, gateway: Gateway, agents: "list[DrivenAgent]") -> None:
         self.gateway = gateway
         self.agents = agents
-        self._guests = 0
+        self._connections = 0
 
     @property
-    def agent(self) -> HandAgent:
+    def agent(self) -> DrivenAgent:
         return self.agents[-1]
 
-    def guest(self, visa: Pass = OWNER, agent: str | None = None) -> Guest:
-        """A client that has come in, and said nothing yet."""
+    def connect(self, rights: Pass = OWNER, agent: str | None = None) -> DrivenClient:
+        """A connected client that has sent nothing yet."""
         ours, theirs = memory_pair()
-        self._guests += 1
-        line = HandLine(ours, f"line-{self._guests}")
-        line.client = self.gateway.open(line, visa, agent)
-        ours.start(line)
-        guest = Guest(theirs, hears="agent")
-        guest.line = line
-        return guest
+        self._connections += 1
+        connection = MemoryClientConnection(ours, f"line-{self._connections}")
+        connection.client = self.gateway.open(connection, rights, agent)
+        ours.start(connection)
+        client = DrivenClient(theirs, hears="agent")
+        client.connection = connection
+        return client
 
-    async def client(self, visa: Pass = OWNER, **capabilities: Any) -> Guest:
-        """A client that has been welcomed."""
-        guest = self.guest(visa)
-        await guest.hello(**capabilities)
-        return guest
+    async def client(self, rights: Pass = OWNER, **capabilities: Any) -> DrivenClient:
+        """A connected client that is initialized."""
+        client = self.connect(rights)
+        await client.initialize(**capabilities)
+        return client
 
 
 async def open_session(
-    home: House, guest: Guest, cwd: str | os.PathLike[str], id: str = "s1", **more: Any
+    harness: GatewayHarness, client: DrivenClient, cwd: str | os.PathLike[str], id: str = "s1", **more: Any
 ) -> str:
-    """A new session of this client, as the agent answers it: its id."""
-    asked = guest.ask("session/new", {"cwd": str(cwd), "mcpServers": []})
-    await home.agent.opened(id, **more)
-    await guest.answer_to(asked)
+    """Open a session for this client and return its id."""
+    asked = client.ask("session/new", {"cwd": str(cwd), "mcpServers": []})
+    await harness.agent.answer_new_session(id, **more)
+    await client.answer_to(asked)
     return id
 
 
@@ -182,7 +185,7 @@ ALL: dict[str, Any] = {
 
 
 @asynccontextmanager
-async def house(
+async def gateway_harness(
     capabilities: dict[str, Any] | None = None,
     *,
     store: Store | None = None,
@@ -190,25 +193,25 @@ async def house(
     audit: Audit,
     start: Callable[[], Transport] | None = None,
     **more: Any,
-) -> AsyncGenerator[House, None]:
-    """A gateway with one agent, which is spoken by hand unless `start` gives another."""
-    agents: list[HandAgent] = []
+) -> AsyncGenerator[GatewayHarness, None]:
+    """A gateway with one agent: a `DrivenAgent`, unless `start` returns another transport."""
+    agents: list[DrivenAgent] = []
 
-    async def by_hand(_stderr: Callable[[str], None]) -> Transport:
+    async def start_agent(_stderr: Callable[[str], None]) -> Transport:
         if start is not None:
             return start()
         ours, theirs = memory_pair()
-        agents.append(HandAgent(theirs, ALL if capabilities is None else capabilities))
+        agents.append(DrivenAgent(theirs, ALL if capabilities is None else capabilities))
         return ours
 
     gateway = Gateway(
-        [AgentSource(name="hand", start=by_hand)],
+        [AgentSource(name="hand", start=start_agent)],
         Logbook(store or MemoryStore(Shelf())),
         meter=Meter(limits),
         audit=audit,
         **more,
     )
     try:
-        yield House(gateway, agents)
+        yield GatewayHarness(gateway, agents)
     finally:
         await gateway.aclose()

@@ -1,4 +1,6 @@
-"""What goes wrong on the way: agents, gateways and clients that are killed, wires that are cut. Nothing is lost or doubled."""
+"""Faults in operation: agents, gateways and clients that are killed, connections that are cut. Nothing is
+lost or repeated.
+"""
 
 import asyncio
 import json
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.cli.serve.gateways import Served, served
-from tests.gateway.faults.cutter import cutter
+from tests.gateway.breakable_proxy import breakable_proxy
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as dial
 
@@ -23,8 +25,8 @@ AGENT = str(Path(__file__).with_name("counting_agent.py"))
 COUNTING = ("--", sys.executable, AGENT)
 
 
-def here(gateway: Served, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
-    """A client of the library, connected to the gateway or to a wire that leads to it."""
+def connect_to(gateway: Served, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
+    """Connect a client of the library to the gateway, or to a proxy in front of it."""
     return accord.connect(
         f"ws://127.0.0.1:{port or gateway.port}/acp", token=gateway.token, handlers=handlers
     )
@@ -34,15 +36,15 @@ async def answer(session: ClientSession, prompt: str) -> str:
     return (await session.ask(prompt)).text
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-class Raw:
-    """A client by hand, for what a good client never does."""
+class RawClient:
+    """A client driven message by message, for what a correct client never does."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -66,22 +68,22 @@ class Raw:
             if wanted(message):
                 return message
 
-    def vanish(self) -> None:
+    def drop_connection(self) -> None:
         self.socket.transport.abort()
 
 
 @asynccontextmanager
-async def raw(gateway: Served) -> AsyncGenerator[Raw]:
+async def raw_client(gateway: Served) -> AsyncGenerator[RawClient]:
     headers = {"Authorization": f"Bearer {gateway.token}"}
     async with dial(gateway.websocket, proxy=None, additional_headers=headers, max_size=None) as socket:
-        client = Raw(socket)
+        client = RawClient(socket)
         await client.call("initialize", protocolVersion=1)
         yield client
 
 
-async def test_an_agent_that_is_killed_in_mid_turn_is_told_of_and_started_again(tmp_path: Path) -> None:
+async def test_an_agent_killed_mid_turn_is_reported_and_restarted(tmp_path: Path) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with raw(gateway) as client:
+        async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             prompt = [{"type": "text", "text": "die"}]
             id = await client.ask("session/prompt", sessionId=session, prompt=prompt)
@@ -96,62 +98,62 @@ async def test_an_agent_that_is_killed_in_mid_turn_is_told_of_and_started_again(
             await client.until(lambda message: "last words" in json.dumps(message))
 
 
-async def test_a_client_that_vanishes_finds_the_turn_as_if_it_had_stayed(tmp_path: Path) -> None:
+async def test_a_turn_is_complete_after_its_client_disconnects(tmp_path: Path) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with raw(gateway) as client:
+        async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             prompt = [{"type": "text", "text": "count 5000"}]
             await client.ask("session/prompt", sessionId=session, prompt=prompt)
             await client.until(lambda message: message.get("method") == "session/update")
-            client.vanish()
-        async with raw(gateway) as client:
+            client.drop_connection()
+        async with raw_client(gateway) as client:
             overview: dict[str, Any] = {"state": "running"}
             listed = await client.call("_accord/sessions", subscribe=True)
             overview = next(entry for entry in listed["sessions"] if entry["sessionId"] == session)
             while overview["state"] != "idle":
                 note = await client.until(lambda message: message.get("method") == "_accord/sessions")
                 overview = note["params"]["changed"]
-        async with here(gateway) as agent:
+        async with connect_to(gateway) as agent:
             state = (await agent.load_session(session, cwd=tmp_path)).state
             said = "".join(message.text for message in state.messages if message.kind == "agent")
             assert said == "".join(f"{number} " for number in range(5000))
 
 
-async def test_a_wire_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+async def test_a_connection_that_is_cut_repeatedly_loses_and_repeats_nothing(tmp_path: Path) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with cutter(gateway.port) as wire, here(gateway, wire.port) as agent:
+        async with breakable_proxy(gateway.port) as proxy, connect_to(gateway, proxy.port) as agent:
             session = await agent.new_session(cwd=tmp_path)
-            wire.cut_every(100_000)
+            proxy.cut_every(100_000)
             said = await answer(session, "count 5000")
             assert said == "".join(f"{number} " for number in range(5000))
-            assert wire.cuts >= 3
-            wire.cut()
+            assert proxy.cuts >= 3
+            proxy.cut()
             assert await answer(session, "count 2") == "0 1 "
 
 
 @pytest.mark.parametrize("cut_first", [False, True])
-async def test_a_permission_request_is_answered_over_a_wire_that_was_cut(
+async def test_a_permission_request_is_answered_after_a_cut_connection(
     tmp_path: Path, cut_first: bool
 ) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with cutter(gateway.port) as wire:
+        async with breakable_proxy(gateway.port) as proxy:
 
             async def allow(request: accord.PermissionRequest) -> str:
                 if cut_first:
-                    wire.cut()
+                    proxy.cut()
                 chosen = next(option for option in request.options if option.kind == "allow_once")
                 return chosen.option_id
 
-            async with here(gateway, wire.port, ClientHandlers(permissions=allow)) as agent:
+            async with connect_to(gateway, proxy.port, ClientHandlers(permissions=allow)) as agent:
                 session = await agent.new_session(cwd=tmp_path)
                 assert await answer(session, "ask") == "allowed"
 
 
-async def test_a_gateway_killed_in_mid_turn_comes_back_with_its_sessions(tmp_path: Path) -> None:
+async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with served(home, *COUNTING) as gateway:
         token = gateway.token
-        async with raw(gateway) as client:
+        async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             await client.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "pid"}])
             told = await client.until(
@@ -167,11 +169,11 @@ async def test_a_gateway_killed_in_mid_turn_comes_back_with_its_sessions(tmp_pat
                 seen += 1
             gateway.signal(signal.SIGKILL)
             gateway.end()
-    while lives(pid):
+    while is_alive(pid):
         await asyncio.to_thread(os.sched_yield)
     with served(home, *COUNTING) as gateway:
         gateway.token = token
-        async with here(gateway) as agent:
+        async with connect_to(gateway) as agent:
             listed = [info.session_id async for info in agent.list_sessions()]
             assert listed == [session]
             state = (await agent.load_session(session, cwd=tmp_path)).state
@@ -183,11 +185,11 @@ async def test_a_gateway_killed_in_mid_turn_comes_back_with_its_sessions(tmp_pat
 
 async def test_no_process_is_left_when_the_gateway_stops(tmp_path: Path) -> None:
     with served(tmp_path / "home", *COUNTING) as gateway:
-        async with here(gateway) as agent:
+        async with connect_to(gateway) as agent:
             session = await agent.new_session(cwd=tmp_path)
             pid = int(await answer(session, "pid"))
-            assert lives(pid)
+            assert is_alive(pid)
         gateway.signal()
         code, _ = gateway.end()
         assert code == 0
-    assert not lives(pid)
+    assert not is_alive(pid)

@@ -1,4 +1,6 @@
-"""The audit log: who, when, what; for the owner alone; and never in the gateway's way."""
+"""The audit log: who did what and when, readable by the owner only. A failing log does not stop the
+gateway.
+"""
 
 import json
 import os
@@ -13,16 +15,16 @@ import pytest
 from accord.gateway.access.audit import Audit
 from accord.gateway.access.passes import Pass
 
-VISA = Pass("abcdefgh", "phone", peer="192.0.2.1")
+RIGHTS = Pass("abcdefgh", "phone", peer="192.0.2.1")
 
 
 def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines() if line]
 
 
-def test_a_line_says_who_when_and_what(tmp_path: Path) -> None:
+def test_a_line_has_the_token_the_time_and_the_event(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "deep" / "audit.jsonl", now=lambda: 1_800_000_000.25)
-    audit.record(VISA, "request", method="session/new", session="s1", decision=None)
+    audit.record(RIGHTS, "request", method="session/new", session="s1", decision=None)
     audit.record(None, "start")
     audit.close()
     assert lines(audit.path) == [
@@ -41,32 +43,32 @@ def test_a_line_says_who_when_and_what(tmp_path: Path) -> None:
     assert stat.S_IMODE(audit.path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_file_that_others_can_read_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o644)
-    Audit(path).record(VISA, "x")
+    Audit(path).record(RIGHTS, "x")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_long_or_strange_fact_is_one_short_line(tmp_path: Path) -> None:
+def test_a_long_or_strange_value_becomes_one_short_line(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl")
-    audit.record(VISA, "request", method="m\n{}\x1b[2J" * 1000)
+    audit.record(RIGHTS, "request", method="m\n{}\x1b[2J" * 1000)
     (line,) = lines(audit.path)
     assert len(line["method"]) == 200
     assert "\x1b" not in audit.path.read_text()
 
 
-def test_what_is_no_text_at_all_is_counted_and_passed_over(tmp_path: Path) -> None:
+def test_text_that_cannot_be_encoded_is_counted_and_skipped(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl")
-    audit.record(VISA, "request", method="\ud800")
-    audit.record(VISA, "request")
+    audit.record(RIGHTS, "request", method="\ud800")
+    audit.record(RIGHTS, "request")
     assert lines(audit.path)[-1]["missingBefore"] == 1
 
 
-def test_it_is_put_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
+def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl", largest=1000, kept=2)
     for number in range(100):
-        audit.record(VISA, "request", number=number)
+        audit.record(RIGHTS, "request", number=number)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.lock"]
     assert all(
@@ -81,20 +83,20 @@ def test_it_is_put_aside_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
     assert kept == list(range(kept[0], 100))
 
 
-def test_a_file_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
     audit = Audit(tmp_path / "audit.jsonl")
-    audit.record(VISA, "one")
+    audit.record(RIGHTS, "one")
     audit.path.unlink()
-    audit.record(VISA, "two")
+    audit.record(RIGHTS, "two")
     assert [line["event"] for line in lines(audit.path)] == ["two"]
 
 
-def test_where_it_cannot_be_written_the_gateway_goes_on_and_says_so_once(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told: list[str] = []
     audit = Audit(tmp_path / "file" / "audit.jsonl", trouble=told.append)
     for _ in range(3):
-        audit.record(VISA, "x")
+        audit.record(RIGHTS, "x")
     assert audit.missing == 3
     assert len(told) == 1
     assert str(audit.path) in told[0]
@@ -116,8 +118,8 @@ print(missing)
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit of file sizes")
-def test_a_full_disk_loses_lines_but_spoils_none(tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a file size limit")
+def test_a_full_disk_loses_lines_but_corrupts_none(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     run = subprocess.run([sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, check=True)
     missing = int(run.stdout)
@@ -144,7 +146,7 @@ assert not audit.missing
 """
 
 
-def test_processes_write_to_one_log_and_lose_nothing(tmp_path: Path) -> None:
+def test_several_processes_write_to_one_log_and_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     running = [subprocess.Popen([sys.executable, "-c", _WRITE, str(path), str(n)]) for n in range(3)]
     assert [process.wait(60) for process in running] == [0] * 3

@@ -1,35 +1,35 @@
-"""A wire between a client and a gateway that can be cut: without a close, as a train into a tunnel does it."""
+"""A TCP proxy between a client and a gateway whose connections can be cut without a close."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 
-class Cutter:
-    """Passes bytes on; `cut` ends every connection at once, with a reset and no word of farewell."""
+class BreakableProxy:
+    """Forwards bytes. `cut` resets every connection at once."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
         self.cuts = 0
         self.passed = 0
-        """Bytes that went to the client."""
+        """Bytes sent to the client."""
         self._target = port
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut_after: int | None = None
 
     def cut(self) -> None:
-        """Cut everything that is connected now."""
+        """Reset all open connections."""
         self.cuts += 1
         for writer in tuple(self._writers):
             writer.transport.abort()
         self._writers.clear()
 
     def cut_every(self, size: int) -> None:
-        """Cut whenever so many more bytes have gone to the client."""
+        """Reset all connections whenever this many more bytes have gone to the client."""
         self._cut_after = size
 
-    async def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -67,7 +67,7 @@ class Cutter:
             return
 
     async def aclose(self) -> None:
-        """Cut, and wait until nothing runs."""
+        """Cut all connections and wait until no task runs."""
         self._cut_after = None
         self.cut()
         while self._tasks:
@@ -75,14 +75,14 @@ class Cutter:
 
 
 @asynccontextmanager
-async def cutter(port: int) -> AsyncGenerator[Cutter]:
-    """A wire to this port."""
-    wire = Cutter(port)
-    server = await asyncio.start_server(wire._taken, "127.0.0.1", 0)
-    wire.port = server.sockets[0].getsockname()[1]
+async def breakable_proxy(port: int) -> AsyncGenerator[BreakableProxy]:
+    """Run a proxy to this port."""
+    proxy = BreakableProxy(port)
+    server = await asyncio.start_server(proxy._accept, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
     try:
-        yield wire
+        yield proxy
     finally:
         server.close()
-        await wire.aclose()
+        await proxy.aclose()
         await server.wait_closed()
