@@ -1,6 +1,6 @@
-"""A small agent: it thinks, plans, reads a file at the client, asks before it writes one, and says what it did.
+"""A small agent: it plans, reads a file through the client, asks before it writes the file, and reports the result.
 
-Start it from a client (`examples/client.py` does), never by hand: it speaks ACP on its standard input and output.
+Start it from a client, for example with `python examples/client.py`. It speaks ACP on its stdin and stdout.
 """
 
 import accord

@@ -1,10 +1,10 @@
-"""The same prompt in many folders at the same time, some agents side by side; exits with 1 if one of them failed.
+"""Send one prompt to an agent in each of many folders, a few agents at a time. Exits with 1 if one of them failed.
 
 python examples/batch.py "list . then search TODO" folder1 folder2 ...
-AGENT="some-agent --acp" python examples/batch.py "Fix the failing test" repos/*
+AGENT="claude-agent-acp" python examples/batch.py "Fix the failing test" repos/*
 
-What the agents may do is decided by rules, because nobody is there to be asked. An agent that hangs, dies or wants more
-than it is allowed costs its own folder, not the batch.
+Rules decide permission requests, because the batch runs without a user. An agent that hangs, dies or is refused a
+permission affects only its own folder.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ POLICY = Policy(
 
 @dataclass
 class Done:
-    """What came of one folder."""
+    """The result for one folder."""
 
     folder: Path
     text: str = ""
@@ -41,7 +41,7 @@ class Done:
 
 
 async def work(folder: Path, prompt: str, free: asyncio.Semaphore) -> Done:
-    """One agent, one session, one turn."""
+    """Run one turn of one agent in a folder."""
     handlers = accord.ClientHandlers(
         permissions=by_policy(POLICY), workspace=accord.local_workspace, offer=("read",)
     )
@@ -54,9 +54,9 @@ async def work(folder: Path, prompt: str, free: asyncio.Semaphore) -> Done:
                 session = await agent.new_session(folder)
                 answer = await session.ask(prompt)
         except (accord.AccordError, TimeoutError) as error:
-            return Done(folder, problem=str(error) or "it took too long")
+            return Done(folder, problem=str(error) or "timed out")
     if answer.stop_reason != "end_turn":
-        return Done(folder, answer.text, f"it ended with {answer.raw_reason}")
+        return Done(folder, answer.text, f"stopped with {answer.raw_reason}")
     return Done(folder, answer.text)
 
 

@@ -1,7 +1,7 @@
-"""A small client: it starts the example agent (or the command you give), prompts it, and prints what happens.
+"""A small client: it starts the example agent, or the given command, sends a prompt and prints the events.
 
 python examples/client.py
-python examples/client.py some-agent --acp
+python examples/client.py claude-agent-acp
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from accord.schema import PlanItems
 
 
 def on_permission(request: accord.PermissionRequest) -> str | None:
-    """Say yes, once, and show it. A real client would ask its user."""
+    """Print the request and allow it once. A real client asks its user."""
     chosen = request.option("allow_once")
     print(f"  ? {request.call.label}: {' / '.join(option.name for option in request.options)}", end="")
     print(f"  -> {chosen.name if chosen else 'no'}")

@@ -1,4 +1,4 @@
-"""A client lets `accord agent` work in a folder, with its scripted model: no key is needed, and nothing leaves the machine.
+"""A client that runs `accord agent` in a temporary folder. The scripted model needs no key and no network.
 
 python examples/coding.py
 python examples/coding.py "list . then read notes.txt"
@@ -15,7 +15,7 @@ PROMPT = "write notes.txt: pears then replace pears with apples in notes.txt the
 
 
 def on_permission(request: accord.PermissionRequest) -> str | None:
-    """Say yes, once, and show it. A real client would ask its user."""
+    """Print the request and allow it once. A real client asks its user."""
     chosen = request.option("allow_once")
     print(f"  ? {request.call.label} -> {chosen.name if chosen else 'no'}")
     return chosen.option_id if chosen else None
