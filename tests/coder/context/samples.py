@@ -1,4 +1,4 @@
-"""Texts of several sorts, each with the tokens that two providers' tokenizers counted in it."""
+"""Sample texts, each with the token counts of two providers' tokenizers."""
 
 SAMPLES: dict[str, tuple[str, int, int]] = {
     "prose": (

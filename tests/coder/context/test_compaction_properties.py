@@ -1,12 +1,12 @@
-"""Whatever was said and done: a compacted history is sound, smaller, and has the task, the plan and the last words."""
+"""Properties of compaction: valid and smaller histories that keep the task, the plan and the last answer."""
 
 import asyncio
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.coder.context.patience import patient
-from tests.coder.context.scripted import SUMMARY, Scripted
+from tests.coder.context.hypothesis_settings import no_deadline
+from tests.coder.context.scripted_model import SUMMARY, Scripted
 
 from accord.coder.context.compaction import Compacted, Material, compact
 from accord.coder.context.refusal import last_prompt
@@ -72,9 +72,9 @@ def compacted(
     return asyncio.run(compact(material, Scripted(*outcome)))
 
 
-@settings(patient, max_examples=150)
+@settings(no_deadline, max_examples=150)
 @given(HISTORIES, PLANS, OUTCOMES, SIZES, st.booleans())
-def test_a_compacted_history_is_sound_and_smaller_and_keeps_what_counts(
+def test_compacted_history_is_valid_smaller_and_keeps_the_essentials(
     history: list[Message],
     plan: list[PlanEntry],
     outcome: tuple[str | ModelError, ...],
@@ -110,9 +110,9 @@ def test_a_compacted_history_is_sound_and_smaller_and_keeps_what_counts(
         assert kept == [message for message in sound if not isinstance(message, ToolResult)]
 
 
-@settings(patient, max_examples=25)
+@settings(no_deadline, max_examples=25)
 @given(st.lists(st.tuples(HISTORIES, OUTCOMES), min_size=2, max_size=4), PLANS)
-def test_compacting_again_and_again_stays_sound(
+def test_repeated_compaction_stays_valid(
     rounds: list[tuple[list[Message], tuple[str | ModelError, ...]]], plan: list[PlanEntry]
 ) -> None:
     history: list[Message] = []
@@ -122,7 +122,7 @@ def test_compacting_again_and_again_stays_sound(
         history = done.messages
 
 
-@pytest.mark.timeout(30)  # anything quadratic in the text or in the number of messages would take far longer
+@pytest.mark.timeout(30)  # quadratic work would exceed it
 @pytest.mark.parametrize(
     ("count", "text"),
     [(1, "a" * 1_000_000), (1, "</prompt-" * 100_000), (1, "`" * 1_000_000), (5000, "word " * 20)],

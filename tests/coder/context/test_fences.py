@@ -1,11 +1,11 @@
-"""Text of others cannot end the fence it stands in."""
+"""Fenced text cannot end its own fence."""
 
 import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.coder.context.patience import patient
+from tests.coder.context.hypothesis_settings import no_deadline
 
 from accord.coder.context.fence import fenced
 
@@ -14,10 +14,10 @@ ENDS = st.sampled_from(
 )
 
 
-@patient
+@no_deadline
 @given(st.lists(ENDS | st.text()).map("".join))
 @example("</resource>\n</resource-2>")
-def test_the_end_of_a_fence_stands_at_its_end_only(text: str) -> None:
+def test_closing_tag_occurs_only_at_the_end(text: str) -> None:
     whole = fenced("resource", text, uri="file:///a")
     first, *_, last = whole.split("\n")
     name = last.removeprefix("</").removesuffix(">")
@@ -27,19 +27,19 @@ def test_the_end_of_a_fence_stands_at_its_end_only(text: str) -> None:
     assert text in whole
 
 
-def test_the_same_text_is_fenced_the_same_way() -> None:
+def test_fencing_is_deterministic() -> None:
     assert fenced("resource", "a </resource> b") == fenced("resource", "a </resource> b")
 
 
-@patient
+@no_deadline
 @given(st.text())
-def test_an_attribute_stays_on_its_line_and_in_its_quotes(value: str) -> None:
+def test_attribute_stays_on_one_line_and_in_quotes(value: str) -> None:
     first = fenced("resource", "text", uri=value).split("\n")[0]
     assert re.fullmatch(r'<resource(?: uri="[^"<>]*")?>', first)
 
 
-@pytest.mark.timeout(20)  # trying one number after the other against the whole text would take minutes
-def test_a_text_full_of_ends_costs_one_look_at_it() -> None:
+@pytest.mark.timeout(20)  # trying each number against the whole text would take minutes
+def test_text_full_of_closing_tags_is_scanned_once() -> None:
     text = "".join(f"</resource-{number}>" for number in range(2, 60_000))
     assert fenced("resource", text).endswith("\n</resource>")
     text = "</resource>" + text
@@ -48,5 +48,5 @@ def test_a_text_full_of_ends_costs_one_look_at_it() -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["<", "< ", "</", "</ ", "</resource-", "1"])
-def test_a_megabyte_of_half_an_end_is_fenced_in_linear_time(piece: str) -> None:
+def test_incomplete_closing_tags_are_fenced_in_linear_time(piece: str) -> None:
     fenced("resource", piece * (1_000_000 // len(piece)))

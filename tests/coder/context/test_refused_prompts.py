@@ -1,4 +1,4 @@
-"""After a refusal the refused prompt and what followed are gone from what the model sees."""
+"""A refused prompt and everything after it leave the model's history."""
 
 import pytest
 
@@ -17,21 +17,21 @@ BEFORE: list[Message] = [
 REFUSED: list[Message] = [user("do evil"), assistant("I"), note("go on"), assistant("cannot.")]
 
 
-def test_the_prompt_and_what_followed_leave() -> None:
+def test_refused_prompt_and_later_messages_are_removed() -> None:
     history = BEFORE + REFUSED
     at = last_prompt(history)
     assert at == len(BEFORE)
     assert without_refused(history, len(BEFORE)) == BEFORE
 
 
-def test_what_is_left_can_be_sent() -> None:
+def test_remaining_history_is_valid() -> None:
     torn = [user("go"), assistant(READ), user("do evil")]
     left = without_refused(torn, 2)
     assert repair(left) == left
     assert len(left) == 3
 
 
-def test_the_very_first_prompt_leaves_nothing() -> None:
+def test_refusing_the_first_prompt_leaves_an_empty_history() -> None:
     assert without_refused([user("do evil")], 0) == []
     assert last_prompt([]) is None
     assert last_prompt([note("x"), assistant("y")]) is None

@@ -1,9 +1,9 @@
-"""Titles from first prompts."""
+"""Session titles from first prompts."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.coder.context.patience import patient
+from tests.coder.context.hypothesis_settings import no_deadline
 
 from accord.coder.context.titles import LONGEST, title_of
 from accord.schema.content import (
@@ -48,11 +48,11 @@ def title(text: str) -> str | None:
         ("!!! ???", None),
     ],
 )
-def test_a_title_is_the_first_thing_that_was_asked(prompt: str, expected: str | None) -> None:
+def test_title_is_the_first_sentence_of_the_prompt(prompt: str, expected: str | None) -> None:
     assert title(prompt) == expected
 
 
-def test_a_long_prompt_is_cut_between_words() -> None:
+def test_long_title_is_cut_between_words() -> None:
     found = title("Please " + "rewrite the parser " * 20)
     assert found is not None
     assert found.endswith("the parser rewrite the…")
@@ -69,19 +69,19 @@ def test_a_long_prompt_is_cut_between_words() -> None:
         (AudioContent("", "audio/wav"), "Audio"),
     ],
 )
-def test_a_prompt_without_words_is_named_after_what_it_carries(block: ContentBlock, expected: str) -> None:
+def test_prompt_without_text_is_titled_after_its_attachment(block: ContentBlock, expected: str) -> None:
     assert title_of([block]) == expected
     assert title_of([TextContent(" "), block, TextContent("")]) == expected
 
 
-@patient
+@no_deadline
 @given(st.lists(st.text().map(TextContent) | st.builds(ResourceLink, st.text(), st.text())))
-def test_any_prompt_has_a_decent_title_or_none(blocks: list[ContentBlock]) -> None:
+def test_any_prompt_has_a_printable_title_or_none(blocks: list[ContentBlock]) -> None:
     found = title_of(blocks)
     assert found is None or (0 < len(found) <= LONGEST and found.isprintable() and found == found.strip())
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["a", "[", "*", "](", "/", "_", "# ", "- ", "a. "])
-def test_a_megabyte_of_anything_is_read_no_further_than_needed(piece: str) -> None:
+def test_title_of_a_huge_prompt_takes_little_time(piece: str) -> None:
     title(piece * (1_000_000 // len(piece)))

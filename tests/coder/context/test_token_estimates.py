@@ -1,9 +1,9 @@
-"""How many tokens something has: near what providers count, in time that grows no faster than the text."""
+"""Token estimates: close to what providers count, in linear time."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.coder.context.patience import patient
+from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.samples import SAMPLES
 
 from accord.coder.context.tokens import IMAGE_TOKENS, Meter, estimate
@@ -14,7 +14,7 @@ READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {
 
 
 @pytest.mark.parametrize("sort", SAMPLES)
-def test_an_estimate_is_near_what_two_providers_count(sort: str) -> None:
+def test_estimate_is_close_to_two_providers(sort: str) -> None:
     text, *counted = SAMPLES[sort]
     nearest = min(counted, key=lambda tokens: abs(tokens - estimate(text)))
     assert abs(estimate(text) - nearest) < 0.1 * nearest
@@ -24,31 +24,31 @@ def test_an_estimate_is_near_what_two_providers_count(sort: str) -> None:
 
 @pytest.mark.timeout(20)  # quadratic work on these would take hours
 @pytest.mark.parametrize("piece", ["a", "a1", " ", "<", "/\\.-", "é", "word ", "\n", "A", "aB"])
-def test_a_megabyte_without_separators_is_as_easy_as_any(piece: str) -> None:
+def test_large_text_without_separators_is_estimated_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     assert estimate(text) >= len(text) // 100
 
 
-def test_a_text_that_is_judged_by_slices_is_judged_alike() -> None:
+def test_sampled_estimate_matches_the_full_estimate() -> None:
     text, *_ = SAMPLES["python"]
     whole = estimate(text * 500)  # just short enough to be counted whole
     assert abs(estimate(text * 2500) / 5 - whole) < 0.03 * whole
 
 
-@patient
+@no_deadline
 @given(st.text())
 def test_any_text_has_an_estimate(text: str) -> None:
     assert (estimate(text) > 0) == bool(text.strip(" ")) or len(text) > 1
 
 
-@patient
+@no_deadline
 @given(st.lists(st.text(max_size=20)))
-def test_messages_are_the_sum_of_their_parts(texts: list[str]) -> None:
+def test_estimate_of_messages_is_the_sum(texts: list[str]) -> None:
     messages: list[Message] = [user(text) for text in texts]
     assert estimate(messages) == sum(estimate(message) for message in messages)
 
 
-def test_calls_pictures_and_tools_count() -> None:
+def test_calls_images_and_tools_are_counted() -> None:
     use = ToolUse("1", "read_file", {"path": "src/app.py"})
     assert estimate(assistant(use)) > estimate("read_file src/app.py")
     assert estimate(user(ImagePart(b"\x89PNG", "image/png"))) >= IMAGE_TOKENS
@@ -58,7 +58,7 @@ def test_calls_pictures_and_tools_count() -> None:
     )
 
 
-def test_what_a_provider_counted_is_taken_over_and_only_the_rest_is_estimated() -> None:
+def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
     meter = Meter()
     history: list[Message] = [user("hello " * 100)]
     asked = ModelRequest("Be brief.", history, [READ])
@@ -71,7 +71,7 @@ def test_what_a_provider_counted_is_taken_over_and_only_the_rest_is_estimated() 
     assert meter.tokens(ModelRequest("Be brief.", more, [READ])) == pytest.approx(expected, abs=1)
 
 
-def test_a_history_that_was_changed_is_estimated_anew_but_in_the_provider_s_measure() -> None:
+def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
     meter = Meter()
     asked = ModelRequest("", [user("hello " * 1000), assistant("Good day.")])
     meter.told(asked, 2 * estimate(asked))
@@ -80,21 +80,21 @@ def test_a_history_that_was_changed_is_estimated_anew_but_in_the_provider_s_meas
 
 
 @pytest.mark.parametrize("tokens", [0, -5, 20])
-def test_a_server_that_does_not_count_all_is_not_believed(tokens: int) -> None:
+def test_implausibly_low_provider_count_is_ignored(tokens: int) -> None:
     meter = Meter()
     asked = ModelRequest("", [user("hello " * 1000)])
     meter.told(asked, tokens)
     assert meter.tokens(asked) == estimate(asked)
 
 
-def test_one_absurd_count_does_not_spoil_the_measure() -> None:
+def test_absurd_provider_count_has_limited_effect() -> None:
     meter = Meter()
     asked = ModelRequest("", [user("hello " * 1000)])
     meter.told(asked, 10**9)
     assert meter.tokens(ModelRequest("", [user("hello")])) <= 3 * estimate(user("hello"))
 
 
-def test_equal_histories_are_the_same_history() -> None:
+def test_equal_histories_share_a_count() -> None:
     use = ToolUse("1", "read_file", {"path": "a.py"})
 
     def history() -> list[Message]:

@@ -1,11 +1,11 @@
-"""Files through the client: unsaved buffers count, and what text cannot carry is not lost on the way."""
+"""File tools through the client's file methods: unsaved buffers count, and bytes that text cannot carry survive."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.agent.scene import agent_that, talk
-from tests.coder.tools.scene import Desk, diff_in
+from tests.coder.tools.harness import ToolHarness, diff_in
 
 from accord.agent import Turn
 from accord.coder.workspace import Files
@@ -13,7 +13,7 @@ from accord.errors import InvalidParams, NotFound
 
 
 class Editor:
-    """A client with open buffers. `universal` loses line ends, `strips` the byte order mark, as simple clients do."""
+    """A client with open buffers. `universal` loses CRLF line endings, `strips` loses the byte order mark."""
 
     def __init__(
         self, *, reads: bool = True, writes: bool = True, universal: bool = False, strips: bool = False
@@ -56,49 +56,51 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def desk_with(editor: Editor, project: Path) -> Desk:
-    return Desk(project, files=Files(editor))
+def tool_harness(editor: Editor, project: Path) -> ToolHarness:
+    return ToolHarness(project, files=Files(editor))
 
 
-async def test_unsaved_changes_are_read_edited_and_handed_back(project: Path) -> None:
+async def test_unsaved_changes_are_read_edited_and_written_back(project: Path) -> None:
     path = project / "a.py"
     path.write_text("saved\n")
     editor = Editor()
     editor.buffers[str(path)] = "not saved yet\n"
-    desk = desk_with(editor, project)
-    assert (await desk.done("read_file", path="a.py")).text == "     1\tnot saved yet"
-    diff = diff_in(await desk.done("edit_file", path="a.py", old_text="yet", new_text="now"))
+    harness = tool_harness(editor, project)
+    assert (await harness.done("read_file", path="a.py")).text == "     1\tnot saved yet"
+    diff = diff_in(await harness.done("edit_file", path="a.py", old_text="yet", new_text="now"))
     assert (diff.old_text, diff.new_text) == ("not saved yet\n", "not saved now\n")
     assert editor.written == {str(path): "not saved now\n"}
 
 
-async def test_what_the_user_types_meanwhile_is_a_change(project: Path) -> None:
+async def test_text_typed_after_the_read_blocks_the_edit(project: Path) -> None:
     path = project / "a.py"
     path.write_text("saved\n")
     editor = Editor()
-    desk = desk_with(editor, project)
-    await desk.done("read_file", path="a.py")
+    harness = tool_harness(editor, project)
+    await harness.done("read_file", path="a.py")
     editor.buffers[str(path)] = "typed\n"
-    assert "has changed since" in await desk.refused("edit_file", path="a.py", old_text="saved", new_text="x")
+    assert "has changed since" in await harness.refused(
+        "edit_file", path="a.py", old_text="saved", new_text="x"
+    )
 
 
-async def test_a_file_only_the_editor_knows(project: Path) -> None:
+async def test_file_that_exists_only_in_the_editor_is_read(project: Path) -> None:
     editor = Editor()
     editor.buffers[str(project / "new")] = "never saved\n"
-    desk = desk_with(editor, project)
-    assert "never saved" in (await desk.done("read_file", path="new")).text
-    assert "was not read yet" in await desk_with(editor, project).refused(
+    harness = tool_harness(editor, project)
+    assert "never saved" in (await harness.done("read_file", path="new")).text
+    assert "was not read yet" in await tool_harness(editor, project).refused(
         "write_file", path="new", content="x"
     )
 
 
-async def test_a_new_file_goes_through_the_client(project: Path) -> None:
+async def test_new_file_is_written_through_the_client(project: Path) -> None:
     editor = Editor()
-    await desk_with(editor, project).done("write_file", path="deep/er/a", content="x\n")
+    await tool_harness(editor, project).done("write_file", path="deep/er/a", content="x\n")
     assert editor.written == {str(project / "deep/er/a"): "x\n"}
 
 
-async def test_a_client_that_answers_missing_files_with_nothing(project: Path) -> None:
+async def test_client_that_returns_empty_text_for_missing_files(project: Path) -> None:
     class Empty(Editor):
         async def read_text_file(
             self, path: str, *, line: int | None = None, limit: int | None = None
@@ -108,15 +110,15 @@ async def test_a_client_that_answers_missing_files_with_nothing(project: Path) -
             except NotFound:
                 return ""
 
-    desk = desk_with(Empty(), project)
-    assert "does not exist" in await desk.refused("read_file", path="a")
-    await desk.done("write_file", path="a", content="x")
+    harness = tool_harness(Empty(), project)
+    assert "does not exist" in await harness.refused("read_file", path="a")
+    await harness.done("write_file", path="a", content="x")
 
 
 @pytest.mark.parametrize("universal", [True, False])
 @pytest.mark.parametrize("strips", [True, False])
 @pytest.mark.parametrize("unsaved", [True, False])
-async def test_simple_clients_do_not_cost_line_ends_and_marks(
+async def test_simple_clients_keep_line_endings_and_byte_order_mark(
     project: Path, universal: bool, strips: bool, unsaved: bool
 ) -> None:
     path = project / "a"
@@ -124,76 +126,76 @@ async def test_simple_clients_do_not_cost_line_ends_and_marks(
     editor = Editor(universal=universal, strips=strips)
     if unsaved:
         editor.buffers[str(path)] = "\ufeffONE\r\ntwo\r\n"
-    desk = desk_with(editor, project)
-    await desk.done("read_file", path="a")
-    await desk.done("edit_file", path="a", old_text="two\n", new_text="2\n3\n")
+    harness = tool_harness(editor, project)
+    await harness.done("read_file", path="a")
+    await harness.done("edit_file", path="a", old_text="two\n", new_text="2\n3\n")
     assert editor.written
     first = b"ONE" if unsaved else b"one"
     assert path.read_bytes() == b"\xef\xbb\xbf" + first + b"\r\n2\r\n3\r\n"
-    # and it is still known: the next edit needs no reading
-    await desk.done("edit_file", path="a", old_text="3", new_text="4")
+    # The file is still known: the next edit needs no new read.
+    await harness.done("edit_file", path="a", old_text="3", new_text="4")
     assert path.read_bytes() == b"\xef\xbb\xbf" + first + b"\r\n2\r\n4\r\n"
 
 
-async def test_what_is_not_utf_8_stays_on_this_machine(project: Path) -> None:
+async def test_non_utf8_file_is_edited_on_disk(project: Path) -> None:
     path = project / "a"
     path.write_bytes("grün\n".encode("latin-1"))
     editor = Editor()
-    desk = desk_with(editor, project)
-    await desk.done("read_file", path="a")
-    await desk.done("edit_file", path="a", old_text="grün", new_text="blau")
+    harness = tool_harness(editor, project)
+    await harness.done("read_file", path="a")
+    await harness.done("edit_file", path="a", old_text="grün", new_text="blau")
     assert path.read_bytes() == b"blau\n"
     assert not editor.written
 
 
-async def test_what_the_client_refuses_to_write_is_not_written_behind_its_back(project: Path) -> None:
+async def test_write_refused_by_the_client_is_not_done_on_disk(project: Path) -> None:
     path = project / "locked"
     path.write_text("old")
-    desk = desk_with(Editor(), project)
-    await desk.done("read_file", path="locked")
-    assert await desk.refused("write_file", path="locked", content="new") == (
+    harness = tool_harness(Editor(), project)
+    await harness.done("read_file", path="locked")
+    assert await harness.refused("write_file", path="locked", content="new") == (
         f"write_file failed: the editor did not write {path}: the user said no"
     )
     assert path.read_text() == "old"
 
 
-async def test_a_client_may_offer_only_one_of_both(project: Path) -> None:
+async def test_client_with_only_read_or_only_write_support(project: Path) -> None:
     path = project / "a"
     path.write_text("saved\n")
     reader, writer = Editor(writes=False), Editor(reads=False)
     reader.buffers[str(path)] = "typed\n"
-    desk = desk_with(reader, project)
-    await desk.done("read_file", path="a")
-    await desk.done("edit_file", path="a", old_text="typed", new_text="edited")
+    harness = tool_harness(reader, project)
+    await harness.done("read_file", path="a")
+    await harness.done("edit_file", path="a", old_text="typed", new_text="edited")
     assert path.read_text() == "edited\n"
     assert not reader.written
-    desk = desk_with(writer, project)
-    await desk.done("read_file", path="a")
-    await desk.done("edit_file", path="a", old_text="edited", new_text="again")
+    harness = tool_harness(writer, project)
+    await harness.done("read_file", path="a")
+    await harness.done("edit_file", path="a", old_text="edited", new_text="again")
     assert not writer.read
     assert writer.written == {str(path): "again\n"}
 
 
-async def test_a_large_file_is_asked_for_by_lines(project: Path) -> None:
+async def test_large_file_is_requested_by_lines(project: Path) -> None:
     from accord.coder.tools.context import Limits
 
     path = project / "big"
     path.write_text("line\n" * 100)
     editor = Editor()
-    desk = Desk(project, files=Files(editor), limits=Limits(file_bytes=100))
-    await desk.done("read_file", path="big", offset=5, limit=2)
+    harness = ToolHarness(project, files=Files(editor), limits=Limits(file_bytes=100))
+    await harness.done("read_file", path="big", offset=5, limit=2)
     assert editor.read == [(str(path), 5, 2)]
 
 
-async def test_over_the_wire_with_the_client_of_a_session(project: Path) -> None:
+async def test_file_tools_use_the_client_of_the_session(project: Path) -> None:
     path = project / "a.py"
     path.write_text("saved\n")
     seen: list[str] = []
 
     async def answer(turn: Turn) -> None:
-        desk = Desk(turn.session.cwd, files=Files(turn.client))
-        seen.append((await desk.done("read_file", path="a.py")).text)
-        seen.append((await desk.done("edit_file", path="a.py", old_text="buffer", new_text="edit")).text)
+        harness = ToolHarness(turn.session.cwd, files=Files(turn.client))
+        seen.append((await harness.done("read_file", path="a.py")).text)
+        seen.append((await harness.done("edit_file", path="a.py", old_text="buffer", new_text="edit")).text)
 
     offered = {"fs": {"readTextFile": True, "writeTextFile": True}}
     async with talk(agent_that(answer), capabilities=offered) as client:

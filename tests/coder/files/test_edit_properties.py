@@ -1,4 +1,4 @@
-"""For any text and any edit: the result is the replacement and nothing else, in the form the file had."""
+"""Properties of edits: only the matched text is replaced, and encoding and line endings stay."""
 
 import asyncio
 import tempfile
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.coder.tools.scene import Desk
+from tests.coder.tools.harness import ToolHarness
 
 from accord.coder.files.document import line_end_of, plain
 from accord.coder.files.form import Form, decode
 from accord.coder.files.matching import find_all, put
 from accord.coder.files.mismatch import why_missing
 
-# Few characters, so that matches, overlaps and mixed line ends are frequent.
+# Few characters, so that matches, overlaps and mixed line endings are frequent.
 texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
 mixed = st.lists(st.sampled_from(["a", "b", " ", "\n", "\r\n", "\r", "ab"]), max_size=25).map("".join)
 wanted = st.text(st.sampled_from("ab \n"), min_size=1, max_size=4)
@@ -23,7 +23,7 @@ any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 @settings(deadline=None)
 @given(texts, wanted, texts)
-def test_in_a_plain_text_it_is_what_replace_does(text: str, old: str, new: str) -> None:
+def test_edit_of_plain_text_equals_str_replace(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
     assert len(matches) == text.count(old)
     assert put(text, matches, new) == text.replace(old, new)
@@ -32,7 +32,7 @@ def test_in_a_plain_text_it_is_what_replace_does(text: str, old: str, new: str) 
 
 @settings(deadline=None)
 @given(any_text, st.data())
-def test_any_piece_of_any_text_is_found_and_only_it_is_replaced(text: str, data: st.DataObject) -> None:
+def test_any_piece_of_a_text_is_found_and_only_it_is_replaced(text: str, data: st.DataObject) -> None:
     assume(text)
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
@@ -46,7 +46,7 @@ def test_any_piece_of_any_text_is_found_and_only_it_is_replaced(text: str, data:
 
 @settings(deadline=None)
 @given(mixed, wanted, texts)
-def test_line_ends_of_both_sorts_match_and_all_else_stays(text: str, old: str, new: str) -> None:
+def test_both_line_endings_match_and_other_text_stays(text: str, old: str, new: str) -> None:
     matches = find_all(text, old)
     assert len(matches) == plain(text).count(old)
     edited = put(text, matches, new)
@@ -61,7 +61,7 @@ def test_line_ends_of_both_sorts_match_and_all_else_stays(text: str, old: str, n
 @settings(deadline=None)
 @given(texts, wanted, texts)
 @example("a\nb", "a", "a\n\na")
-def test_a_windows_text_stays_one(text: str, old: str, new: str) -> None:
+def test_crlf_text_keeps_its_line_endings(text: str, old: str, new: str) -> None:
     windows = text.replace("\n", "\r\n")
     edited = put(windows, find_all(windows, old), new)
     assert plain(edited) == text.replace(old, new)
@@ -84,7 +84,7 @@ forms = st.sampled_from(
 
 @settings(deadline=None)
 @given(forms, any_text)
-def test_what_is_decoded_encodes_to_the_same_bytes(form: Form, text: str) -> None:
+def test_decoded_text_encodes_to_the_same_bytes(form: Form, text: str) -> None:
     try:
         data = form.encode(text)
     except UnicodeEncodeError:
@@ -99,20 +99,22 @@ def test_what_is_decoded_encodes_to_the_same_bytes(form: Form, text: str) -> Non
 
 @settings(deadline=None)
 @given(st.binary(max_size=60))
-def test_any_bytes_are_text_that_encodes_back_or_no_text(data: bytes) -> None:
+def test_any_bytes_round_trip_or_are_not_text(data: bytes) -> None:
     decoded = decode(data)
     assert decoded is None or decoded[1].encode(decoded[0]) == data
 
 
 @settings(max_examples=120, deadline=None)
 @given(forms, mixed, wanted, texts, st.booleans())
-def test_on_disk_an_edit_is_the_replacement_or_leaves_the_file_alone(
+def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
     form: Form, text: str, old: str, new: str, everywhere: bool
 ) -> None:
     async def edit(path: Path) -> bool:
-        desk = Desk(path.parent)
-        await desk.use("read_file", path="file")
-        outcome = await desk.use("edit_file", path="file", old_text=old, new_text=new, replace_all=everywhere)
+        harness = ToolHarness(path.parent)
+        await harness.use("read_file", path="file")
+        outcome = await harness.use(
+            "edit_file", path="file", old_text=old, new_text=new, replace_all=everywhere
+        )
         return not outcome.failed
 
     before = form.encode(text)
@@ -136,7 +138,7 @@ def test_on_disk_an_edit_is_the_replacement_or_leaves_the_file_alone(
 
 @settings(deadline=None, max_examples=60)
 @given(mixed | any_text, st.text(max_size=30))
-def test_a_reason_is_found_for_any_text_that_is_not_there(text: str, old: str) -> None:
+def test_missing_text_always_has_a_bounded_reason(text: str, old: str) -> None:
     assume(not find_all(text, old or "x"))
     reason = why_missing(text, old or "x")
     assert reason

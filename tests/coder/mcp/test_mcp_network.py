@@ -1,4 +1,4 @@
-"""Servers on the network, on the loopback, both by streamable HTTP and by server-sent events."""
+"""Servers on the loopback interface, by streamable HTTP and by server-sent events."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
-from tests.coder.mcp.everything import Everything, tool
-from tests.coder.mcp.scene import Session, old_fashioned, served
+from tests.coder.mcp.everything_server import EverythingServer, tool
+from tests.coder.mcp.harness import McpSession, serve_app, without_discovery
 
 from accord.coder.mcp import McpLimits
 from accord.schema.mcp import HttpHeader, McpServerAcp, McpServerHttp, McpServerSse
@@ -25,7 +25,7 @@ def http(url: str, *headers: HttpHeader, name: str = "web") -> McpServerHttp:
     return McpServerHttp(name, f"{url}/mcp", list(headers))
 
 
-def sse_app(everything: Everything) -> Starlette:
+def sse_app(everything: EverythingServer) -> Starlette:
     messages = SseServerTransport("/messages/")
 
     async def connect(request: Request) -> Response:
@@ -37,7 +37,7 @@ def sse_app(everything: Everything) -> Starlette:
     return Starlette(routes=[Route("/sse", connect), Mount("/messages/", messages.handle_post_message)])
 
 
-async def use_all_of_it(session: Session, everything: Everything) -> None:
+async def use_all_features(session: McpSession, everything: EverythingServer) -> None:
     await session.ready()
     assert session.status == {"web": "ready"}
     assert await session.done("web__echo", text="hi") == "hi"
@@ -53,54 +53,54 @@ async def use_all_of_it(session: Session, everything: Everything) -> None:
 
 
 async def test_streamable_http(tmp_path: Path) -> None:
-    everything = Everything()
+    everything = EverythingServer()
     async with (
-        served(everything.server.streamable_http_app()) as url,
-        Session([http(url)], tmp_path) as session,
+        serve_app(everything.server.streamable_http_app()) as url,
+        McpSession([http(url)], tmp_path) as session,
     ):
-        await use_all_of_it(session, everything)
+        await use_all_features(session, everything)
         assert await session.done("web__ask", field="colour") == "accept {'colour': 'red'}"
         assert [state.transport for state in session.host.states] == ["http"]
 
 
-async def test_streamable_http_of_an_older_server_with_its_sessions(tmp_path: Path) -> None:
-    everything = Everything()
+async def test_streamable_http_of_an_older_server(tmp_path: Path) -> None:
+    everything = EverythingServer()
     async with (
-        served(old_fashioned(everything.server.streamable_http_app())) as url,
-        Session([http(url)], tmp_path) as session,
+        serve_app(without_discovery(everything.server.streamable_http_app())) as url,
+        McpSession([http(url)], tmp_path) as session,
     ):
-        await use_all_of_it(session, everything)
+        await use_all_features(session, everything)
 
 
 async def test_server_sent_events(tmp_path: Path) -> None:
-    everything = Everything()
+    everything = EverythingServer()
     async with (
-        served(sse_app(everything)) as url,
-        Session([McpServerSse("web", f"{url}/sse", [])], tmp_path) as session,
+        serve_app(sse_app(everything)) as url,
+        McpSession([McpServerSse("web", f"{url}/sse", [])], tmp_path) as session,
     ):
-        await use_all_of_it(session, everything)
+        await use_all_features(session, everything)
         assert [state.transport for state in session.host.states] == ["sse"]
 
 
-async def test_a_server_of_today_tells_what_changes_if_it_is_listened_to(tmp_path: Path) -> None:
-    everything = Everything()
+async def test_subscribed_list_changes_are_applied(tmp_path: Path) -> None:
+    everything = EverythingServer()
     async with (
-        served(everything.server.streamable_http_app()) as url,
-        Session([http(url)], tmp_path, limits=McpLimits(refresh_seconds=0)) as session,
+        serve_app(everything.server.streamable_http_app()) as url,
+        McpSession([http(url)], tmp_path, limits=McpLimits(refresh_seconds=0)) as session,
     ):
         await session.ready()
         await everything.listened.wait()
         everything.more.append(tool("grow"))
-        await everything.tell_of_tools()
+        await everything.publish_tools_changed()
         await session.until(lambda: "web__grow" in session.host.tools)
         assert await session.done("web__grow") == "grown"
 
 
-async def test_a_server_that_forgot_us_is_greeted_again_and_the_call_goes_on(tmp_path: Path) -> None:
-    everything = Everything()
+async def test_lost_http_session_is_reopened_during_a_call(tmp_path: Path) -> None:
+    everything = EverythingServer()
     async with (
-        served(old_fashioned(everything.server.streamable_http_app())) as url,
-        Session([http(url)], tmp_path) as session,
+        serve_app(without_discovery(everything.server.streamable_http_app())) as url,
+        McpSession([http(url)], tmp_path) as session,
     ):
         await session.ready()
         assert await session.done("web__echo", text="1") == "1"
@@ -110,9 +110,9 @@ async def test_a_server_that_forgot_us_is_greeted_again_and_the_call_goes_on(tmp
         assert session.failures == []
 
 
-async def test_a_server_that_went_away_fails_the_call_in_one_line(tmp_path: Path) -> None:
-    async with served(old_fashioned(Everything().server.streamable_http_app())) as url:
-        session = Session([http(url)], tmp_path)
+async def test_stopped_server_fails_the_call_in_one_line(tmp_path: Path) -> None:
+    async with serve_app(without_discovery(EverythingServer().server.streamable_http_app())) as url:
+        session = McpSession([http(url)], tmp_path)
         session.host.start()
         await session.ready()
         assert session.status == {"web": "ready"}
@@ -127,7 +127,7 @@ async def test_a_server_that_went_away_fails_the_call_in_one_line(tmp_path: Path
         )
 
 
-async def test_headers_are_sent_and_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_headers_are_sent_and_never_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     seen: list[str | None] = []
@@ -139,7 +139,7 @@ async def test_headers_are_sent_and_never_told(tmp_path: Path, caplog: pytest.Lo
     app = Starlette(routes=[Route("/mcp", refuse, methods=["GET", "POST"]), Route("/sse", refuse)])
     key = HttpHeader("Authorization", "Bearer s3cr3t-t0k3n")
     broken = HttpHeader("X-Key", "s3cr3t-ünfit")
-    async with served(app) as url:
+    async with serve_app(app) as url:
         servers = [
             http(url, key, name="a"),
             McpServerSse("b", f"{url}/sse?key=s3cr3t-in-url", [key]),
@@ -147,7 +147,7 @@ async def test_headers_are_sent_and_never_told(tmp_path: Path, caplog: pytest.Lo
             http("ftp://x", name="d"),
             http(f"{url}/nowhere", name="e"),
         ]
-        async with Session(servers, tmp_path) as session:
+        async with McpSession(servers, tmp_path) as session:
             await session.ready()
     assert "Bearer s3cr3t-t0k3n" in seen
     why = dict(session.failures)
@@ -163,7 +163,7 @@ async def test_headers_are_sent_and_never_told(tmp_path: Path, caplog: pytest.Lo
     assert set(why) >= {"a", "b", "d", "e"}
 
 
-async def test_an_answer_without_end_is_not_taken_in(tmp_path: Path) -> None:
+async def test_endless_response_fails_the_server(tmp_path: Path) -> None:
     async def endless(request: Request) -> Response:
         async def body() -> AsyncGenerator[bytes, None]:
             while not await request.is_disconnected():
@@ -172,14 +172,14 @@ async def test_an_answer_without_end_is_not_taken_in(tmp_path: Path) -> None:
         return StreamingResponse(body(), media_type="application/json")
 
     async with (
-        served(Starlette(routes=[Route("/mcp", endless, methods=["POST"])])) as url,
-        Session([http(url)], tmp_path, limits=McpLimits(message_bytes=1_000_000)) as session,
+        serve_app(Starlette(routes=[Route("/mcp", endless, methods=["POST"])])) as url,
+        McpSession([http(url)], tmp_path, limits=McpLimits(message_bytes=1_000_000)) as session,
     ):
         await session.ready()
         assert session.status == {"web": "failed"}
 
 
-async def test_one_that_never_answers_is_given_up_in_time(tmp_path: Path) -> None:
+async def test_server_that_never_answers_fails_after_the_start_timeout(tmp_path: Path) -> None:
     reached = asyncio.Event()
 
     async def silent(request: Request) -> Response:
@@ -190,21 +190,21 @@ async def test_one_that_never_answers_is_given_up_in_time(tmp_path: Path) -> Non
 
     clock = FakeClock()
     app = Starlette(routes=[Route("/mcp", silent, methods=["POST"]), Route("/sse", silent)])
-    async with served(app) as url:
+    async with serve_app(app) as url:
         for server in (http(url), McpServerSse("web", f"{url}/sse", [])):
             reached.clear()
-            async with Session([server], tmp_path, clock=clock) as session:
+            async with McpSession([server], tmp_path, clock=clock) as session:
                 await reached.wait()
                 await clock.advance(60)
                 await session.until(lambda: session.failures)
                 assert session.failures == [("web", "it was not ready within 60 s")]
 
 
-async def test_a_session_that_ends_ends_its_calls(tmp_path: Path) -> None:
-    everything = Everything()
+async def test_closing_the_session_ends_its_calls(tmp_path: Path) -> None:
+    everything = EverythingServer()
     async with (
-        served(everything.server.streamable_http_app()) as url,
-        Session([http(url)], tmp_path) as session,
+        serve_app(everything.server.streamable_http_app()) as url,
+        McpSession([http(url)], tmp_path) as session,
     ):
         await session.ready()
         waiting = asyncio.create_task(session.use("web__wait"))
@@ -217,13 +217,13 @@ async def test_a_session_that_ends_ends_its_calls(tmp_path: Path) -> None:
         assert await session.refused("web__echo", text="x") == "web is closed"
 
 
-async def test_a_server_of_the_client(tmp_path: Path) -> None:
+async def test_server_offered_by_the_client_over_acp(tmp_path: Path) -> None:
     """Unstable: each request goes through the connection to the client."""
     heard: list[tuple[str, str]] = []
 
     async def request(server_id: str, method: str, params: Any = None, *, on_notification: Any = None) -> Any:
         heard.append((server_id, method))
-        everything = Everything()
+        everything = EverythingServer()
         if method == "server/discover":
             return {
                 "supportedVersions": ["2026-07-28"],
@@ -238,10 +238,10 @@ async def test_a_server_of_the_client(tmp_path: Path) -> None:
             listed = await everything.call_tool(None, types.CallToolRequestParams.model_validate(params))
         return listed.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    async with Session([McpServerAcp("mine", "id-1")], tmp_path, acp=request) as session:
+    async with McpSession([McpServerAcp("mine", "id-1")], tmp_path, acp=request) as session:
         await session.ready()
         assert await session.done("mine__echo", text="hi") == "hi"
         assert ("id-1", "tools/call") in heard
-    async with Session([McpServerAcp("mine", "id-1")], tmp_path) as session:
+    async with McpSession([McpServerAcp("mine", "id-1")], tmp_path) as session:
         await session.ready()
         assert session.failures == [("mine", "servers that the client offers over ACP cannot be used here")]

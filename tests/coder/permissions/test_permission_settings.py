@@ -1,4 +1,4 @@
-"""What the user's config says about permissions, and what is wrong with it."""
+"""Reading the permission settings of the user's config, and errors in it."""
 
 import re
 import tomllib
@@ -32,13 +32,13 @@ keep_env = ["DATABASE_URL"]
 """
 
 
-def test_nothing_set_is_the_careful_way():
+def test_defaults_are_cautious():
     assert from_mapping({}, "") == PermissionSettings()
     assert (PermissionSettings().mode, PermissionSettings().seconds) == ("ask", 600.0)
     assert PermissionSettings().sandbox == SandboxSettings(enabled=True, network=False)
 
 
-def test_everything_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_all_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/ada")
     file = tmp_path / "config.toml"
     file.write_text(WHOLE)
@@ -56,15 +56,15 @@ def test_everything_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
 
 
-def test_one_of_the_four_words_is_enough():
+def test_permissions_may_be_a_single_word():
     assert from_mapping({"permissions": "none"}, "c").rules.word == "none"
 
 
-def test_a_question_may_wait_for_ever():
+def test_infinite_permission_seconds_means_no_limit():
     assert from_mapping({"permission_seconds": float("inf")}, "c").seconds is None
 
 
-def test_the_examples_of_the_docs_can_be_used():
+def test_examples_in_the_docs_are_valid():
     page = (Path(__file__).parents[3] / "docs" / "permissions.md").read_text()
     examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     settings = [from_mapping(tomllib.loads(example), "config.toml") for example in examples]
@@ -100,7 +100,7 @@ def test_the_examples_of_the_docs_can_be_used():
         ({"sandbox": {"keep_env": ["A=b"]}}, "sandbox.keep_env[0]: 'A=b' is no name of a variable"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_key_and_reason(value: Any, said: str):
+def test_errors_name_file_key_and_reason(value: Any, said: str):
     with pytest.raises(UsageError) as caught:
         from_mapping(value, "config.toml")
     assert said in str(caught.value)

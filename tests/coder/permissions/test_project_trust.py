@@ -1,4 +1,4 @@
-"""Files of a project that change what the agent does: they count once the user has seen and trusted what they say."""
+"""Project files that change what the agent does take effect only after the user has seen and trusted them."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.agent.scene import agent_that, talk
-from tests.coder.permissions.scene import make_session
-from tests.coder.tools.scene import text_in
+from tests.coder.permissions.harness import make_session
+from tests.coder.tools.harness import text_in
 
 from accord.agent import PermissionAnswer, Turn
 from accord.coder.permissions.projectfiles import ProjectFiles, project_files
@@ -41,8 +41,8 @@ def put(project: Path, name: str, text: str) -> Path:
     return path
 
 
-class Asked:
-    """A user who gives this answer."""
+class FakeUser:
+    """A user who always gives this answer."""
 
     def __init__(self, answer: PermissionOption | None = None, error: Exception | None = None) -> None:
         self.answer = answer
@@ -61,7 +61,7 @@ class Asked:
         return PermissionAnswer(self.answer, "selected" if self.answer else "cancelled")
 
 
-async def test_what_is_found_and_that_none_of_it_counts(project: Path, trust: Trust) -> None:
+async def test_found_files_are_untrusted_and_unused(project: Path, trust: Trust) -> None:
     put(project, ".accord/permissions.toml", RULES)
     put(project, ".accord/commands/deploy.md", "Deploy it")
     put(project, ".accord/commands/notes.txt", "nothing")
@@ -83,25 +83,25 @@ async def test_what_is_found_and_that_none_of_it_counts(project: Path, trust: Tr
     ]
 
 
-async def test_nobody_is_asked_about_what_is_not_used(project: Path, trust: Trust) -> None:
+async def test_only_requested_purposes_are_listed(project: Path, trust: Trust) -> None:
     put(project, ".accord/permissions.toml", RULES)
     put(project, ".mcp.json", "{}")
     files = project_files(str(project), trust, purposes=["rules"])
     assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
 
 
-async def test_a_project_without_such_files_asks_nothing(project: Path, trust: Trust) -> None:
+async def test_project_without_such_files_asks_nothing(project: Path, trust: Trust) -> None:
     files = project_files(str(project), trust)
-    user = Asked(OPTIONS[0])
+    user = FakeUser(OPTIONS[0])
     assert await ask_trust(files, user)
     assert (user.times, files.lines()) == (0, [])
 
 
-async def test_a_yes_counts_for_this_content_and_no_other(project: Path, trust: Trust) -> None:
+async def test_trust_covers_exactly_this_content(project: Path, trust: Trust) -> None:
     put(project, ".accord/permissions.toml", RULES)
     command = put(project, ".accord/commands/deploy.md", "Deploy ```it```")
     files = project_files(str(project), trust)
-    user = Asked(OPTIONS[0])
+    user = FakeUser(OPTIONS[0])
     assert await ask_trust(files, user)
     assert text_in(user.shown[1:2]) == f"```\n{RULES}```"
     assert text_in(user.shown[3:4]) == "````\nDeploy ```it```\n````"
@@ -114,7 +114,7 @@ async def test_a_yes_counts_for_this_content_and_no_other(project: Path, trust: 
     assert list(changed.trusted) == [".accord/permissions.toml"]
 
 
-async def test_what_is_used_is_what_was_shown(project: Path, trust: Trust) -> None:
+async def test_used_content_is_the_content_that_was_shown(project: Path, trust: Trust) -> None:
     command = put(project, ".accord/commands/deploy.md", "harmless")
     files = project_files(str(project), trust)
 
@@ -127,9 +127,9 @@ async def test_what_is_used_is_what_was_shown(project: Path, trust: Trust) -> No
     assert list(project_files(str(project), trust).untrusted) == [".accord/commands/deploy.md"]
 
 
-async def test_what_hides_from_the_eye_is_shown(project: Path, trust: Trust) -> None:
+async def test_invisible_characters_are_shown_escaped(project: Path, trust: Trust) -> None:
     (project / ".accord/commands/x.md").write_bytes("a\u202eb\u200b\x1b[8m\r\n".encode() + b"\xff")
-    user = Asked()
+    user = FakeUser()
     await ask_trust(project_files(str(project), trust), user)
     assert text_in(user.shown[1:2]) == "```\na\\u202eb\\u200b\\x1b[8m\\r\n\\xff\n```"
 
@@ -137,14 +137,14 @@ async def test_what_hides_from_the_eye_is_shown(project: Path, trust: Trust) -> 
 @pytest.mark.parametrize(
     "user",
     [
-        Asked(OPTIONS[1]),
-        Asked(None),
-        Asked(PermissionOption("allow_once", "Allow", "allow_once")),
-        Asked(PermissionOption("ignore", "Trust", "allow_always")),
-        Asked(error=ConnectionClosed("gone")),
+        FakeUser(OPTIONS[1]),
+        FakeUser(None),
+        FakeUser(PermissionOption("allow_once", "Allow", "allow_once")),
+        FakeUser(PermissionOption("ignore", "Trust", "allow_always")),
+        FakeUser(error=ConnectionClosed("gone")),
     ],
 )
-async def test_anything_but_a_yes_leaves_it_as_it_was(project: Path, trust: Trust, user: Asked) -> None:
+async def test_any_other_answer_trusts_nothing(project: Path, trust: Trust, user: FakeUser) -> None:
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
     assert not await ask_trust(files, user)
@@ -153,38 +153,36 @@ async def test_anything_but_a_yes_leaves_it_as_it_was(project: Path, trust: Trus
     assert not trust.folder.exists()
 
 
-async def test_no_answer_holds_up_the_session_only_so_long(project: Path, trust: Trust) -> None:
+async def test_trust_question_times_out(project: Path, trust: Trust) -> None:
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
     clock = FakeClock()
-    given_up = asyncio.Event()
+    cancelled = asyncio.Event()
 
-    async def nobody(*_: Any) -> PermissionAnswer:
+    async def no_answer(*_: Any) -> PermissionAnswer:
         try:
             return await asyncio.get_running_loop().create_future()
         finally:
-            given_up.set()
+            cancelled.set()
 
-    asking = asyncio.ensure_future(ask_trust(files, nobody, clock=clock))
+    task = asyncio.ensure_future(ask_trust(files, no_answer, clock=clock))
     await clock.advance(120)
-    assert not await asking
-    assert given_up.is_set()
+    assert not await task
+    assert cancelled.is_set()
     assert list(files.untrusted) == [".accord/permissions.toml"]
 
 
-async def test_what_cannot_be_kept_was_not_agreed_to(project: Path, tmp_path: Path) -> None:
+async def test_trust_that_cannot_be_stored_does_not_count(project: Path, tmp_path: Path) -> None:
     put(project, ".accord/permissions.toml", RULES)
     (tmp_path / "data").write_text("in the way")
     files = project_files(str(project), Trust(tmp_path / "data" / "trust"))
-    assert not await ask_trust(files, Asked(OPTIONS[0]))
+    assert not await ask_trust(files, FakeUser(OPTIONS[0]))
     assert files.rules() is None
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "allow_always"])
-async def test_over_the_wire_only_the_option_of_that_name_trusts(
-    project: Path, trust: Trust, kind: str
-) -> None:
-    """A client that goes on by itself with any `allow_once` there is finds none."""
+async def test_only_the_trust_option_trusts(project: Path, trust: Trust, kind: str) -> None:
+    """A client that always picks `allow_once` finds no such option."""
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
 
@@ -205,23 +203,23 @@ async def test_over_the_wire_only_the_option_of_that_name_trusts(
 # -- rules ---------------------------------------------------------------------------------------------------------
 
 
-async def trusted(project: Path, trust: Trust) -> ProjectFiles:
+async def trusted_files(project: Path, trust: Trust) -> ProjectFiles:
     files = project_files(str(project), trust)
-    await ask_trust(files, Asked(OPTIONS[0]))
+    await ask_trust(files, FakeUser(OPTIONS[0]))
     return files
 
 
-async def test_a_projects_rules_tighten_and_never_widen(project: Path, trust: Trust, tmp_path: Path) -> None:
+async def test_project_rules_tighten_and_never_widen(project: Path, trust: Trust, tmp_path: Path) -> None:
     put(
         project,
         ".accord/permissions.json",
         '{"deny": [{"command": "git push *"}], "allow": [{"command": "make *"}]}',
     )
     session = make_session(tmp_path)
-    session.gate.policy = Policy(project=(await trusted(project, trust)).rules())
+    session.gate.policy = Policy(project=(await trusted_files(project, trust)).rules())
     ruling = await session.ruling("bash", command="git push origin")
     assert "(deny rule 1 of .accord/permissions.json (command git push *))" in ruling.told
-    assert await session.asks("bash", command="make all")
+    assert await session.asked_decision("bash", command="make all")
 
 
 @pytest.mark.parametrize(
@@ -233,24 +231,24 @@ async def test_a_projects_rules_tighten_and_never_widen(project: Path, trust: Tr
         ({"permissions.toml": RULES, "permissions.json": "{}"}, "keep one of them"),
     ],
 )
-async def test_rules_that_cannot_be_read_ask_for_everything(
+async def test_unreadable_rules_make_every_write_ask(
     project: Path, trust: Trust, tmp_path: Path, texts: dict[str, str], said: str
 ) -> None:
     for name, text in texts.items():
         (project / ".accord" / name).write_bytes(text.encode(errors="surrogatepass"))
-    files = await trusted(project, trust)
+    files = await trusted_files(project, trust)
     assert said in files.lines()[0]
     assert "everything is asked for" in files.lines()[0]
     session = make_session(tmp_path, mode="full-access")
     session.gate.policy = Policy(project=files.rules())
-    assert await session.asks("write_file", path="a.py", content="")
+    assert await session.asked_decision("write_file", path="a.py", content="")
     assert (await session.ruling("read_file", path="a.py")).allowed
 
 
-# -- what is no such file ------------------------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------------------------
 
 
-async def test_links_out_large_files_and_what_is_no_file_are_left_out(
+async def test_outside_links_large_files_and_non_files_are_left_out(
     project: Path, trust: Trust, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.md"
@@ -274,7 +272,7 @@ async def test_links_out_large_files_and_what_is_no_file_are_left_out(
     assert "geheim" not in repr(files.lines())
 
 
-async def test_a_commands_folder_that_leads_out_gives_nothing(
+async def test_commands_folder_outside_the_project_is_left_out(
     project: Path, trust: Trust, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -285,7 +283,7 @@ async def test_a_commands_folder_that_leads_out_gives_nothing(
     assert (files.untrusted, list(files.left_out)) == ({}, [".accord/commands/x.md"])
 
 
-async def test_more_files_than_anybody_looks_at_are_left_out(project: Path, trust: Trust) -> None:
+async def test_number_of_command_files_is_limited(project: Path, trust: Trust) -> None:
     for number in range(105):
         put(project, f".accord/commands/{number:03}.md", "x")
     files = project_files(str(project), trust)

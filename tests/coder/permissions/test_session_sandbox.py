@@ -1,4 +1,4 @@
-"""The sandbox of a session: when it is made, what it says of itself, and that commands of the real tool run in it."""
+"""The sandbox of a session: when it is created, what it reports, and that real commands run in it."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.agent.scene import Client, agent_that, talk
-from tests.coder.permissions.scene import Session, make_session
-from tests.coder.tools.scene import Desk
+from tests.coder.permissions.harness import GateSession, make_session
+from tests.coder.tools.harness import ToolHarness
 
 from accord.agent import AgentOptions, Turn
 from accord.coder.permissions.confinement import Confinement
@@ -19,39 +19,39 @@ from accord.policy.sandbox import probe
 from accord.testing import FakeClock
 
 WORKING = [name for name in ("bubblewrap", "landlock") if probe.probe(name).backend is not None]
-sandboxed = pytest.mark.skipif(
+needs_sandbox = pytest.mark.skipif(
     not WORKING,
-    reason="the kernel or its settings let no sandbox run here; without one there is nothing to try",
+    reason="no sandbox works with this kernel and its settings",
 )
 
 
 @pytest.fixture(params=WORKING)
 async def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Confinement]:
-    """One of each kind that works here."""
+    """Create a confinement for each backend that works here."""
     (tmp_path / "project").mkdir()
     made = Confinement([str(tmp_path / "project")], SandboxSettings(backend=request.param))
     yield made
     await made.aclose()
 
 
-def at(session: Session, context: ToolContext) -> Desk:
-    """The tools of a session, in this context."""
-    desk = Desk(session.root)
-    desk.context = context
-    return desk
+def tools_in(session: GateSession, context: ToolContext) -> ToolHarness:
+    """Return the tools of a session in this context."""
+    harness = ToolHarness(session.root)
+    harness.context = context
+    return harness
 
 
-# -- what it says of itself --------------------------------------------------------------------------------------
+# -- status ------------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_claimed_before_it_is_tried(tmp_path: Path) -> None:
+async def test_status_before_the_first_command_is_not_tried(tmp_path: Path) -> None:
     confinement = Confinement([str(tmp_path)])
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
     assert confinement.lines() == ["sandbox: not tried yet: it is made before the first command"]
     assert confinement.outside("/tmp/x") == "/tmp/x"
 
 
-async def test_switched_off_there_is_none(tmp_path: Path) -> None:
+async def test_disabled_sandbox_is_reported(tmp_path: Path) -> None:
     confinement = Confinement([str(tmp_path)], SandboxSettings(enabled=False, backend="bubblewrap"))
     confinement.turn_started()
     await confinement.ready()
@@ -62,7 +62,7 @@ async def test_switched_off_there_is_none(tmp_path: Path) -> None:
     await confinement.aclose()
 
 
-async def test_a_folder_that_cannot_be_confined_is_said_and_commands_are_asked_about() -> None:
+async def test_folder_that_cannot_be_confined_is_reported() -> None:
     confinement = Confinement(["/usr"])
     await confinement.ready()
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
@@ -72,22 +72,22 @@ async def test_a_folder_that_cannot_be_confined_is_said_and_commands_are_asked_a
     await confinement.aclose()
 
 
-async def test_insisted_on_and_not_there_no_command_runs(tmp_path: Path) -> None:
+async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
     confinement = Confinement(["/usr"], SandboxSettings(backend="bubblewrap"))
     assert "it is not ready" in confinement.missing
     await confinement.ready()
     assert confinement.missing.startswith("your config insists on a sandbox that is not there: ")
     assert confinement.summary().startswith("none: no command is run (")
-    session = make_session(tmp_path, mode="full-access", walls=confinement)
+    session = make_session(tmp_path, mode="full-access", confinement=confinement)
     assert "insists on a sandbox" in (await session.ruling("bash", command="ls")).told
     await confinement.aclose()
 
 
-# -- its life ----------------------------------------------------------------------------------------------------
+# -- lifecycle ---------------------------------------------------------------------------------------------------
 
 
-@sandboxed
-async def test_it_is_made_once_for_all_who_wait_and_whoever_stops_waiting_stops_nobody(
+@needs_sandbox
+async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
     confinement: Confinement,
 ) -> None:
     impatient = asyncio.ensure_future(confinement.ready())
@@ -103,11 +103,11 @@ async def test_it_is_made_once_for_all_who_wait_and_whoever_stops_waiting_stops_
     assert confinement.lines()[0] == f"sandbox: {first.boundary.summary()}"
 
 
-@sandboxed
-async def test_whoever_comes_while_it_is_made_waits_for_it_too(confinement: Confinement) -> None:
+@needs_sandbox
+async def test_second_caller_waits_for_the_creation(confinement: Confinement) -> None:
     first = asyncio.ensure_future(confinement.ready())
     for _ in range(3):
-        await asyncio.sleep(0)  # it is being made, in its thread
+        await asyncio.sleep(0)  # a thread is creating it
     assert confinement.sandbox is None
     await confinement.ready()
     assert confinement.sandbox is not None
@@ -115,24 +115,23 @@ async def test_whoever_comes_while_it_is_made_waits_for_it_too(confinement: Conf
     await first
 
 
-@sandboxed
-async def test_secrets_are_looked_for_again_every_turn(confinement: Confinement, tmp_path: Path) -> None:
+@needs_sandbox
+async def test_secrets_are_searched_again_every_turn(confinement: Confinement, tmp_path: Path) -> None:
     await confinement.ready()
     held = confinement.holds
     (tmp_path / "project" / ".env").write_text("KEY=geheim")
     confinement.turn_started()
-    assert (confinement.sandbox, confinement.holds) == (None, False)  # not before it has been looked through
+    assert (confinement.sandbox, confinement.holds) == (None, False)  # not before the search is done
     await confinement.ready()
     assert confinement.sandbox is not None
     assert str(tmp_path / "project" / ".env") in confinement.sandbox.secrets
     assert held is True
-    assert confinement.holds is (
-        confinement.sandbox.boundary.backend == "bubblewrap"
-    )  # Landlock cannot hide what lies in a root
+    # Landlock cannot hide files inside a root.
+    assert confinement.holds is (confinement.sandbox.boundary.backend == "bubblewrap")
 
 
-@sandboxed
-async def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
+@needs_sandbox
+async def test_closing_removes_the_private_folder(tmp_path: Path) -> None:
     confinement = Confinement([str(tmp_path)])
     await confinement.ready()
     assert confinement.sandbox is not None
@@ -145,8 +144,8 @@ async def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
     assert (confinement.sandbox, confinement.holds) == (None, False)
 
 
-@sandboxed
-async def test_closed_while_it_is_made(tmp_path: Path) -> None:
+@needs_sandbox
+async def test_close_during_creation(tmp_path: Path) -> None:
     confinement = Confinement([str(tmp_path)])
     waiting = asyncio.ensure_future(confinement.ready())
     await asyncio.sleep(0)
@@ -155,10 +154,10 @@ async def test_closed_while_it_is_made(tmp_path: Path) -> None:
     assert confinement.sandbox is None
 
 
-# -- commands in it ----------------------------------------------------------------------------------------------
+# -- commands ----------------------------------------------------------------------------------------------------
 
 
-@sandboxed
+@needs_sandbox
 @pytest.mark.parametrize("outside", [False, True])
 async def test_commands_do_not_inherit_credentials(
     confinement: Confinement, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
@@ -166,57 +165,57 @@ async def test_commands_do_not_inherit_credentials(
     monkeypatch.setenv("OPENAI_API_KEY", "geheim-1")
     monkeypatch.setenv("DATABASE", "postgres://me:geheim-2@host/db")
     session = make_session(tmp_path)
-    desk = at(session, await confinement.equip(session.context))
-    outcome = await desk.done("bash", command="env; echo ran", outside_sandbox=outside)
+    harness = tools_in(session, await confinement.equip(session.context))
+    outcome = await harness.done("bash", command="env; echo ran", outside_sandbox=outside)
     assert "ran" in outcome.text
     assert "geheim" not in outcome.text
-    assert {"OPENAI_API_KEY", "DATABASE"} <= set(desk.context.withheld)
+    assert {"OPENAI_API_KEY", "DATABASE"} <= set(harness.context.withheld)
 
 
-@sandboxed
-async def test_a_variable_that_the_user_keeps_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_sandbox
+async def test_variable_in_keep_env_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "wanted")
     session = make_session(tmp_path)
     confinement = Confinement([str(session.root)], SandboxSettings(keep_env=("MY_TOKEN",)))
-    desk = at(session, await confinement.equip(session.context))
+    harness = tools_in(session, await confinement.equip(session.context))
     for outside in (False, True):
-        outcome = await desk.done("bash", command="echo $MY_TOKEN", outside_sandbox=outside)
+        outcome = await harness.done("bash", command="echo $MY_TOKEN", outside_sandbox=outside)
         assert outcome.text == "wanted"
     await confinement.aclose()
 
 
-@sandboxed
-async def test_in_workspace_write_a_command_runs_unasked_and_writes_only_in_the_roots(
+@needs_sandbox
+async def test_workspace_write_command_runs_without_asking_and_writes_only_in_roots(
     confinement: Confinement, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", walls=confinement)
+    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     context = await confinement.equip(session.context)
     session.context = context
     assert confinement.holds
     assert (await session.ruling("bash", command="make && ./configure")).allowed
-    # A place outside that is named is asked about; one that is not can still not be written to.
-    assert (await session.asks("bash", command="touch ../elsewhere/outside")).rule == "outside"
+    # A command that names a path outside needs permission; one that hides the path still cannot write to it.
+    assert (await session.asked_decision("bash", command="touch ../elsewhere/outside")).rule == "outside"
     hiding = 'touch inside; cd ..; there=elsewhere; sh -c "touch $there/outside"; true'
-    await at(session, context).done("bash", command=hiding)
+    await tools_in(session, context).done("bash", command=hiding)
     assert (session.root / "inside").exists()
     assert not (tmp_path / "elsewhere" / "outside").exists()
 
 
-@sandboxed
-async def test_a_commands_own_tmp_is_found_again(confinement: Confinement, tmp_path: Path) -> None:
+@needs_sandbox
+async def test_private_temp_file_is_found_from_outside(confinement: Confinement, tmp_path: Path) -> None:
     session = make_session(tmp_path)
-    desk = at(session, await confinement.equip(session.context))
-    await desk.done("bash", command="echo kept > $TMPDIR/report")
-    temp = (await desk.done("bash", command="echo $TMPDIR")).text
+    harness = tools_in(session, await confinement.equip(session.context))
+    await harness.done("bash", command="echo kept > $TMPDIR/report")
+    temp = (await harness.done("bash", command="echo $TMPDIR")).text
     assert Path(confinement.outside(f"{temp}/report")).read_text() == "kept\n"
     assert confinement.outside(str(session.root / "a")) == str(session.root / "a")
 
 
-# -- in the client's terminals -----------------------------------------------------------------------------------
+# -- client terminals --------------------------------------------------------------------------------------------
 
 
-async def run_there(client: Client, *, elsewhere: bool = False) -> dict[str, Any]:
-    """Serve one terminal of the client, which is on this machine or on another; what was asked for."""
+async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str, Any]:
+    """Serve one terminal, on this machine or as if on another, and return the params of its request."""
     created = await client.asked("terminal/create")
     asked = created["params"]
     env = {"PATH": os.defpath, "CLIENT_TOKEN": "geheim-3"} | {v["name"]: v["value"] for v in asked["env"]}
@@ -236,11 +235,11 @@ async def run_there(client: Client, *, elsewhere: bool = False) -> dict[str, Any
     return asked
 
 
-@sandboxed
-async def test_in_terminals_on_this_machine_the_sandbox_is_used(
+@needs_sandbox
+async def test_sandbox_is_used_in_client_terminals_on_this_machine(
     confinement: Confinement, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", walls=confinement)
+    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     outcomes: list[str] = []
 
     async def answer(turn: Turn) -> None:
@@ -250,12 +249,12 @@ async def test_in_terminals_on_this_machine_the_sandbox_is_used(
             )
             assert (await session.ruling("bash", command="make all")).allowed
         line = 'touch ../elsewhere/x; sh -c "touch inside"; env'
-        outcomes.append((await at(session, session.context).use("bash", command=line)).text)
+        outcomes.append((await tools_in(session, session.context).use("bash", command=line)).text)
 
     async with talk(agent_that(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
-        probed = await run_there(client)
-        asked = await run_there(client)  # the probe was not repeated
+        probed = await serve_terminal(client)
+        asked = await serve_terminal(client)  # the probe is not repeated
         await client.turn_of(turn)
     assert probed["cwd"] == asked["cwd"] == str(session.root)
     assert "cat" in probed["args"]
@@ -266,29 +265,29 @@ async def test_in_terminals_on_this_machine_the_sandbox_is_used(
     assert not list(Path(confinement.outside("/tmp")).glob("probe-*"))
 
 
-@sandboxed
-async def test_in_terminals_elsewhere_it_is_not_and_commands_are_asked_about(
+@needs_sandbox
+async def test_sandbox_is_not_used_in_terminals_on_another_machine(
     confinement: Confinement, tmp_path: Path
 ) -> None:
-    session = make_session(tmp_path, mode="workspace-write", walls=confinement)
+    session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     asked: list[str] = []
 
     async def answer(turn: Turn) -> None:
         session.context = await confinement.equip(ToolContext(cwd=str(session.root), terminal=turn.terminal))
-        asked.append((await session.asks("bash", command="make all")).reason)
+        asked.append((await session.asked_decision("bash", command="make all")).reason)
 
     async with talk(agent_that(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
-        await run_there(client, elsewhere=True)
+        await serve_terminal(client, elsewhere=True)
         await client.turn_of(turn)
     assert session.context.sandbox is None
     assert asked == ["`make all` would run without a sandbox"]
     assert any("not used in the client's terminals" in line for line in confinement.lines())
 
 
-@sandboxed
+@needs_sandbox
 @pytest.mark.parametrize("silent", [True, False])
-async def test_a_client_that_opens_no_terminal_holds_up_nobody(
+async def test_client_that_opens_no_terminal_does_not_block(
     confinement: Confinement, tmp_path: Path, silent: bool
 ) -> None:
     clock = FakeClock()

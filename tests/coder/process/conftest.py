@@ -1,4 +1,4 @@
-"""Where the agents of these tests live and work."""
+"""Folders for the agents of these tests."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The user's: config, keys and session logs."""
+    """Create the user's home, for config, keys and session logs."""
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
@@ -15,7 +15,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What is worked on."""
+    """Create a small project."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text("alpha = 1  # TODO\n")

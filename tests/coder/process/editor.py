@@ -1,7 +1,7 @@
-"""An editor that has started `accord agent`: it speaks ACP with the real process by hand, and keeps every line.
+"""An editor that starts `accord agent`, speaks ACP with the process by hand, and keeps every line.
 
-When the editor leaves, everything the agent said is held to the strict walk and to the official schemas, and the agent has to
-have ended by itself: at the end of its input, with code 0 and nothing on stderr but what the test expects.
+When the editor closes, everything the agent sent is checked strictly and against the official schemas. The agent must
+exit by itself at the end of its input, with code 0 and only the expected stderr.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ Message = dict[str, Any]
 Wanted = Callable[[Message], bool]
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
-PATIENT = Patience(leave=40.0, terminate=5.0, settle=40.0)
-"""On a busy machine leaving takes its time; an agent that does not leave at all fails the test by its exit."""
+LONG_PATIENCE = Patience(leave=40.0, terminate=5.0, settle=40.0)
+"""Leaving takes time on a busy machine. An agent that does not leave fails the test by its exit code."""
 BOUNDARY = "accord agent: sandbox: "
-"""Begins the line that says, with the first command, what confines commands on this machine."""
-_OURS = ("_API_KEY", "_BASE_URL", "_MODEL")
+"""Start of the line that reports, with the first command, how commands are confined on this machine."""
+_CREDENTIAL_SUFFIXES = ("_API_KEY", "_BASE_URL", "_MODEL")
 
 
 class AgentEnded(AssertionError):
-    """The agent is gone, and something was still expected of it."""
+    """The agent has ended while a message was still expected."""
 
 
 class Wire:
-    """Both directions of the pipes, line by line. Any number of waits may go on at the same time."""
+    """Both directions of the pipes, line by line. Allows concurrent waits."""
 
     def __init__(self, transport: ProcessTransport) -> None:
         self.transport = transport
@@ -44,7 +44,7 @@ class Wire:
         self.lines: list[bytes] = []
         self.end: End | None = None
         self.on_request: Callable[[Message], None] = lambda asked: None
-        """Called with every request of the agent as it comes."""
+        """Called with every request of the agent."""
         self._waiting: dict[asyncio.Future[Message], Wanted] = {}
         self._ended = asyncio.Event()
         transport.start(self)
@@ -75,7 +75,7 @@ class Wire:
         self.transport.send(line)
 
     async def first(self, wanted: Wanted, since: int = 0) -> Message:
-        """The first message that fits, of those heard since, or to come."""
+        """Return the first matching message, received since `since` or later."""
         for message in self.heard[since:]:
             if wanted(message):
                 return message
@@ -94,8 +94,8 @@ class Wire:
         return self.end
 
 
-class Told:
-    """What the client was told in one turn, and its answer."""
+class TurnRecord:
+    """The updates of one turn and its response."""
 
     def __init__(self, updates: list[Any], answer: Message) -> None:
         self.updates = updates
@@ -103,44 +103,44 @@ class Told:
 
     @property
     def result(self) -> Any:
-        """The result; a turn that failed fails the test."""
+        """The result. Fails the test if the turn failed."""
         assert "result" in self.answer, self.answer
         return self.answer["result"]
 
     @property
     def stop(self) -> str:
-        """Why the turn ended."""
+        """The stop reason."""
         return self.result["stopReason"]
 
     @property
     def error(self) -> Any:
-        """The error; a turn that did not fail fails the test."""
+        """The error. Fails the test if the turn succeeded."""
         assert "error" in self.answer, self.answer
         return self.answer["error"]
 
     def of(self, kind: str) -> list[Any]:
-        """The updates of one kind."""
+        """Return the updates of one kind."""
         return [update for update in self.updates if update["sessionUpdate"] == kind]
 
     @property
     def kinds(self) -> list[str]:
-        """Which updates came, each kind named once in a row."""
+        """The kinds of the updates, without repetitions in a row."""
         kinds = [update["sessionUpdate"] for update in self.updates]
         return [kind for place, kind in enumerate(kinds) if place == 0 or kinds[place - 1] != kind]
 
     @property
     def text(self) -> str:
-        """What the agent said."""
+        """The message text of the agent."""
         return "".join(update["content"]["text"] for update in self.of("agent_message_chunk"))
 
     @property
     def thoughts(self) -> str:
-        """What it thought aloud."""
+        """The thoughts of the agent."""
         return "".join(update["content"]["text"] for update in self.of("agent_thought_chunk"))
 
     @property
     def calls(self) -> list[Any]:
-        """The tool calls as they were at last, with all their statuses in order under `statuses`."""
+        """The final tool calls, each with all its statuses in order under `statuses`."""
         calls: dict[str, Any] = {}
         for update in self.updates:
             if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
@@ -167,23 +167,23 @@ class Chat:
         self.folder = folder
 
     def prompt(self, prompt: str | list[Any]) -> Any:
-        """Begin a turn: the id of the request."""
+        """Start a turn and return the request id."""
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
         return self.editor.ask("session/prompt", sessionId=self.id, prompt=blocks)
 
-    async def turn(self, prompt: str | list[Any]) -> Told:
-        """A whole turn."""
+    async def turn(self, prompt: str | list[Any]) -> TurnRecord:
+        """Run a whole turn."""
         since = len(self.editor.wire.heard)
-        return await self.told(self.prompt(prompt), since)
+        return await self.finish(self.prompt(prompt), since)
 
-    async def told(self, asked: Any, since: int = 0) -> Told:
-        """The rest of a turn that has begun."""
+    async def finish(self, asked: Any, since: int = 0) -> TurnRecord:
+        """Wait for the end of a running turn."""
         answer = await self.editor.answer(asked)
         heard = self.editor.wire.heard
-        return Told(updates_in(heard[since : heard.index(answer)], self.id), answer)
+        return TurnRecord(updates_in(heard[since : heard.index(answer)], self.id), answer)
 
     async def update(self, kind: str, since: int = 0, **members: Any) -> Any:
-        """The first update of this kind with these members."""
+        """Return the first update of this kind with these members."""
 
         def wanted(message: Message) -> bool:
             found = updates_in([message], self.id)
@@ -192,42 +192,42 @@ class Chat:
         return (await self.editor.wire.first(wanted, since))["params"]["update"]
 
     async def asked(self, method: str = "session/request_permission", since: int = 0) -> Message:
-        """The first request of this method about the session."""
+        """Return the first request of this method for the session."""
         return await self.editor.wire.first(
             lambda message: message.get("method") == method and message["params"].get("sessionId") == self.id,
             since,
         )
 
     def cancel(self) -> None:
-        """Stop the turn."""
+        """Cancel the turn."""
         self.editor.notify("session/cancel", sessionId=self.id)
 
     async def do(self, method: str, **params: Any) -> Any:
-        """A request about the session that must succeed."""
+        """Send a request for the session that must succeed."""
         return await self.editor.call(method, sessionId=self.id, **params)
 
 
 class Editor:
-    """The client: what it offers, how it answers, and its sessions."""
+    """The client: its capabilities, its answers and its sessions."""
 
     def __init__(self, wire: Wire, folder: Path) -> None:
         self.wire = wire
         self.folder = folder
         self.agent: Any = None
-        """What the agent said of itself."""
+        """The agent's `initialize` result."""
         self.choose: str | None = "allow_once"
-        """The kind of option that is chosen wherever the agent asks; None leaves questions open."""
+        """The kind of option chosen for every permission request; None leaves requests open."""
         self.buffers: dict[str, str] = {}
-        """The text of files that are open in the editor, saved or not, by path."""
+        """Text of the files open in the editor, saved or not, by path."""
         self.answers: dict[str, Callable[[Any], Any]] = {"session/request_permission": self.decide}
         self.questions: list[Any] = []
         self._next = 0
         wire.on_request = self._asked
 
-    # -- what it says -------------------------------------------------------------------------------------------
+    # -- messages to the agent ----------------------------------------------------------------------------------
 
     def ask(self, method: str, **params: Any) -> Any:
-        """Send a request: its id."""
+        """Send a request and return its id."""
         self._next += 1
         self.wire.send({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
         return self._next
@@ -241,28 +241,28 @@ class Editor:
         self.wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
     async def answer(self, asked: Any) -> Message:
-        """The answer to a request."""
+        """Wait for the response to a request."""
         return await self.wire.first(lambda message: "method" not in message and message.get("id") == asked)
 
     async def call(self, method: str, **params: Any) -> Any:
-        """A request that must succeed: its result."""
+        """Send a request that must succeed and return its result."""
         answer = await self.answer(self.ask(method, **params))
         assert "result" in answer, f"{method}: {answer}"
         return answer["result"]
 
     async def error(self, method: str, **params: Any) -> Any:
-        """A request that must fail: its error."""
+        """Send a request that must fail and return its error."""
         answer = await self.answer(self.ask(method, **params))
         assert "error" in answer, f"{method}: {answer}"
         return answer["error"]
 
     async def new(self, folder: Path | None = None, **more: Any) -> Chat:
-        """A new session."""
+        """Create a session."""
         place = folder or self.folder
         return Chat(self, await self.call("session/new", cwd=str(place), mcpServers=[], **more), place)
 
     async def open(self, method: str, session: str, folder: Path | None = None) -> tuple[Chat, list[Any]]:
-        """Load, resume or fork a session: it, and what was told before the answer."""
+        """Load, resume or fork a session. Also returns the updates sent before the response."""
         place, since = folder or self.folder, len(self.wire.heard)
         asked = self.ask(method, sessionId=session, cwd=str(place), mcpServers=[])
         answer = await self.answer(asked)
@@ -272,14 +272,14 @@ class Editor:
         return chat, updates_in(told, chat.id)
 
     async def sessions(self, folder: Path | None = None) -> list[str]:
-        """The ids of the first page of `session/list`."""
+        """Return the ids on the first page of `session/list`."""
         listed = await self.call("session/list", cwd=str(folder or self.folder))
         return [session["sessionId"] for session in listed["sessions"]]
 
-    # -- what it answers ----------------------------------------------------------------------------------------
+    # -- answers to the agent -----------------------------------------------------------------------------------
 
     def offer_files(self) -> None:
-        """Answer `fs/*` from the buffers, else from the disk."""
+        """Answer `fs/*` from the buffers, otherwise from the disk."""
 
         def read(params: Any) -> Any:
             if params["path"] in self.buffers:
@@ -319,18 +319,18 @@ class Editor:
         return None if self.choose is None else chosen(params, self.choose)
 
     def asked_for(self, method: str) -> list[Any]:
-        """The params of all requests of one method."""
+        """Return the params of all requests of one method."""
         return [asked["params"] for asked in self.questions if asked["method"] == method]
 
 
 def chosen(question: Any, kind: str) -> Any:
-    """The result that chooses the option of this kind."""
+    """Return the result that chooses the option of this kind."""
     [option] = [option["optionId"] for option in question["options"] if option["kind"] == kind]
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
 def updates_in(messages: Iterable[Message], session: str) -> list[Any]:
-    """The updates of a session."""
+    """Return the updates of a session."""
     return [
         message["params"]["update"]
         for message in messages
@@ -339,8 +339,8 @@ def updates_in(messages: Iterable[Message], session: str) -> list[Any]:
 
 
 def environment(home: Path, **more: str) -> dict[str, str | None]:
-    """What the agent's environment has other than ours: a home of its own, and no credentials but those given."""
-    taken: dict[str, str | None] = {name: None for name in os.environ if name.endswith(_OURS)}
+    """Return the changes to our environment for the agent: its own home, and only the given credentials."""
+    taken: dict[str, str | None] = {name: None for name in os.environ if name.endswith(_CREDENTIAL_SUFFIXES)}
     return {**taken, "ACCORD_HOME": str(home), "HOME": str(home), **more}
 
 
@@ -355,12 +355,12 @@ async def started(
     initialize: bool = True,
     edition: Edition = "schema",
 ) -> AsyncGenerator[Editor]:
-    """`accord agent WORDS` and an editor that has shaken hands with it.
+    """Start `accord agent WORDS` and an editor that has initialized it.
 
-    `stderr` None: the test looks at it, and at the exit, by itself. `edition` is the official schema that is to be kept.
+    With `stderr` None the test checks stderr and the exit code itself. `edition` names the official schema to check against.
     """
     transport = await spawn(
-        [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), patience=PATIENT
+        [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), patience=LONG_PATIENCE
     )
     editor = Editor(Wire(transport), folder)
     try:
@@ -371,7 +371,7 @@ async def started(
         yield editor
     finally:
         await transport.aclose()
-    judge(editor.wire, edition)
+    check_wire(editor.wire, edition)
     end = editor.wire.end
     assert end is not None
     if stderr is not None:
@@ -379,11 +379,11 @@ async def started(
         assert (end.exit_code, said) == (0, stderr.splitlines()), said
 
 
-def judge(wire: Wire, edition: Edition = "schema") -> None:
-    """Everything the agent said is valid, by our own reading and by the official schema, and nothing was answered twice."""
+def check_wire(wire: Wire, edition: Edition = "schema") -> None:
+    """Check every message of the agent with our decoder and the official schema, and that no id is answered twice."""
     record = WireRecord(wire.sent, wire.lines)
     assert record.breaches("agent") == []
     assert record.unofficial("agent", edition=edition) == []
     answers = record.answer_counts("agent")
-    del answers[None]  # what could not be read has no id to answer to
+    del answers[None]  # unreadable requests have no id
     assert set(answers.values()) <= {1}

@@ -1,4 +1,4 @@
-"""The editor's terminals: real processes, as `terminal/*` asks for them."""
+"""The editor's terminals: real processes, started by `terminal/*` requests."""
 
 import asyncio
 import os
@@ -34,21 +34,21 @@ class Terminal:
 
 
 class Terminals:
-    """All commands of an editor, and what was asked about them, in order."""
+    """All commands of an editor, and the requests about them in order."""
 
     def __init__(self, editor: Editor) -> None:
         self.asked: list[tuple[str, str]] = []
-        """Method and terminal; a terminal that is created is named by its number."""
+        """Method and terminal id. A created terminal is named by its number."""
         self.opened: list[Any] = []
         self._editor = editor
         self._terminals: dict[str, Terminal] = {}
         self._serving: set[asyncio.Task[None]] = set()
         for name in METHODS:
             editor.answers[f"terminal/{name}"] = lambda params: None
-        beyond = editor.wire.on_request
+        previous_handler = editor.wire.on_request
 
         def on_request(message: Message) -> None:
-            beyond(message)
+            previous_handler(message)
             if message["method"].startswith("terminal/"):
                 serving = asyncio.ensure_future(self._serve(message))
                 self._serving.add(serving)
@@ -94,7 +94,7 @@ class Terminals:
         return {}
 
     async def aclose(self) -> None:
-        """End what is left."""
+        """Kill the remaining commands."""
         for terminal in self._terminals.values():
             terminal.kill()
         await asyncio.gather(*(terminal.over for terminal in self._terminals.values()), *self._serving)

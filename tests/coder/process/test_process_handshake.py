@@ -1,4 +1,4 @@
-"""What `accord agent` says of itself, and what it takes, before any model is asked."""
+"""What `accord agent` advertises and accepts before any model is asked."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ from accord import __version__
 KEY = "sk-typed-0123456789"
 
 
-def full(home: Path) -> dict[str, str]:
-    """The whole environment of a program that is started without the editor."""
+def full_environment(home: Path) -> dict[str, str]:
+    """Return the whole environment for a program started without the editor."""
     return {name: value for name, value in {**os.environ, **environment(home)}.items() if value is not None}
 
 
 @pytest.mark.rule(62, 67, 74, 76)
-async def test_exactly_what_it_does_is_advertised(home: Path, project: Path) -> None:
+async def test_advertised_capabilities(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         told = editor.agent
     meta = told["agentCapabilities"].pop("_meta")
@@ -49,21 +49,19 @@ async def test_exactly_what_it_does_is_advertised(home: Path, project: Path) -> 
     assert [method["id"] for method in told["authMethods"]] == ["accord-login"]
 
 
-async def test_pictures_are_taken_where_the_model_can_see(home: Path, project: Path) -> None:
+async def test_image_capability_is_advertised_for_vision_models(home: Path, project: Path) -> None:
     words = ("--model", "anthropic:claude-sonnet-5-5")
     async with started(home, project, *words, variables={"ANTHROPIC_API_KEY": KEY}) as editor:
         assert editor.agent["agentCapabilities"]["promptCapabilities"]["image"] is True
 
 
 @pytest.mark.rule(89)
-async def test_the_way_to_sign_in_by_terminal_leads_to_a_program_that_takes_the_key_and_leaves(
-    home: Path, project: Path
-) -> None:
+async def test_terminal_login_method_stores_the_key(home: Path, project: Path) -> None:
     async with started(home, project, capabilities=EVERYTHING) as editor:
         agent_login, terminal_login = editor.agent["authMethods"]
     assert agent_login.get("type", "agent") == "agent"
     assert terminal_login["type"] == "terminal"
-    with in_terminal("agent", *terminal_login["args"], env=full(home)) as terminal:
+    with in_terminal("agent", *terminal_login["args"], env=full_environment(home)) as terminal:
         terminal.expect("Number or name: ")
         terminal.type("anthropic\n")
         terminal.expect("Key for anthropic")
@@ -73,7 +71,7 @@ async def test_the_way_to_sign_in_by_terminal_leads_to_a_program_that_takes_the_
     assert KEY in (home / "config" / "credentials.json").read_text()
 
 
-async def test_it_can_be_used_at_once_without_any_set_up(home: Path, project: Path) -> None:
+async def test_agent_works_without_setup(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         chat = await editor.new()
         assert chat.opened["modes"]["currentModeId"] == "ask"
@@ -89,9 +87,9 @@ async def test_it_can_be_used_at_once_without_any_set_up(home: Path, project: Pa
     assert (told.stop, told.call["kind"]) == ("end_turn", "read")
 
 
-async def test_with_another_end_of_stdin_nothing_is_served_and_nothing_said(home: Path) -> None:
+async def test_closed_stdin_exits_silently(home: Path) -> None:
     agent = await asyncio.create_subprocess_exec(
-        *AGENT, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=full(home)
+        *AGENT, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=full_environment(home)
     )
     assert await agent.communicate() == (b"", b"")
     assert agent.returncode == 0

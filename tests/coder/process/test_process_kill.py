@@ -1,7 +1,7 @@
-"""kill -9 at two hundred moments: whatever a client has heard is in the log, the session loads, and the work goes on.
+"""Kills the agent with SIGKILL at 200 moments: everything the client received is in the log, and the session loads.
 
-Moments are counted by the lines that the client has heard, since the start or since the prompt; what the agent does meanwhile is
-the machine's choice.
+Moments are counted in lines that the client has received, since the start or since the prompt. What the agent is
+doing at that moment is left to chance.
 """
 
 import json
@@ -30,11 +30,11 @@ from accord.store.records import EVENT, as_event, payload_of
 from accord.store.repairing import INTERRUPTED
 from accord.store.sqlite import SqliteStore
 
-LIVES = 200
-ROWS = 2
-"""So many live at the same time, each with a store and a folder of its own."""
-LIVES_OF_A_SESSION = 10
-SESSIONS_OF_A_STORE = 5
+RUNS = 200
+WORKERS = 2
+"""Number of parallel runs, each with its own store and folder."""
+RUNS_PER_SESSION = 10
+SESSIONS_PER_STORE = 5
 
 PROMPTS = (
     "think: so much to do then list then plan: one; two",
@@ -47,68 +47,68 @@ PROMPTS = (
 )
 
 
-class Nursery:
-    """Where agents come from."""
+class ForkServer:
+    """The parent process that forks agents."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent.makefile("rb")
         self._socket = parent
 
-    def bear(self, *words: str) -> tuple[int, int, int]:
-        """An agent: its number, and the ends of its pipes to write to and to read from."""
+    def fork_agent(self, *words: str) -> tuple[int, int, int]:
+        """Fork an agent. Returns its pid and our ends of its pipes, to write to and to read from."""
         (child_in, our_in), (our_out, child_out) = os.pipe(), os.pipe()
         socket.send_fds(self._socket, ["\0".join(words).encode()], [child_in, child_out])
         os.close(child_in)
         os.close(child_out)
-        return int(self._hear()), our_in, our_out
+        return int(self._receive()), our_in, our_out
 
     def close(self) -> None:
-        """No more agents."""
+        """Close the connection, which ends the parent process."""
         self._parent.close()
         self._socket.close()
 
-    def bury(self) -> None:
-        """Return when it is gone."""
-        assert self._hear() == b"gone"
+    def wait_gone(self) -> None:
+        """Wait until the agent is gone."""
+        assert self._receive() == b"gone"
 
-    def _hear(self) -> bytes:
+    def _receive(self) -> bytes:
         line = self._parent.readline()
-        assert line, "the parent of the agents is gone"
+        assert line, "the fork server is gone"
         return line.strip()
 
 
 class Killed(Exception):
-    """The moment has come."""
+    """The kill moment has come."""
 
 
-class Life:
-    """One agent and its client, who kills it when it has heard so many lines."""
+class AgentRun:
+    """One agent and its client, which kills it after a number of lines."""
 
-    def __init__(self, nursery: Nursery, store: Path, folder: Path) -> None:
+    def __init__(self, fork_server: ForkServer, store: Path, folder: Path) -> None:
         self.folder = folder
-        self._nursery = nursery
-        self._pid, self._to, out = nursery.bear("--store", str(store))
+        self._fork_server = fork_server
+        self._pid, self._to, out = fork_server.fork_agent("--store", str(store))
         self._from = os.fdopen(out, "rb")
         self._left: int | None = None
         self._asked = 0
         self.told: list[bytes] = []
-        """The updates that were heard and have to be in the log, as the log writes them."""
+        """The updates received, encoded as in the log."""
         self.ended = 0
-        """Turns whose answer was heard."""
+        """Number of turns whose response was received."""
         self._replayed: list[Any] | None = None
 
-    def die_after(self, lines: int) -> None:
-        """Set the moment."""
+    def kill_after(self, lines: int) -> None:
+        """Set the number of lines after which to kill."""
         self._left = lines
 
     def call(self, method: str, **params: Any) -> Any:
-        """Ask, and return the result. Raises Killed when the moment comes first."""
+        """Send a request and return its result. Raises Killed when the kill moment comes first."""
         self._asked += 1
         self._send({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
         while True:
             if self._left == 0:
                 raise Killed
-            message = self._hear()
+            message = self._receive()
             if self._left is not None:
                 self._left -= 1
             if message is None:
@@ -117,29 +117,29 @@ class Life:
                 assert "result" in message, message
                 return message["result"]
 
-    def take_up(self, session: str) -> list[Any]:
-        """Load a session: what is told of it before the answer."""
+    def load(self, session: str) -> list[Any]:
+        """Load a session and return the updates sent before the response."""
         self._replayed = []
         self.call("session/load", sessionId=session, cwd=str(self.folder), mcpServers=[])
         replayed, self._replayed = self._replayed, None
         return replayed
 
     def prompt(self, session: str, text: str) -> str:
-        """A turn: its stop reason."""
+        """Run a turn and return its stop reason."""
         result = self.call("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
         self.ended += 1
         return result["stopReason"]
 
     def kill(self) -> None:
-        """The end. What was written before it is still heard."""
+        """Kill the agent and read what it wrote before."""
         os.kill(self._pid, signal.SIGKILL)
-        while self._hear() is not None:
+        while self._receive() is not None:
             pass
         self._from.close()
         os.close(self._to)
-        self._nursery.bury()
+        self._fork_server.wait_gone()
 
-    def _hear(self) -> Any:
+    def _receive(self) -> Any:
         line = self._from.readline()
         if not line.endswith(b"\n"):
             return None
@@ -160,19 +160,19 @@ class Life:
         try:
             os.write(self._to, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:
-            pass  # it is dead already, and what it asked before is only heard now
+            pass  # the agent is dead, and its last request was read only now
 
 
 @contextmanager
-def nursery(home: Path) -> Generator[Nursery]:
+def fork_server(home: Path) -> Generator[ForkServer]:
     ours, theirs = socket.socketpair()
     variables = {
         name: value for name, value in {**os.environ, **environment(home)}.items() if value is not None
     }
-    command = [sys.executable, "-m", "tests.coder.process.mortals", str(theirs.fileno())]
+    command = [sys.executable, "-m", "tests.coder.process.fork_server", str(theirs.fileno())]
     with subprocess.Popen(command, cwd=ROOT, env=variables, pass_fds=[theirs.fileno()]) as process:
         theirs.close()
-        agents = Nursery(ours)
+        agents = ForkServer(ours)
         try:
             yield agents
         finally:
@@ -181,71 +181,71 @@ def nursery(home: Path) -> Generator[Nursery]:
 
 
 @pytest.mark.timeout(240)
-def test_nothing_that_was_told_is_lost(home: Path, tmp_path: Path) -> None:
+def test_every_update_sent_before_a_kill_is_in_the_log(home: Path, tmp_path: Path) -> None:
     (home / "config").mkdir()
-    (home / "config" / "config.toml").write_text("[sandbox]\nenabled = false\n")  # trying it takes longest
-    with ThreadPoolExecutor(ROWS) as pool:
-        rows = list(pool.map(lambda seed: live_and_die(home, tmp_path / str(seed), seed), range(ROWS)))
-    assert sum(rows, Counter()).total() == LIVES
-    assert min(sum(rows, Counter()).values()) > LIVES // 10, "both while it opens and in the middle of turns"
+    (home / "config" / "config.toml").write_text("[sandbox]\nenabled = false\n")  # probing it takes longest
+    with ThreadPoolExecutor(WORKERS) as pool:
+        counts = list(pool.map(lambda seed: run_and_kill(home, tmp_path / str(seed), seed), range(WORKERS)))
+    assert sum(counts, Counter()).total() == RUNS
+    assert min(sum(counts, Counter()).values()) > RUNS // 10, "too few kills while opening or in turns"
 
 
-def live_and_die(home: Path, place: Path, seed: int) -> Counter[str]:
-    """A row of agents, each of which takes up what the one before it left; when they died."""
+def run_and_kill(home: Path, place: Path, seed: int) -> Counter[str]:
+    """Run agents one after another on the same sessions, and count the moments of their kills."""
     random = Random(seed)
     project = place / "project"
     (project / "src").mkdir(parents=True)
     (project / "a.py").write_text("beta\n")
     session: str | None = None
     store, moments = place, Counter[str]()
-    with nursery(home) as agents:
-        for number in range(LIVES // ROWS):
-            if number % LIVES_OF_A_SESSION == 0:
+    with fork_server(home) as agents:
+        for number in range(RUNS // WORKERS):
+            if number % RUNS_PER_SESSION == 0:
                 session = None
-            if number % (LIVES_OF_A_SESSION * SESSIONS_OF_A_STORE) == 0:
+            if number % (RUNS_PER_SESSION * SESSIONS_PER_STORE) == 0:
                 store = place / f"{number}.db"
-            life = Life(agents, store, project)
+            run = AgentRun(agents, store, project)
             early = random.random() < 0.25
             if early:
-                life.die_after(random.choice([0, 1, 2, random.randrange(40)]))
+                run.kill_after(random.choice([0, 1, 2, random.randrange(40)]))
             try:
-                life.call("initialize", protocolVersion=1)
+                run.call("initialize", protocolVersion=1)
                 if session is None:
-                    session = life.call("session/new", cwd=str(project), mcpServers=[])["sessionId"]
+                    session = run.call("session/new", cwd=str(project), mcpServers=[])["sessionId"]
                 else:
-                    check_told(life.take_up(session))
-                    assert life.prompt(session, "think: I go on") == "end_turn"
+                    check_replay(run.load(session))
+                    assert run.prompt(session, "think: I go on") == "end_turn"
                 if not early:
-                    life.die_after(random.randrange(45))
+                    run.kill_after(random.randrange(45))
                 while session is not None:
-                    assert life.prompt(session, random.choice(PROMPTS).format(seed=number)) == "end_turn"
+                    assert run.prompt(session, random.choice(PROMPTS).format(seed=number)) == "end_turn"
             except Killed:
                 moments["opening" if early else "turn"] += 1
-            life.kill()
+            run.kill()
             if session is not None:
-                check_log(store, session, life)
+                check_log(store, session, run)
     return moments
 
 
-def check_told(updates: list[Any]) -> None:
-    """A session that is told has nothing open."""
+def check_replay(updates: list[Any]) -> None:
+    """Check that a replayed session has no open tool call."""
     for update in updates:
         if update["sessionUpdate"] == "tool_call":
             assert update["status"] in ("completed", "failed"), update
 
 
-def check_log(path: Path, session: str, life: Life) -> None:
-    """The log opens, is whole, and has everything that was heard, in that order."""
+def check_log(path: Path, session: str, run: AgentRun) -> None:
+    """Check that the log opens, has no gaps, and has every received update in order."""
     with SqliteStore(path) as store:
         records = list(store.read(session))
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     events = [record for record in records if record.kind == EVENT]
     logged = iter([record.data for record in events])
-    missing = [told for told in life.told if told not in logged]
+    missing = [told for told in run.told if told not in logged]
     assert missing == []
     ends = [event for event in (record.event for record in events) if isinstance(event, TurnEnded)]
     sound = [end for end in ends if end.raw_reason != INTERRUPTED]
-    assert len(sound) >= life.ended
+    assert len(sound) >= run.ended
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()

@@ -1,4 +1,4 @@
-"""What the user's answer to a question does, with the real process and real files."""
+"""The effect of permission answers, with the real process and real files."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS = ["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_option_does_what_it_says(chat: Chat, kind: str) -> None:
+async def test_each_option_does_what_its_kind_says(chat: Chat, kind: str) -> None:
     chat.editor.choose = kind
     told = await chat.turn("write one.txt: 1 then write two.txt: 2")
     questions = chat.editor.asked_for("session/request_permission")
@@ -38,12 +38,12 @@ async def test_each_option_does_what_it_says(chat: Chat, kind: str) -> None:
     allowed = kind.startswith("allow")
     assert (chat.folder / "one.txt").exists() is (chat.folder / "two.txt").exists() is allowed
     assert {call["status"] for call in told.calls} == {"completed" if allowed else "failed"}
-    assert told.stop == "end_turn", "a no ends no turn"
+    assert told.stop == "end_turn", "a rejection must not end the turn"
     if not allowed:
         assert "Permission denied." in told.text
 
 
-async def test_always_lasts_for_its_session_and_no_other(chat: Chat) -> None:
+async def test_allow_always_lasts_for_its_session_only(chat: Chat) -> None:
     chat.editor.choose = "allow_always"
     await chat.turn("write one.txt: 1")
     other = await chat.editor.new(chat.folder)
@@ -51,7 +51,7 @@ async def test_always_lasts_for_its_session_and_no_other(chat: Chat) -> None:
     assert len(chat.editor.questions) == 2
 
 
-async def test_always_for_a_command_covers_that_program_alone(chat: Chat) -> None:
+async def test_allow_always_for_a_command_covers_only_that_program(chat: Chat) -> None:
     chat.editor.choose = "allow_always"
     await chat.turn("run mkdir one then run mkdir two")
     assert len(chat.editor.questions) == 1
@@ -74,7 +74,7 @@ async def test_always_for_a_command_covers_that_program_alone(chat: Chat) -> Non
     ],
     ids=str,
 )
-async def test_whatever_is_no_yes_is_a_no(chat: Chat, answer: Any) -> None:
+async def test_any_answer_that_is_not_an_allow_option_denies(chat: Chat, answer: Any) -> None:
     chat.editor.answers["session/request_permission"] = lambda params: answer
     try:
         told = await chat.turn("write one.txt: 1")
@@ -86,7 +86,7 @@ async def test_whatever_is_no_yes_is_a_no(chat: Chat, answer: Any) -> None:
 
 @pytest.mark.rule(355)
 @pytest.mark.parametrize("words", ["append", "override"])
-async def test_permissions_stay_whatever_the_client_tells_the_model(
+async def test_client_system_prompt_does_not_change_permissions(
     editor: Editor, project: Path, words: str
 ) -> None:
     editor.choose = "reject_once"
@@ -100,7 +100,7 @@ async def test_permissions_stay_whatever_the_client_tells_the_model(
     assert (told.call["status"], (project / "one.txt").exists()) == ("failed", False)
 
 
-async def test_outside_of_the_folder_even_reading_is_asked_for(chat: Chat, tmp_path: Path) -> None:
+async def test_reading_outside_the_folder_needs_permission(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("far away")
     chat.editor.choose = "reject_once"
     told = await chat.turn(f"read {tmp_path / 'outside.txt'}")
@@ -109,20 +109,20 @@ async def test_outside_of_the_folder_even_reading_is_asked_for(chat: Chat, tmp_p
     assert "far away" not in str(told.updates)
 
 
-async def test_another_mode_settles_an_open_question(chat: Chat) -> None:
+async def test_mode_change_settles_an_open_question(chat: Chat) -> None:
     turn = chat.prompt("write one.txt: 1")
     question = await chat.asked()
     await chat.do("session/set_mode", modeId="workspace-write")
-    told = await chat.told(turn)
+    told = await chat.finish(turn)
     assert (chat.folder / "one.txt").exists()
     assert told.stop == "end_turn"
     withdrawn = await chat.editor.wire.first(lambda message: message.get("method") == "$/cancel_request")
     assert withdrawn["params"]["requestId"] == question["id"]
     chat.editor.reply(question, chosen(question["params"], "reject_once"))
-    assert (await chat.turn("list")).stop == "end_turn", "a late answer does nothing"
+    assert (await chat.turn("list")).stop == "end_turn", "a late answer must have no effect"
 
 
-async def test_plan_mode_changes_nothing_until_it_is_left(chat: Chat) -> None:
+async def test_plan_mode_denies_writes(chat: Chat) -> None:
     await chat.do("session/set_config_option", configId="mode", value="plan")
     told = await chat.turn("write one.txt: 1")
     assert (told.call["status"], (chat.folder / "one.txt").exists()) == ("failed", False)

@@ -1,6 +1,6 @@
-"""The real process with real provider code: OpenAI's two APIs, Anthropic's and Google's, against a server that is scripted here.
+"""The real process with the provider code for both OpenAI APIs, Anthropic and Google, against a scripted server.
 
-One agent with a key for each talks to all of them; each test has a session of its own.
+One agent has a key for each provider. Each test has its own session.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 from tests.coder.process.editor import Chat, Editor, started
-from tests.coder.process.lifeline import Lifeline, lifeline
+from tests.coder.process.long_command import LongCommand, watch_command
 
 from accord.testing.models import Answer, Call, Drop, Fault, Gate, ModelServer, Refusal, Thought, Tokens
 
@@ -34,8 +34,8 @@ CONFIG = "[requests]\nattempts = 2\n" + "".join(
 )
 
 
-class Scene(NamedTuple):
-    """Everything that is shared."""
+class Shared(NamedTuple):
+    """The state shared by all tests."""
 
     home: Path
     log: Path
@@ -44,7 +44,7 @@ class Scene(NamedTuple):
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Scene]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Shared]:
     folder = tmp_path_factory.mktemp("agent")
     home, log = folder / "home", folder / "wire.log"
     (home / "config").mkdir(parents=True)
@@ -57,67 +57,67 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Scen
         }
         words = ("--model", MODELS["anthropic"], "--log", str(log))
         async with started(home, folder, *words, variables={**KEYS, **addresses}) as editor:
-            yield Scene(home, log, server, editor)
+            yield Shared(home, log, server, editor)
             server.add(Answer("the canary sings"))
             await (await editor.new()).turn("sing")
     said = log.read_bytes() + b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     said += b"\n".join([*editor.wire.lines, editor.wire.end.stderr.encode() if editor.wire.end else b""])
-    assert said.count(b"canary") >= 3, (
-        "what was said is in the recording, in the store and on the wire as it was said"
-    )
+    assert said.count(b"canary") >= 3, "the text must be in the recording, in the store and on the wire"
     for key in KEYS.values():
         assert key.encode() not in said, "a key is on the wire, in a log or in the store"
 
 
-class Talk:
-    """A session with one provider's model."""
+class ProviderSession:
+    """A session with the model of one provider."""
 
-    def __init__(self, scene: Scene, chat: Chat, kind: str) -> None:
-        self.server = scene.server
+    def __init__(self, shared: Shared, chat: Chat, kind: str) -> None:
+        self.server = shared.server
         self.chat = chat
         self.kind = kind
-        self._before = len(scene.server.requests)
+        self._before = len(shared.server.requests)
 
-    def will(self, *replies: Any) -> None:
-        """What the provider answers next."""
+    def script(self, *replies: Any) -> None:
+        """Set the next replies of the provider."""
         self.server.add(*replies)
 
     @property
     def requests(self) -> list[Any]:
-        """What it was asked since the session began."""
+        """Bodies of the requests since the session started."""
         return [seen.body for seen in self.server.requests[self._before :]]
 
     @property
-    def seen(self) -> int:
+    def request_count(self) -> int:
         return len(self.server.requests)
 
 
 @pytest_asyncio.fixture(loop_scope="module", params=MODELS)
-async def talk(request: pytest.FixtureRequest, scene: Scene, project: Path) -> AsyncGenerator[Talk]:
-    scene.editor.choose = "allow_once"
-    chat = await scene.editor.new(project)
+async def provider(
+    request: pytest.FixtureRequest, shared: Shared, project: Path
+) -> AsyncGenerator[ProviderSession]:
+    shared.editor.choose = "allow_once"
+    chat = await shared.editor.new(project)
     model = MODELS[request.param]
     told = await chat.do("session/set_config_option", configId="model", value=model)
     assert {option["id"]: option for option in told["configOptions"]}["model"]["currentValue"] == model
-    yield Talk(scene, chat, request.param)
-    assert scene.server.unexpected == []
+    yield ProviderSession(shared, chat, request.param)
+    assert shared.server.unexpected == []
     await chat.do("session/close")
 
 
-async def test_a_turn_of_text(talk: Talk) -> None:
-    talk.will(Answer("Hel", "lo ", "wörld", usage=Tokens(input=1000, output=100)))
-    told = await talk.chat.turn("Say hello")
+async def test_text_turn_reports_text_usage_and_cost(provider: ProviderSession) -> None:
+    provider.script(Answer("Hel", "lo ", "wörld", usage=Tokens(input=1000, output=100)))
+    told = await provider.chat.turn("Say hello")
     assert (told.text, told.stop) == ("Hello wörld", "end_turn")
     usage = told.result["usage"]
     assert (usage["inputTokens"], usage["outputTokens"], usage["totalTokens"]) == (1000, 100, 1100)
     [window] = told.of("usage_update")
     assert (window["used"], window["size"]) == (1100, 100000)
     assert window["cost"] == {"amount": 0.002, "currency": "USD"}
-    assert "Say hello" in json.dumps(talk.requests[0])
+    assert "Say hello" in json.dumps(provider.requests[0])
 
 
-async def test_the_result_of_a_tool_goes_back_and_the_answer_goes_on(talk: Talk) -> None:
-    talk.will(
+async def test_tool_results_are_sent_back_and_the_turn_continues(provider: ProviderSession) -> None:
+    provider.script(
         Answer(
             "Let me look.",
             Call("read_file", {"path": "a.py"}),
@@ -127,12 +127,12 @@ async def test_the_result_of_a_tool_goes_back_and_the_answer_goes_on(talk: Talk)
         Answer(Call("write_file", {"path": "new.txt", "content": "made"}), usage=Tokens(200, 20)),
         Answer("All done.", usage=Tokens(300, 30)),
     )
-    told = await talk.chat.turn("Look, then write")
+    told = await provider.chat.turn("Look, then write")
     assert [call["title"] for call in told.calls] == ["Read a.py", "List src", "Write new.txt"]
     assert {call["status"] for call in told.calls} == {"completed"}
-    assert (talk.chat.folder / "new.txt").read_text() == "made"
+    assert (provider.chat.folder / "new.txt").read_text() == "made"
     assert told.text == "Let me look.All done."
-    second, third = (json.dumps(body) for body in talk.requests[1:])
+    second, third = (json.dumps(body) for body in provider.requests[1:])
     assert "alpha = 1" in second
     assert "b.py" in second
     assert "new.txt" in third
@@ -140,123 +140,131 @@ async def test_the_result_of_a_tool_goes_back_and_the_answer_goes_on(talk: Talk)
     assert told.of("usage_update")[-1]["used"] == 330
 
 
-async def test_thoughts_are_shown_as_thoughts(talk: Talk) -> None:
-    talk.will(Answer(Thought("Hmm, "), "Four."), Answer("Yes."))
-    told = await talk.chat.turn("2+2?")
+async def test_thoughts_are_shown_and_sent_back(provider: ProviderSession) -> None:
+    provider.script(Answer(Thought("Hmm, "), "Four."), Answer("Yes."))
+    told = await provider.chat.turn("2+2?")
     assert (told.thoughts, told.text) == ("Hmm, ", "Four.")
-    await talk.chat.turn("Sure?")
-    assert "Hmm, " in json.dumps(talk.requests[1]), "they are the model's own words"
+    await provider.chat.turn("Sure?")
+    assert "Hmm, " in json.dumps(provider.requests[1]), "the thoughts must be in the next request"
 
 
-async def test_a_provider_that_asks_to_wait_is_asked_again_visibly(talk: Talk) -> None:
-    talk.will(Fault(429, "slow down", retry_after=0), Answer("Here I am."))
-    told = await talk.chat.turn("Hello?")
+async def test_rate_limit_is_retried_with_a_visible_message(provider: ProviderSession) -> None:
+    provider.script(Fault(429, "slow down", retry_after=0), Answer("Here I am."))
+    told = await provider.chat.turn("Hello?")
     assert told.stop == "end_turn"
     assert "Trying again" in told.text
     assert told.text.endswith("Here I am.")
     ids = list(dict.fromkeys(update["messageId"] for update in told.of("agent_message_chunk")))
-    assert len(ids) == 2, "what the agent says of itself is no part of the answer"
-    talk.will(Answer("Again."))
-    await talk.chat.turn("And?")
-    assert "Trying again" not in json.dumps(talk.requests[-1]), "the model did not say that"
+    assert len(ids) == 2, "the retry message must have its own message id"
+    provider.script(Answer("Again."))
+    await provider.chat.turn("And?")
+    assert "Trying again" not in json.dumps(provider.requests[-1]), (
+        "the retry message must stay out of the history"
+    )
 
 
-async def test_a_final_failure_ends_the_turn_and_not_the_session(talk: Talk) -> None:
-    talk.will(Answer("The first."), Fault(500, "kaputt", retry_after=0), Fault(500, "kaputt", retry_after=0))
-    await talk.chat.turn("number one")
-    failed = await talk.chat.turn("number two")
+async def test_final_failure_ends_the_turn_and_not_the_session(provider: ProviderSession) -> None:
+    provider.script(
+        Answer("The first."), Fault(500, "kaputt", retry_after=0), Fault(500, "kaputt", retry_after=0)
+    )
+    await provider.chat.turn("number one")
+    failed = await provider.chat.turn("number two")
     assert failed.error["code"] == -32603
     assert "tried 2 times" in failed.error["message"]
     assert failed.error["data"]["reason"] == "model_error"
-    talk.will(Answer("Back again."))
-    told = await talk.chat.turn("number three")
+    provider.script(Answer("Back again."))
+    told = await provider.chat.turn("number three")
     assert (told.text, told.stop) == ("Back again.", "end_turn")
-    sent = json.dumps(talk.requests[-1])
+    sent = json.dumps(provider.requests[-1])
     assert sent.index("number one") < sent.index("The first.") < sent.index("number three")
 
 
-async def test_a_key_that_is_refused_is_said_so_without_the_key(talk: Talk) -> None:
-    talk.will(Fault(401, "bad key", kind="auth"))
-    failed = await talk.chat.turn("hello")
+async def test_refused_key_is_reported_without_the_key(provider: ProviderSession) -> None:
+    provider.script(Fault(401, "bad key", kind="auth"))
+    failed = await provider.chat.turn("hello")
     assert failed.error["code"] == -32000
     assert not any(key in json.dumps(failed.answer) for key in KEYS.values())
-    talk.will(Answer("Now it works."))
-    assert (await talk.chat.turn("hello")).text == "Now it works."
+    provider.script(Answer("Now it works."))
+    assert (await provider.chat.turn("hello")).text == "Now it works."
 
 
-async def test_a_stream_that_breaks_off_keeps_what_had_come(talk: Talk) -> None:
-    talk.will(Answer("I was about to", Drop()))
-    failed = await talk.chat.turn("Tell me")
+async def test_broken_stream_keeps_the_text_received_before(provider: ProviderSession) -> None:
+    provider.script(Answer("I was about to", Drop()))
+    failed = await provider.chat.turn("Tell me")
     assert failed.text == "I was about to"
     assert failed.error["code"] == -32603
-    talk.will(Answer("say this."))
-    assert (await talk.chat.turn("Go on")).stop == "end_turn"
-    assert "I was about to" in json.dumps(talk.requests[-1])
+    provider.script(Answer("say this."))
+    assert (await provider.chat.turn("Go on")).stop == "end_turn"
+    assert "I was about to" in json.dumps(provider.requests[-1])
 
 
-async def test_a_stream_that_breaks_before_anything_came_is_asked_for_again(talk: Talk) -> None:
-    talk.will(Answer(Drop()), Answer("Second try."))
-    told = await talk.chat.turn("Tell me")
+async def test_stream_broken_before_any_text_is_retried(provider: ProviderSession) -> None:
+    provider.script(Answer(Drop()), Answer("Second try."))
+    told = await provider.chat.turn("Tell me")
     assert told.stop == "end_turn"
     assert told.text.endswith("Second try.")
 
 
-async def test_a_refused_prompt_leaves_the_context(talk: Talk) -> None:
-    talk.will(Answer("Hello."), Answer(Refusal("I will not.")))
-    await talk.chat.turn("harmless")
-    told = await talk.chat.turn("something terrible")
+async def test_refused_prompt_leaves_the_history(provider: ProviderSession) -> None:
+    provider.script(Answer("Hello."), Answer(Refusal("I will not.")))
+    await provider.chat.turn("harmless")
+    told = await provider.chat.turn("something terrible")
     assert told.stop == "refusal"
-    talk.will(Answer("Gladly."))
-    assert (await talk.chat.turn("something nice")).stop == "end_turn"
-    sent = json.dumps(talk.requests[-1])
+    provider.script(Answer("Gladly."))
+    assert (await provider.chat.turn("something nice")).stop == "end_turn"
+    sent = json.dumps(provider.requests[-1])
     assert "harmless" in sent
     assert "something nice" in sent
     assert "terrible" not in sent
 
 
-async def test_an_answer_at_the_limit_of_tokens_says_so(talk: Talk) -> None:
-    talk.will(Answer("And so on and", stop="max_tokens"))
-    told = await talk.chat.turn("Count")
+async def test_token_limit_is_the_stop_reason(provider: ProviderSession) -> None:
+    provider.script(Answer("And so on and", stop="max_tokens"))
+    told = await provider.chat.turn("Count")
     assert (told.stop, told.text) == ("max_tokens", "And so on and")
 
 
-async def test_a_stalled_stream_is_closed_by_a_cancel(talk: Talk) -> None:
+async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None:
     gate = Gate()
-    talk.will(Answer("Wait for", gate, " it"))
-    before = talk.seen
-    turn = talk.chat.prompt("A long story")
+    provider.script(Answer("Wait for", gate, " it"))
+    before = provider.request_count
+    turn = provider.chat.prompt("A long story")
     await gate.reached()
-    await talk.chat.update("agent_message_chunk")
-    talk.chat.cancel()
-    told = await talk.chat.told(turn)
+    await provider.chat.update("agent_message_chunk")
+    provider.chat.cancel()
+    told = await provider.chat.finish(turn)
     assert told.stop == "cancelled"
-    assert await talk.server.requests[before].ended() == "abandoned"
-    talk.will(Answer("Yes?"))
-    assert (await talk.chat.turn("Another one")).stop == "end_turn"
-    sent = json.dumps(talk.requests[-1])
+    assert await provider.server.requests[before].ended() == "abandoned"
+    provider.script(Answer("Yes?"))
+    assert (await provider.chat.turn("Another one")).stop == "end_turn"
+    sent = json.dumps(provider.requests[-1])
     assert "Wait for" in sent
     assert "cancelled" in sent
 
 
-async def test_malformed_arguments_come_back_to_the_model_as_an_error(talk: Talk) -> None:
-    malformed: Any = {"file": 7} if talk.kind == "google" else '{"path": '  # Google's calls are always JSON
-    talk.will(Answer(Call("read_file", malformed)), Answer("I see."))
-    told = await talk.chat.turn("Read it")
+async def test_malformed_arguments_return_an_error_to_the_model(provider: ProviderSession) -> None:
+    malformed: Any = (
+        {"file": 7} if provider.kind == "google" else '{"path": '
+    )  # Google's calls are always JSON
+    provider.script(Answer(Call("read_file", malformed)), Answer("I see."))
+    told = await provider.chat.turn("Read it")
     assert (told.stop, told.call["status"]) == ("end_turn", "failed")
-    assert talk.requests[1] != talk.requests[0]
+    assert provider.requests[1] != provider.requests[0]
 
 
-async def test_a_denied_call_is_told_to_the_model_and_the_turn_goes_on(talk: Talk) -> None:
-    talk.chat.editor.choose = "reject_once"
-    talk.will(Answer(Call("write_file", {"path": "new.txt", "content": "x"})), Answer("A pity."))
-    told = await talk.chat.turn("Write")
+async def test_denied_call_is_reported_to_the_model_and_turn_continues(provider: ProviderSession) -> None:
+    provider.chat.editor.choose = "reject_once"
+    provider.script(Answer(Call("write_file", {"path": "new.txt", "content": "x"})), Answer("A pity."))
+    told = await provider.chat.turn("Write")
     assert (told.stop, told.text) == ("end_turn", "A pity.")
-    assert "Permission denied." in json.dumps(talk.requests[1])
+    assert "Permission denied." in json.dumps(provider.requests[1])
 
 
-async def test_commands_do_not_see_the_keys(talk: Talk) -> None:
-    talk.will(Answer(Call("bash", {"command": "env; cat /proc/$PPID/environ || true"})), Answer("Well."))
-    told = await talk.chat.turn("Look around")
+async def test_commands_do_not_see_the_keys(provider: ProviderSession) -> None:
+    provider.script(
+        Answer(Call("bash", {"command": "env; cat /proc/$PPID/environ || true"})), Answer("Well.")
+    )
+    told = await provider.chat.turn("Look around")
     output = told.call["rawOutput"]["output"]
     assert "PATH=" in output
     assert not any(key in output for key in KEYS.values())
@@ -271,80 +279,80 @@ SYSTEM = {
 
 
 @pytest.mark.rule(354, 355)
-async def test_what_the_client_tells_the_model_has_the_rank_of_a_system_prompt(
-    scene: Scene, talk: Talk
+async def test_client_system_prompt_is_sent_as_system_prompt(
+    shared: Shared, provider: ProviderSession
 ) -> None:
-    talk.will(Answer("Plain."))
-    await talk.chat.turn("hello")
-    plain = talk.requests[0]
+    provider.script(Answer("Plain."))
+    await provider.chat.turn("hello")
+    plain = provider.requests[0]
     for mode in ("append", "override"):
         words = {"mode": mode, "content": [{"type": "text", "text": "Answer in Latin only."}]}
-        chat = await scene.editor.new(talk.chat.folder, systemPrompt=words)
-        await chat.do("session/set_config_option", configId="model", value=MODELS[talk.kind])
-        talk.will(Answer("Salve."))
+        chat = await shared.editor.new(provider.chat.folder, systemPrompt=words)
+        await chat.do("session/set_config_option", configId="model", value=MODELS[provider.kind])
+        provider.script(Answer("Salve."))
         await chat.turn("hello")
-        body = talk.requests[-1]
-        system = json.dumps(SYSTEM[talk.kind](body))
+        body = provider.requests[-1]
+        system = json.dumps(SYSTEM[provider.kind](body))
         assert "Answer in Latin only." in system
         assert json.dumps(body).count("Answer in Latin only.") == 1
         assert body["tools"] == plain["tools"]
         await chat.do("session/close")
 
 
-async def test_the_model_can_be_changed_on_the_way_and_remembers(talk: Talk) -> None:
-    other = next(name for kind, name in MODELS.items() if kind != talk.kind)
-    talk.will(Answer(Thought("Hm."), "The word is swordfish."), Answer("Swordfish."))
-    await talk.chat.turn("What is the word?")
-    answer = await talk.chat.do("_agentao.cn/set_model", model=other)
+async def test_history_survives_a_model_change(provider: ProviderSession) -> None:
+    other = next(name for kind, name in MODELS.items() if kind != provider.kind)
+    provider.script(Answer(Thought("Hm."), "The word is swordfish."), Answer("Swordfish."))
+    await provider.chat.turn("What is the word?")
+    answer = await provider.chat.do("_agentao.cn/set_model", model=other)
     assert answer == {"model": other.partition(":")[2]}
-    assert (await talk.chat.turn("Again?")).text == "Swordfish."
-    assert "The word is swordfish." in json.dumps(talk.requests[-1])
+    assert (await provider.chat.turn("Again?")).text == "Swordfish."
+    assert "The word is swordfish." in json.dumps(provider.requests[-1])
 
 
-async def test_sessions_do_not_wait_for_each_other(scene: Scene, talk: Talk) -> None:
+async def test_sessions_do_not_wait_for_each_other(shared: Shared, provider: ProviderSession) -> None:
     gate = Gate()
-    talk.will(Answer("slow", gate, " but sure"))
-    turn = talk.chat.prompt("first")
+    provider.script(Answer("slow", gate, " but sure"))
+    turn = provider.chat.prompt("first")
     await gate.reached()
-    other = await scene.editor.new(talk.chat.folder)
-    talk.will(Answer("quick"))
+    other = await shared.editor.new(provider.chat.folder)
+    provider.script(Answer("quick"))
     assert (await other.turn("second")).text == "quick"
     gate.open()
-    assert (await talk.chat.told(turn)).text == "slow but sure"
+    assert (await provider.chat.finish(turn)).text == "slow but sure"
 
 
-async def test_a_loaded_session_gives_the_model_its_history_back(scene: Scene, talk: Talk) -> None:
-    talk.will(Answer(Call("read_file", {"path": "a.py"})), Answer("It says alpha."))
-    await talk.chat.turn("What does it say?")
-    await talk.chat.do("session/close")
-    chat, told = await scene.editor.open("session/load", talk.chat.id, talk.chat.folder)
+async def test_load_restores_the_history_for_the_model(shared: Shared, provider: ProviderSession) -> None:
+    provider.script(Answer(Call("read_file", {"path": "a.py"})), Answer("It says alpha."))
+    await provider.chat.turn("What does it say?")
+    await provider.chat.do("session/close")
+    chat, told = await shared.editor.open("session/load", provider.chat.id, provider.chat.folder)
     assert [update["sessionUpdate"] for update in told][:2] == ["user_message_chunk", "tool_call"]
-    talk.will(Answer("As I said."))
+    provider.script(Answer("As I said."))
     await chat.turn("Again?")
-    before, after = (json.dumps(body) for body in talk.requests[-2:])
+    before, after = (json.dumps(body) for body in provider.requests[-2:])
     assert "alpha = 1" in before
     assert "alpha = 1" in after
     assert "It says alpha." in after
 
 
-async def test_what_runs_in_the_background_outlives_its_turn_and_ends_with_its_session(
-    scene: Scene, project: Path
+async def test_background_command_outlives_its_turn_and_ends_with_its_session(
+    shared: Shared, project: Path
 ) -> None:
-    scene.editor.choose = "allow_once"
-    chat = await scene.editor.new(project)
-    command = Lifeline.COMMAND.removeprefix("run ")
-    scene.server.add(Answer(Call("bash", {"command": command, "background": True})), Answer("It runs."))
-    async with lifeline(project) as line:
+    shared.editor.choose = "allow_once"
+    chat = await shared.editor.new(project)
+    command = LongCommand.COMMAND.removeprefix("run ")
+    shared.server.add(Answer(Call("bash", {"command": command, "background": True})), Answer("It runs."))
+    async with watch_command(project) as line:
         assert (await chat.turn("Start it")).text == "It runs."
-        await line.up()
-        scene.server.add(Answer("Still there."))
+        await line.started()
+        shared.server.add(Answer("Still there."))
         assert (await chat.turn("And?")).stop == "end_turn"
         await chat.do("session/close")
-        await line.gone()
+        await line.ended()
 
 
-async def test_many_turns_at_once_with_all_providers(scene: Scene, project: Path) -> None:
-    chats = [await scene.editor.new(project) for _ in range(8)]
+async def test_parallel_turns_with_all_providers(shared: Shared, project: Path) -> None:
+    chats = [await shared.editor.new(project) for _ in range(8)]
     for number, chat in enumerate(chats):
         name = list(MODELS.values())[number % len(MODELS)]
         await chat.do("session/set_config_option", configId="model", value=name)
@@ -353,6 +361,6 @@ async def test_many_turns_at_once_with_all_providers(scene: Scene, project: Path
         text = json.dumps(seen.body)
         return Answer(*(f"turn {number} " for number in range(8) if f"number-{number}" in text))
 
-    scene.server.add(*[echo] * 8)
+    shared.server.add(*[echo] * 8)
     told = await asyncio.gather(*(chat.turn(f"number-{number}") for number, chat in enumerate(chats)))
     assert [one.text for one in told] == [f"turn {number} " for number in range(8)]

@@ -1,4 +1,4 @@
-"""The life of sessions over several runs of the real process: loaded, resumed, forked, listed, closed, deleted."""
+"""Sessions over several runs of the real process: load, resume, fork, list, close, delete."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,7 @@ def texts(updates: list[Any], kind: str) -> str:
 
 
 @pytest.mark.rule(105)
-async def test_everything_that_was_told_is_told_again_before_load_is_answered(
-    home: Path, project: Path
-) -> None:
+async def test_load_replays_everything_before_its_response(home: Path, project: Path) -> None:
     prompt = "think: let me see then write notes.txt: hello then plan: one; two then run cat notes.txt"
     async with started(home, project) as editor:
         chat = await editor.new()
@@ -36,11 +34,11 @@ async def test_everything_that_was_told_is_told_again_before_load_is_answered(
         again = await chat.turn("write more.txt: unasked")
         assert (again.stop, editor.questions) == ("end_turn", [])
         assert again.of("usage_update")[-1]["used"] > before.of("usage_update")[-1]["used"], (
-            "the model remembers"
+            "the history must be part of the next request"
         )
 
 
-async def test_a_resumed_session_is_not_told_again(home: Path, project: Path) -> None:
+async def test_resume_does_not_replay(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         chat = await editor.new()
         used = (await chat.turn("read a.py")).of("usage_update")[-1]["used"]
@@ -50,7 +48,7 @@ async def test_a_resumed_session_is_not_told_again(home: Path, project: Path) ->
         assert (await chat.turn("list")).of("usage_update")[0]["used"] > used
 
 
-async def test_a_fork_goes_its_own_way(home: Path, project: Path) -> None:
+async def test_fork_is_independent_of_its_source(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         chat = await editor.new()
         await chat.turn("read a.py")
@@ -65,7 +63,7 @@ async def test_a_fork_goes_its_own_way(home: Path, project: Path) -> None:
         assert texts(told, "user_message_chunk") == "read a.pylist src"
 
 
-async def test_sessions_are_listed_newest_first_closed_ones_too_and_deleted_ones_not(
+async def test_list_is_newest_first_with_closed_and_without_deleted_sessions(
     home: Path, project: Path, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -92,7 +90,7 @@ async def test_sessions_are_listed_newest_first_closed_ones_too_and_deleted_ones
             assert (await editor.error(method, **gone))["code"] == -32002
 
 
-async def test_a_session_is_open_in_one_agent_at_a_time(home: Path, project: Path) -> None:
+async def test_session_is_open_in_one_agent_at_a_time(home: Path, project: Path) -> None:
     async with started(home, project) as one, started(home, project) as other:
         chat = await one.new()
         await chat.turn("list")
@@ -105,7 +103,7 @@ async def test_a_session_is_open_in_one_agent_at_a_time(home: Path, project: Pat
         assert (await loaded.turn("list src")).stop == "end_turn"
 
 
-async def test_the_first_session_continues_another_and_tells_it_after_the_answer(
+async def test_resume_option_continues_a_session_and_replays_after_the_response(
     home: Path, project: Path
 ) -> None:
     async with started(home, project) as editor:
@@ -129,7 +127,7 @@ async def test_the_first_session_continues_another_and_tells_it_after_the_answer
 
 
 @pytest.mark.parametrize("words", [("--resume",), ("--resume", "no-such-session")])
-async def test_a_session_to_continue_that_is_not_there_is_begun(
+async def test_resume_option_without_a_session_starts_a_new_one(
     home: Path, project: Path, words: tuple[str, ...]
 ) -> None:
     async with started(home, project, *words, stderr=None) as editor:
@@ -139,9 +137,7 @@ async def test_a_session_to_continue_that_is_not_there_is_begun(
     assert "a new session begins" in editor.wire.end.stderr
 
 
-async def test_modes_and_stores_can_be_given_on_the_command_line(
-    home: Path, project: Path, tmp_path: Path
-) -> None:
+async def test_mode_and_store_options(home: Path, project: Path, tmp_path: Path) -> None:
     words = ("--mode", "workspace-write", "--store", str(tmp_path / "other" / "log.db"))
     async with started(home, project, *words) as editor:
         chat = await editor.new()
@@ -155,7 +151,7 @@ async def test_modes_and_stores_can_be_given_on_the_command_line(
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
-async def test_a_session_of_another_folder_is_not_opened_here(home: Path, project: Path, method: str) -> None:
+async def test_session_of_another_folder_is_refused(home: Path, project: Path, method: str) -> None:
     async with started(home, project) as editor:
         chat = await editor.new()
         error = await editor.error(method, sessionId=chat.id, cwd=str(project / "src"), mcpServers=[])

@@ -1,4 +1,4 @@
-"""The pipes of the real process: rubbish is survived, dialects are understood or not, and what passes can be recorded."""
+"""The pipes of the real process: malformed input, dialects, and the recording of all messages."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.coder.process.editor import BOUNDARY, started
 
-RUBBISH = [
+MALFORMED = [
     b"",
     b"   ",
     b"hello",
@@ -23,10 +23,10 @@ RUBBISH = [
 
 
 @pytest.mark.rule(1, 3)
-async def test_rubbish_on_stdin_is_survived_and_stdout_stays_clean(home: Path, project: Path) -> None:
+async def test_malformed_input_is_survived_and_stdout_stays_valid(home: Path, project: Path) -> None:
     async with started(home, project, stderr=None) as editor:
         chat = await editor.new()
-        for line in RUBBISH:
+        for line in MALFORMED:
             editor.wire.send(line)
             assert (await chat.turn("think: still here")).stop == "end_turn"
         assert (await editor.error("no/such/method"))["code"] == -32601
@@ -38,11 +38,11 @@ async def test_rubbish_on_stdin_is_survived_and_stdout_stays_clean(home: Path, p
     assert editor.wire.end.exit_code == 0
     said = [line for line in editor.wire.end.stderr.splitlines() if not line.startswith(BOUNDARY)]
     assert {line.split(" accord.")[0] for line in said} == {"accord agent: WARNING"}, (
-        "one line each, no traceback"
+        "each warning must be one line without a traceback"
     )
 
 
-async def test_requests_before_the_handshake_are_answered_somehow(home: Path, project: Path) -> None:
+async def test_requests_before_initialize_are_answered(home: Path, project: Path) -> None:
     async with started(home, project, initialize=False) as editor:
         answer = await editor.answer(editor.ask("session/new", cwd=str(project), mcpServers=[]))
         assert "result" in answer or answer["error"]["code"] < 0
@@ -50,7 +50,7 @@ async def test_requests_before_the_handshake_are_answered_somehow(home: Path, pr
 
 
 @pytest.mark.rule(390)
-async def test_dialects_are_understood_unless_it_is_to_be_strict(home: Path, project: Path) -> None:
+async def test_dialects_are_understood_unless_strict(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
         assert "sessionId" in await editor.call("session/new", cwd=str(project))
     async with started(home, project, "--strict") as editor:
@@ -58,9 +58,7 @@ async def test_dialects_are_understood_unless_it_is_to_be_strict(home: Path, pro
         assert (await (await editor.new()).turn("list")).stop == "end_turn"
 
 
-async def test_a_command_that_prints_control_characters_does_not_disturb_the_pipe(
-    home: Path, project: Path
-) -> None:
+async def test_control_characters_in_command_output_do_not_break_the_wire(home: Path, project: Path) -> None:
     async with started(home, project, "--mode", "full-access") as editor:
         chat = await editor.new()
         told = await chat.turn(r"run printf '\033[31mred\033[0m\r\n\000\007\342\200\250{}\n'")
@@ -69,7 +67,7 @@ async def test_a_command_that_prints_control_characters_does_not_disturb_the_pip
     assert all(line.startswith(b"{") and b"\n" not in line for line in editor.wire.lines)
 
 
-async def test_everything_that_passes_is_recorded_for_the_owner_alone(
+async def test_log_option_records_all_messages_in_a_private_file(
     home: Path, project: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "wire.log"

@@ -1,18 +1,18 @@
-"""Files and commands that go through the client, where it offers that."""
+"""Files and commands through the client, where the client offers them."""
 
 from pathlib import Path
 
 import pytest
 from tests.agent.scene import EVERYTHING
 from tests.coder.process.editor import started
-from tests.coder.process.lifeline import Lifeline, lifeline
+from tests.coder.process.long_command import LongCommand, watch_command
 from tests.coder.process.terminals import Terminals
 
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 
 @pytest.mark.rule(205, 214)
-async def test_what_is_open_in_the_editor_counts_not_what_is_on_disk(home: Path, project: Path) -> None:
+async def test_editor_buffer_wins_over_the_file_on_disk(home: Path, project: Path) -> None:
     path = str(project / "a.py")
     async with started(home, project, capabilities=FILES) as editor:
         editor.offer_files()
@@ -26,7 +26,7 @@ async def test_what_is_open_in_the_editor_counts_not_what_is_on_disk(home: Path,
         assert (write["path"], write["sessionId"]) == (path, chat.id)
 
 
-async def test_files_are_read_from_disk_where_the_client_offers_nothing(home: Path, project: Path) -> None:
+async def test_files_are_read_from_disk_when_the_client_cannot_read(home: Path, project: Path) -> None:
     async with started(home, project, capabilities={"fs": {"writeTextFile": True}}) as editor:
         editor.offer_files()
         editor.buffers[str(project / "a.py")] = "unsaved\n"
@@ -37,7 +37,7 @@ async def test_files_are_read_from_disk_where_the_client_offers_nothing(home: Pa
         assert (project / "new.txt").exists()
 
 
-async def test_a_client_that_fails_to_write_is_no_end_of_the_turn(home: Path, project: Path) -> None:
+async def test_failed_client_write_does_not_end_the_turn(home: Path, project: Path) -> None:
     async with started(home, project, capabilities=FILES) as editor:
         editor.offer_files()
         editor.answers["fs/write_text_file"] = lambda params: {"code": -32603, "message": "disk full"}
@@ -48,9 +48,7 @@ async def test_a_client_that_fails_to_write_is_no_end_of_the_turn(home: Path, pr
 
 
 @pytest.mark.rule(227, 232)
-async def test_commands_run_in_the_clients_terminal_which_is_embedded_in_the_call(
-    home: Path, project: Path
-) -> None:
+async def test_command_runs_in_the_client_terminal_shown_in_the_call(home: Path, project: Path) -> None:
     async with started(home, project, capabilities={"terminal": True}) as editor:
         terminals = Terminals(editor)
         chat = await editor.new()
@@ -71,24 +69,29 @@ async def test_commands_run_in_the_clients_terminal_which_is_embedded_in_the_cal
     async with started(home, project) as editor:
         _, again = await editor.open("session/load", chat.id)
         [call] = [update for update in again if update["sessionUpdate"] == "tool_call"]
-        assert "done" in call["content"][0]["content"]["text"], "another client has no such terminal"
+        assert "done" in call["content"][0]["content"]["text"], (
+            "the output must be stored for clients without this terminal"
+        )
 
 
-async def test_a_cancel_ends_the_clients_terminal(home: Path, project: Path) -> None:
-    async with lifeline(project) as line, started(home, project, capabilities={"terminal": True}) as editor:
+async def test_cancel_ends_the_client_terminal(home: Path, project: Path) -> None:
+    async with (
+        watch_command(project) as line,
+        started(home, project, capabilities={"terminal": True}) as editor,
+    ):
         terminals = Terminals(editor)
         chat = await editor.new()
-        turn = chat.prompt(Lifeline.COMMAND)
-        await line.up()
+        turn = chat.prompt(LongCommand.COMMAND)
+        await line.started()
         chat.cancel()
-        assert (await chat.told(turn)).stop == "cancelled"
+        assert (await chat.finish(turn)).stop == "cancelled"
         await editor.wire.first(lambda message: message.get("method") == "terminal/release")
-        await line.gone()
+        await line.ended()
         await terminals.aclose()
         assert (await chat.turn("list")).stop == "end_turn"
 
 
-async def test_the_user_is_asked_by_a_form_or_by_the_extension(home: Path, project: Path) -> None:
+async def test_user_is_asked_by_form_or_by_extension(home: Path, project: Path) -> None:
     async with started(home, project, capabilities={"elicitation": {"form": {}}}) as editor:
         editor.answers["elicitation/create"] = lambda params: {
             "action": "accept",
@@ -105,8 +108,8 @@ async def test_the_user_is_asked_by_a_form_or_by_the_extension(home: Path, proje
             assert (await chat.turn("ask: which colour?")).call["rawOutput"] == {"answer": "green"}
 
 
-async def test_a_client_that_can_do_everything_gets_everything_valid(home: Path, project: Path) -> None:
-    """All gates open: what is sent only then is judged, too."""
+async def test_messages_for_a_client_with_all_capabilities_are_valid(home: Path, project: Path) -> None:
+    """With all capabilities, messages that need a capability are checked too."""
     async with started(home, project, capabilities=EVERYTHING, edition="schema.unstable") as editor:
         editor.offer_files()
         editor.answers["elicitation/create"] = lambda params: {"action": "decline"}

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.coder.tools.scene import Desk
+from tests.coder.tools.harness import ToolHarness
 
 
 @pytest.fixture
@@ -13,8 +13,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def desk(project: Path) -> Desk:
-    return Desk(project)
+def harness(project: Path) -> ToolHarness:
+    return ToolHarness(project)
 
 
 @pytest.fixture

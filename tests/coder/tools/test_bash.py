@@ -1,4 +1,4 @@
-"""Commands: on this machine and in the client's terminals, to the end, cut short, and in the background."""
+"""Commands on this machine and in client terminals: completed, timed out, cancelled and in the background."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.agent.scene import agent_that, talk
-from tests.coder.tools.scene import Desk, text_in, until
+from tests.coder.tools.harness import ToolHarness, text_in, until
 from tests.workspace.helpers import Lifeline
 
 from accord.agent import Turn
@@ -23,10 +23,10 @@ FOR_EVER = "sleep 100000"
 
 
 @pytest.fixture
-async def desk(project: Path) -> AsyncIterator[Desk]:
-    desk = Desk(project)
-    yield desk
-    await desk.context.jobs.aclose()
+async def harness(project: Path) -> AsyncIterator[ToolHarness]:
+    harness = ToolHarness(project)
+    yield harness
+    await harness.context.jobs.aclose()
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def lifeline(project: Path) -> Iterator[Lifeline]:
     lifeline.close()
 
 
-async def test_a_command_and_what_it_prints(desk: Desk, project: Path) -> None:
-    call = await desk.prepare(
+async def test_command_output_and_result(harness: ToolHarness, project: Path) -> None:
+    call = await harness.prepare(
         "bash", {"command": "echo out; echo err >&2; pwd", "description": "Print things"}
     )
     assert (call.title, call.category) == ("echo out; echo err >&2; pwd", "execute")
     assert call.subject.command == "echo out; echo err >&2; pwd"
     assert call.subject.cwd == str(project)
-    outcome = await desk.run(call)
+    outcome = await harness.run(call)
     assert not outcome.failed
     assert outcome.text == f"out\nerr\n{project}"
     assert text_in(outcome.content) == f"```\nout\nerr\n{project}\n```"
@@ -56,36 +56,36 @@ async def test_a_command_and_what_it_prints(desk: Desk, project: Path) -> None:
     }
 
 
-async def test_an_exit_code_is_said_and_counts_as_failed(desk: Desk) -> None:
-    outcome = await desk.use("bash", command="echo no; exit 3")
+async def test_exit_code_and_signal_are_reported_as_failures(harness: ToolHarness) -> None:
+    outcome = await harness.use("bash", command="echo no; exit 3")
     assert (outcome.failed, outcome.text, outcome.raw_output["exit_code"]) == (True, "no\n[exit code 3]", 3)
-    assert (await desk.use("bash", command="kill -TERM $$")).text == "(no output)\n[ended by SIGTERM]"
-    assert (await desk.done("bash", command="true")).text == "(no output)"
-    missing = await desk.use("bash", command="no-such-program")
+    assert (await harness.use("bash", command="kill -TERM $$")).text == "(no output)\n[ended by SIGTERM]"
+    assert (await harness.done("bash", command="true")).text == "(no output)"
+    missing = await harness.use("bash", command="no-such-program")
     assert missing.raw_output["exit_code"] == 127
 
 
 @pytest.mark.parametrize(("line", "why"), [("echo a\0b", "NUL"), ("x" * 200_000, "write it to a file")])
-async def test_a_line_that_no_shell_takes_is_refused_before_anybody_is_asked(
-    desk: Desk, line: str, why: str
+async def test_invalid_command_line_is_refused_before_permission(
+    harness: ToolHarness, line: str, why: str
 ) -> None:
     with pytest.raises(ToolFailure, match=why):
-        await desk.prepare("bash", {"command": line})
+        await harness.prepare("bash", {"command": line})
 
 
-async def test_a_time_limit_that_is_no_number_is_none(desk: Desk) -> None:
-    assert (await desk.done("bash", command="echo out", timeout=float("nan"))).text == "out"
+async def test_timeout_that_is_not_a_number_is_ignored(harness: ToolHarness) -> None:
+    assert (await harness.done("bash", command="echo out", timeout=float("nan"))).text == "out"
 
 
-async def test_another_folder(desk: Desk, project: Path) -> None:
+async def test_cwd_argument(harness: ToolHarness, project: Path) -> None:
     (project / "sub").mkdir()
-    assert (await desk.done("bash", command="pwd", cwd="sub")).text == f"{project}/sub"
-    assert "must be an existing folder" in await desk.refused("bash", command="pwd", cwd="nowhere")
+    assert (await harness.done("bash", command="pwd", cwd="sub")).text == f"{project}/sub"
+    assert "must be an existing folder" in await harness.refused("bash", command="pwd", cwd="nowhere")
 
 
-async def test_the_environment_is_the_one_of_the_context(project: Path) -> None:
+async def test_environment_comes_from_the_context(project: Path) -> None:
     env = {"PATH": os.environ["PATH"], "MINE": "yes"}
-    outcome = await Desk(project, environment=env).done("bash", command="env")
+    outcome = await ToolHarness(project, environment=env).done("bash", command="env")
     assert "MINE=yes" in outcome.text
     assert "GIT_TERMINAL_PROMPT=0" in outcome.text
     assert "HOME=" not in outcome.text
@@ -95,33 +95,33 @@ async def test_credentials_of_the_agent_do_not_reach_commands(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sesame")
-    desk = Desk(project)
-    assert "sesame" not in (await desk.done("bash", command="env")).text
-    assert "SOME_API_KEY" in desk.context.withheld
+    harness = ToolHarness(project)
+    assert "sesame" not in (await harness.done("bash", command="env")).text
+    assert "SOME_API_KEY" in harness.context.withheld
 
 
-async def test_nobody_types(desk: Desk) -> None:
-    assert (await desk.done("bash", command="cat; test -t 1 || echo no terminal")).text == "no terminal"
+async def test_command_has_no_stdin_and_no_terminal(harness: ToolHarness) -> None:
+    assert (await harness.done("bash", command="cat; test -t 1 || echo no terminal")).text == "no terminal"
 
 
-async def test_output_is_shown_while_it_runs(desk: Desk, project: Path) -> None:
+async def test_output_is_reported_while_the_command_runs(harness: ToolHarness, project: Path) -> None:
     os.mkfifo(project / "go")
     shown: asyncio.Queue[str] = asyncio.Queue()
-    desk.context = Desk(project, limits=Limits(report_seconds=0)).context
+    harness.context = ToolHarness(project, limits=Limits(report_seconds=0)).context
 
     async def report(progress: Progress) -> None:
         shown.put_nowait(text_in(progress.content))
 
-    call = await desk.prepare("bash", {"command": "echo first; cat go; echo last"})
+    call = await harness.prepare("bash", {"command": "echo first; cat go; echo last"})
     running = asyncio.ensure_future(call.run(report))
     assert await shown.get() == "```\nfirst\n```"
     (project / "go").write_text("second\n")
     assert (await running).text == "first\nsecond\nlast"
 
 
-async def test_long_output_keeps_its_beginning_and_its_end(project: Path) -> None:
-    desk = Desk(project, limits=Limits(output_chars=200))
-    outcome = await desk.done("bash", command="seq 1 100000")
+async def test_long_output_keeps_its_start_and_end(project: Path) -> None:
+    harness = ToolHarness(project, limits=Limits(output_chars=200))
+    outcome = await harness.done("bash", command="seq 1 100000")
     assert outcome.text.startswith("1\n2\n3\n")
     assert outcome.text.endswith("99999\n100000")
     assert "left out here; to see it, send the output to a file" in outcome.text
@@ -129,14 +129,12 @@ async def test_long_output_keeps_its_beginning_and_its_end(project: Path) -> Non
     assert outcome.raw_output["truncated"] is True
 
 
-async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
-    project: Path, lifeline: Lifeline
-) -> None:
+async def test_timeout_kills_the_process_tree(project: Path, lifeline: Lifeline) -> None:
     clock = FakeClock()
-    desk = Desk(project, clock=clock)
+    harness = ToolHarness(project, clock=clock)
     line = f"exec 3>lifeline; {FOR_EVER} & echo started; {FOR_EVER}"
-    running = asyncio.ensure_future(desk.use("bash", command=line, timeout=60))
-    await until(lambda: desk.shown)
+    running = asyncio.ensure_future(harness.use("bash", command=line, timeout=60))
+    await until(lambda: harness.shown)
     await clock.advance(59)
     assert not running.done()
     await clock.advance(1)
@@ -149,20 +147,20 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
     await lifeline.wait_closed()
 
 
-async def test_cancelling_ends_the_whole_tree(desk: Desk, lifeline: Lifeline) -> None:
+async def test_cancelling_kills_the_process_tree(harness: ToolHarness, lifeline: Lifeline) -> None:
     running = asyncio.ensure_future(
-        desk.use("bash", command=f"exec 3>lifeline; setsid {FOR_EVER} & echo started; {FOR_EVER}")
+        harness.use("bash", command=f"exec 3>lifeline; setsid {FOR_EVER} & echo started; {FOR_EVER}")
     )
-    await until(lambda: desk.shown)
+    await until(lambda: harness.shown)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     await lifeline.wait_closed()
 
 
-async def test_cancelling_again_and_again_leaves_nothing_running(desk: Desk, lifeline: Lifeline) -> None:
-    running = asyncio.ensure_future(desk.use("bash", command=f"exec 3>lifeline; echo started; {FOR_EVER}"))
-    await until(lambda: desk.shown)
+async def test_repeated_cancelling_leaves_nothing_running(harness: ToolHarness, lifeline: Lifeline) -> None:
+    running = asyncio.ensure_future(harness.use("bash", command=f"exec 3>lifeline; echo started; {FOR_EVER}"))
+    await until(lambda: harness.shown)
     while not running.done():
         running.cancel()
         await asyncio.sleep(0)
@@ -170,75 +168,75 @@ async def test_cancelling_again_and_again_leaves_nothing_running(desk: Desk, lif
     await lifeline.wait_closed()
 
 
-async def test_what_a_command_leaves_behind_ends_with_it(desk: Desk, lifeline: Lifeline) -> None:
-    assert (await desk.done("bash", command=f"exec 3>lifeline; {FOR_EVER} & echo done")).text == "done"
+async def test_leftover_processes_end_with_the_command(harness: ToolHarness, lifeline: Lifeline) -> None:
+    assert (await harness.done("bash", command=f"exec 3>lifeline; {FOR_EVER} & echo done")).text == "done"
     await lifeline.wait_closed()
 
 
-async def test_a_long_line_is_shown_whole_in_the_question(desk: Desk) -> None:
+async def test_long_command_is_complete_in_the_preview(harness: ToolHarness) -> None:
     line = "echo 1\n" + "echo 2 && " * 30 + "true"
-    call = await desk.prepare("bash", {"command": line})
+    call = await harness.prepare("bash", {"command": line})
     assert len(call.title) <= 200
     assert line in text_in(await call.preview())
-    assert await (await desk.prepare("bash", {"command": "ls"})).preview() == ()
+    assert await (await harness.prepare("bash", {"command": "ls"})).preview() == ()
 
 
-# -- in the background -----------------------------------------------------------------------------------------------
+# -- background jobs -------------------------------------------------------------------------------------------------
 
 
-async def look(desk: Desk, job: str) -> str:
-    """What it says, once it has printed something."""
-    while (text := (await desk.done("job", id=job)).text).startswith("(nothing"):  # noqa: ASYNC110
+async def job_output(harness: ToolHarness, job: str) -> str:
+    """Return the output of the job once it has printed something."""
+    while (text := (await harness.done("job", id=job)).text).startswith("(nothing"):  # noqa: ASYNC110
         await asyncio.sleep(0)
     return text
 
 
-async def test_a_job_in_the_background(desk: Desk, project: Path) -> None:
+async def test_background_job_reports_new_output_and_its_end(harness: ToolHarness, project: Path) -> None:
     os.mkfifo(project / "go")
-    started = await desk.done("bash", command="echo up; cat go; echo down", background=True)
+    started = await harness.done("bash", command="echo up; cat go; echo down", background=True)
     assert started.text.startswith("Running in the background as job_1.")
     assert started.raw_output == {"job": "job_1"}
-    call = await desk.prepare("job", {"id": "job_1"})
+    call = await harness.prepare("job", {"id": "job_1"})
     assert (call.title, call.category) == ("Look at job_1: echo up; cat go; echo down", "read-only")
-    assert await look(desk, "job_1") == "up\n[job_1 is still running]"
-    assert (await desk.run(call)).text == "(nothing printed since the last look)\n[job_1 is still running]"
+    assert await job_output(harness, "job_1") == "up\n[job_1 is still running]"
+    assert (await harness.run(call)).text == "(nothing printed since the last look)\n[job_1 is still running]"
     (project / "go").write_text("middle\n")
     assert (
-        await desk.done("job", id="job_1", wait=60)
+        await harness.done("job", id="job_1", wait=60)
     ).text == "middle\ndown\n[job_1 ended with exit code 0]"
 
 
-async def test_a_job_is_stopped_and_all_end_with_the_session(
-    desk: Desk, lifeline: Lifeline, project: Path
+async def test_jobs_are_stopped_on_request_and_with_the_session(
+    harness: ToolHarness, lifeline: Lifeline, project: Path
 ) -> None:
-    await desk.done("bash", command=FOR_EVER, background=True)
-    assert (await desk.done("job", id="job_1", stop=True)).text.endswith("[job_1 was ended by SIGKILL]")
-    await desk.done("bash", command=f"exec 3>lifeline; echo on; {FOR_EVER}", background=True)
-    await look(desk, "job_2")
-    await desk.context.jobs.aclose()
+    await harness.done("bash", command=FOR_EVER, background=True)
+    assert (await harness.done("job", id="job_1", stop=True)).text.endswith("[job_1 was ended by SIGKILL]")
+    await harness.done("bash", command=f"exec 3>lifeline; echo on; {FOR_EVER}", background=True)
+    await job_output(harness, "job_2")
+    await harness.context.jobs.aclose()
     await lifeline.wait_closed()
     with pytest.raises(ToolFailure, match="there is no job 'job_2' in this session; there are: none"):
-        await desk.prepare("job", {"id": "job_2"})
+        await harness.prepare("job", {"id": "job_2"})
 
 
 async def test_waiting_for_a_job_is_bounded(project: Path) -> None:
     clock = FakeClock()
-    desk = Desk(project, clock=clock)
-    await desk.done("bash", command=FOR_EVER, background=True)
-    waiting = asyncio.ensure_future(desk.done("job", id="job_1", wait=5))
+    harness = ToolHarness(project, clock=clock)
+    await harness.done("bash", command=FOR_EVER, background=True)
+    waiting = asyncio.ensure_future(harness.done("job", id="job_1", wait=5))
     await until(lambda: clock.waiting)
     await clock.advance(5)
     assert (await waiting).text.endswith("[job_1 is still running]")
-    await desk.context.jobs.aclose()
+    await harness.context.jobs.aclose()
 
 
-async def test_there_are_only_so_many_jobs(desk: Desk) -> None:
+async def test_number_of_jobs_is_limited(harness: ToolHarness) -> None:
     for _ in range(16):
-        await desk.done("bash", command=FOR_EVER, background=True)
-    assert "stop one first" in await desk.refused("bash", command=FOR_EVER, background=True)
+        await harness.done("bash", command=FOR_EVER, background=True)
+    assert "stop one first" in await harness.refused("bash", command=FOR_EVER, background=True)
 
 
-# -- in a sandbox ----------------------------------------------------------------------------------------------------
+# -- sandbox ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -248,8 +246,8 @@ class Confined:
     cwd: str
 
 
-class Box:
-    """Confines nothing, but leaves its mark."""
+class MarkingSandbox:
+    """A sandbox that only sets a variable."""
 
     def wrap(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
@@ -260,38 +258,38 @@ class Box:
         return Confined(["/usr/bin/env", *argv], marked, str(cwd))
 
 
-async def test_a_command_runs_in_the_sandbox_unless_asked_otherwise(project: Path) -> None:
-    desk = Desk(project, sandbox=Box())
-    call = await desk.prepare("bash", {"command": "echo $BOXED $GIT_PAGER"})
+async def test_command_runs_in_the_sandbox_unless_requested_otherwise(project: Path) -> None:
+    harness = ToolHarness(project, sandbox=MarkingSandbox())
+    call = await harness.prepare("bash", {"command": "echo $BOXED $GIT_PAGER"})
     assert not call.subject.outside_sandbox
-    assert (await desk.run(call)).text == "yes cat"
-    out = await desk.prepare("bash", {"command": "echo ${BOXED:-no}", "outside_sandbox": True})
+    assert (await harness.run(call)).text == "yes cat"
+    out = await harness.prepare("bash", {"command": "echo ${BOXED:-no}", "outside_sandbox": True})
     assert out.subject.outside_sandbox
-    assert (await desk.run(out)).text == "no"
-    without = await Desk(project).prepare("bash", {"command": "true", "outside_sandbox": True})
+    assert (await harness.run(out)).text == "no"
+    without = await ToolHarness(project).prepare("bash", {"command": "true", "outside_sandbox": True})
     assert not without.subject.outside_sandbox
 
 
-async def test_what_the_sandbox_refuses_is_not_run(project: Path) -> None:
+async def test_command_refused_by_the_sandbox_does_not_run(project: Path) -> None:
     (project / "closed").mkdir()
-    desk = Desk(project, sandbox=Box())
-    assert "does not open this folder" in await desk.refused("bash", command="touch ../here", cwd="closed")
+    harness = ToolHarness(project, sandbox=MarkingSandbox())
+    assert "does not open this folder" in await harness.refused("bash", command="touch ../here", cwd="closed")
     assert not (project / "here").exists()
 
 
-# -- in the client's terminal ----------------------------------------------------------------------------------------
+# -- client terminals ------------------------------------------------------------------------------------------------
 
 TERMINALS = {"terminal": True}
 
 
-async def test_the_clients_terminal_is_used_and_embedded(project: Path) -> None:
+async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
     outcomes: list[ToolOutcome] = []
     shown: list[Progress] = []
 
     async def answer(turn: Turn) -> None:
-        desk = Desk(turn.session.cwd, terminal=turn.terminal, withheld=["OPENAI_API_KEY"])
-        outcomes.append(await desk.use("bash", command="make test"))
-        shown.extend(desk.shown)
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, withheld=["OPENAI_API_KEY"])
+        outcomes.append(await harness.use("bash", command="make test"))
+        shown.extend(harness.shown)
 
     async with talk(agent_that(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
@@ -323,13 +321,13 @@ async def test_the_clients_terminal_is_used_and_embedded(project: Path) -> None:
     assert outcome.raw_output["exit_code"] == 2
 
 
-async def test_in_the_clients_terminal_time_runs_out_too(project: Path) -> None:
+async def test_timeout_in_the_client_terminal(project: Path) -> None:
     clock = FakeClock()
     outcomes: list[ToolOutcome] = []
 
     async def answer(turn: Turn) -> None:
-        desk = Desk(turn.session.cwd, terminal=turn.terminal)
-        outcomes.append(await desk.use("bash", command=FOR_EVER, timeout=7))
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal)
+        outcomes.append(await harness.use("bash", command=FOR_EVER, timeout=7))
 
     from accord.agent import AgentOptions
 
@@ -346,9 +344,9 @@ async def test_in_the_clients_terminal_time_runs_out_too(project: Path) -> None:
     assert outcomes[0].text.startswith("(no output)\n[stopped after 7 s;")
 
 
-async def test_cancelling_the_turn_releases_the_clients_terminal(project: Path) -> None:
+async def test_cancelling_the_turn_releases_the_client_terminal(project: Path) -> None:
     async def answer(turn: Turn) -> None:
-        await Desk(turn.session.cwd, terminal=turn.terminal).use("bash", command=FOR_EVER)
+        await ToolHarness(turn.session.cwd, terminal=turn.terminal).use("bash", command=FOR_EVER)
 
     async with talk(agent_that(answer), capabilities=TERMINALS) as client:
         session = await client.new_session(str(project))
@@ -363,12 +361,12 @@ async def test_cancelling_the_turn_releases_the_clients_terminal(project: Path) 
         assert result["stopReason"] == "cancelled"
 
 
-async def test_a_client_that_refuses_a_terminal_is_not_bypassed(project: Path) -> None:
+async def test_refused_client_terminal_is_not_bypassed(project: Path) -> None:
     outcomes: list[ToolOutcome] = []
 
     async def answer(turn: Turn) -> None:
-        desk = Desk(turn.session.cwd, terminal=turn.terminal)
-        outcomes.append(await desk.use("bash", command="touch here"))
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal)
+        outcomes.append(await harness.use("bash", command="touch here"))
 
     async with talk(agent_that(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
@@ -378,10 +376,10 @@ async def test_a_client_that_refuses_a_terminal_is_not_bypassed(project: Path) -
     assert not (project / "here").exists()
 
 
-async def test_a_sandboxed_command_goes_to_the_clients_terminal_confined(project: Path) -> None:
+async def test_sandboxed_command_is_wrapped_in_the_client_terminal(project: Path) -> None:
     async def answer(turn: Turn) -> None:
-        desk = Desk(turn.session.cwd, terminal=turn.terminal, sandbox=Box())
-        await desk.use("bash", command="true")
+        harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, sandbox=MarkingSandbox())
+        await harness.use("bash", command="true")
 
     async with talk(agent_that(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))

@@ -1,10 +1,10 @@
-"""Plans, questions, sub-agents and leaving plan mode: the tools that hand on to the session."""
+"""Plans, questions, sub-agents and leaving plan mode: tools that act through the session."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.coder.tools.scene import Desk, text_in
+from tests.coder.tools.harness import ToolHarness, text_in
 
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.context import Delegation, Question
@@ -12,88 +12,90 @@ from accord.coder.tools.tool import Progress, Report, ToolOutcome, said
 from accord.schema.plans import PlanEntry
 
 
-async def test_a_plan_is_shown_whole(project: Path) -> None:
+async def test_plan_is_passed_on_completely(project: Path) -> None:
     shown: list[Sequence[PlanEntry]] = []
 
     async def show(entries: Sequence[PlanEntry]) -> None:
         shown.append(entries)
 
-    desk = Desk(project, set_plan=show)
+    harness = ToolHarness(project, set_plan=show)
     entries = [{"content": "a", "status": "completed"}, {"content": "b", "priority": "high"}]
-    call = await desk.prepare("plan", {"entries": entries})
+    call = await harness.prepare("plan", {"entries": entries})
     assert (call.title, call.category) == ("Plan: 1 of 2 steps completed", "read-only")
-    outcome = await desk.run(call)
+    outcome = await harness.run(call)
     assert outcome.text == "The plan is shown: 1 of 2 steps completed."
     assert shown == [[PlanEntry("a", "medium", "completed"), PlanEntry("b", "high", "pending")]]
 
 
-async def test_the_user_is_asked(project: Path) -> None:
+async def test_question_is_passed_on(project: Path) -> None:
     asked: list[Question] = []
 
     async def ask(question: Question) -> str | None:
         asked.append(question)
         return "red"
 
-    desk = Desk(project, ask_user=ask)
-    call = await desk.prepare("ask_user", {"question": "Which colour?", "options": ["red", "blue"]})
+    harness = ToolHarness(project, ask_user=ask)
+    call = await harness.prepare("ask_user", {"question": "Which colour?", "options": ["red", "blue"]})
     assert call.title == "Ask: Which colour?"
-    assert (await desk.run(call)).text == "red"
+    assert (await harness.run(call)).text == "red"
     assert asked == [Question("Which colour?", ("red", "blue"))]
 
 
-async def test_a_user_who_cannot_be_asked(project: Path, desk: Desk) -> None:
-    async def nobody(question: Question) -> str | None:
+async def test_unavailable_user(project: Path, harness: ToolHarness) -> None:
+    async def no_answer(question: Question) -> str | None:
         return None
 
-    for somebody in (desk, Desk(project, ask_user=nobody)):
-        outcome = await somebody.done("ask_user", question="?")
+    for user_tools in (harness, ToolHarness(project, ask_user=no_answer)):
+        outcome = await user_tools.done("ask_user", question="?")
         assert outcome.text == "(user unavailable)"
         assert outcome.raw_output == {"answer": None}
 
 
-async def test_a_task_is_handed_to_a_sub_agent_which_shows_its_progress(project: Path) -> None:
+async def test_subagent_reports_progress_and_returns_its_outcome(project: Path) -> None:
     async def delegate(task: Delegation, report: Report) -> ToolOutcome:
         assert task == Delegation("Count files", "How many files are there?")
         await report(Progress(title="Count files (counting)"))
         return said("42")
 
-    desk = Desk(project, delegate=delegate)
-    call = await desk.prepare("agent", {"prompt": "How many files are there?", "description": "Count files"})
+    harness = ToolHarness(project, delegate=delegate)
+    call = await harness.prepare(
+        "agent", {"prompt": "How many files are there?", "description": "Count files"}
+    )
     assert (call.title, call.category) == ("Delegate: Count files", "execute")
-    assert (await desk.run(call)).text == "42"
-    assert desk.shown == [Progress(title="Count files (counting)")]
+    assert (await harness.run(call)).text == "42"
+    assert harness.shown == [Progress(title="Count files (counting)")]
 
 
-async def test_leaving_plan_mode_shows_the_plan_in_the_question(project: Path) -> None:
+async def test_leaving_plan_mode_previews_the_plan(project: Path) -> None:
     agreed: list[str] = []
 
     async def leave(plan: str) -> str:
         agreed.append(plan)
         return "ask"
 
-    desk = Desk(project, leave_plan_mode=leave)
-    call = await desk.prepare("leave_plan_mode", {"plan": "1. do it"})
+    harness = ToolHarness(project, leave_plan_mode=leave)
+    call = await harness.prepare("leave_plan_mode", {"plan": "1. do it"})
     assert text_in(await call.preview()) == "1. do it"
     assert agreed == []
-    assert (await desk.run(call)).text == "The user agreed. The mode is ask now: begin with the plan."
+    assert (await harness.run(call)).text == "The user agreed. The mode is ask now: begin with the plan."
     assert agreed == ["1. do it"]
 
 
-async def test_what_is_not_there_is_said(desk: Desk) -> None:
-    assert "no sub-agents" in await desk.refused("agent", prompt="x")
-    assert "cannot be shown" in await desk.refused("plan", entries=["a"])
-    assert "not in plan mode" in await desk.refused("leave_plan_mode", plan="x")
+async def test_missing_session_features_are_reported(harness: ToolHarness) -> None:
+    assert "no sub-agents" in await harness.refused("agent", prompt="x")
+    assert "cannot be shown" in await harness.refused("plan", entries=["a"])
+    assert "not in plan mode" in await harness.refused("leave_plan_mode", plan="x")
 
 
-async def test_a_defect_in_a_tool_is_an_outcome_not_the_end_of_the_turn(project: Path) -> None:
+async def test_exception_in_a_tool_is_a_failed_outcome(project: Path) -> None:
     async def broken(question: Question) -> str | None:
         raise ZeroDivisionError
 
-    text = await Desk(project, ask_user=broken).refused("ask_user", question="?")
+    text = await ToolHarness(project, ask_user=broken).refused("ask_user", question="?")
     assert text == "ask_user failed by a defect of its own (ZeroDivisionError)."
 
 
-def test_the_page_tells_the_tools_as_they_are() -> None:
+def test_documented_tools_match_the_code() -> None:
     page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text()
     for name, tool in built_in_tools().items():
         row = re.search(rf"^\| `{name}` \| (.*?) \| (\w+) \| ([\w-]+) \|$", page, re.MULTILINE)
@@ -105,7 +107,7 @@ def test_the_page_tells_the_tools_as_they_are() -> None:
         assert (row[2], row[3]) == (tool.kind, tool.category)
 
 
-def test_kinds_and_categories_are_those_of_the_reference() -> None:
+def test_tool_kinds_and_categories() -> None:
     assert {name: (tool.kind, tool.category) for name, tool in built_in_tools().items()} == {
         "read_file": ("read", "read-only"),
         "list_files": ("read", "read-only"),

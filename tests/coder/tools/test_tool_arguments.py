@@ -1,4 +1,4 @@
-"""Arguments as models send them: right, nearly right, and wrong."""
+"""Tool arguments as models send them: valid, nearly valid, and wrong."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -26,7 +26,7 @@ def read(cls: type[Arguments], given: Any) -> dict[str, Any]:
     }
 
 
-def complaint(cls: type[Arguments], given: Any) -> str:
+def error_text(cls: type[Arguments], given: Any) -> str:
     with pytest.raises(BadArguments) as caught:
         read_arguments("tool", cls, given)
     return str(caught.value)
@@ -54,11 +54,11 @@ def complaint(cls: type[Arguments], given: Any) -> str:
     ],
     ids=str,
 )
-def test_what_is_plainly_meant_is_understood(given: Any) -> None:
+def test_nearly_valid_arguments_are_understood(given: Any) -> None:
     assert read(ReadFileArguments, given) == {"path": "a.py", "offset": 3}
 
 
-def test_other_agents_names_are_understood() -> None:
+def test_argument_names_of_other_agents_are_understood() -> None:
     assert read(BashArguments, {"cmd": "ls", "run_in_background": "true", "workdir": "src"}) == {
         "command": "ls",
         "background": True,
@@ -80,10 +80,10 @@ def test_other_agents_names_are_understood() -> None:
     }
 
 
-def test_a_name_of_the_tool_itself_is_never_an_alias() -> None:
+def test_own_argument_name_is_never_an_alias() -> None:
     """`glob` and `context` are arguments of grep; they do not become its path or pattern."""
     assert read(GrepArguments, {"pattern": "x", "glob": "*.py", "context": 2})["glob"] == "*.py"
-    assert "`pattern` is missing" in complaint(GrepArguments, {"glob": "*.py"})
+    assert "`pattern` is missing" in error_text(GrepArguments, {"glob": "*.py"})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_name_of_the_tool_itself_is_never_an_alias() -> None:
     ],
     ids=str,
 )
-def test_lists_and_what_is_in_them(entries: Any) -> None:
+def test_list_items_are_read(entries: Any) -> None:
     arguments = read_arguments("plan", PlanArguments, {"todos": entries})
     assert [(entry.content, entry.status) for entry in arguments.entries] == [
         ("a", "pending"),
@@ -103,17 +103,17 @@ def test_lists_and_what_is_in_them(entries: Any) -> None:
     ]
 
 
-def test_half_an_object_is_not_completed() -> None:
-    """What was cut off might have gone on to mean something else."""
-    text = complaint(BashArguments, '{"command": "rm -rf build')
+def test_incomplete_object_is_refused() -> None:
+    """The missing part could change the meaning."""
+    text = error_text(BashArguments, '{"command": "rm -rf build')
     assert text == (
         'tool was not run: its arguments must be one complete JSON object, not "{\\"command\\": \\"rm -rf build". '
         "Arguments of tool: command, [timeout], [background], [cwd], [outside_sandbox], [description]."
     )
 
 
-def test_a_complaint_names_everything_that_is_wrong() -> None:
-    assert complaint(EditFileArguments, {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe"}).split(
+def test_error_names_everything_that_is_wrong() -> None:
+    assert error_text(EditFileArguments, {"path": ["a"], "new_text": {"a": 1}, "replace_all": "maybe"}).split(
         "\n"
     ) == [
         "tool was not run, its arguments do not fit:",
@@ -125,24 +125,24 @@ def test_a_complaint_names_everything_that_is_wrong() -> None:
     ]
 
 
-def test_a_complaint_says_what_is_expected() -> None:
-    assert "`offset` must be a whole number, at least 0, not -4" in complaint(
+def test_error_names_the_expected_values() -> None:
+    assert "`offset` must be a whole number, at least 0, not -4" in error_text(
         ReadFileArguments, {"path": "a", "offset": -4}
     )
-    assert "`limit` must be a whole number, at least 1, not 1.5" in complaint(
+    assert "`limit` must be a whole number, at least 1, not 1.5" in error_text(
         ReadFileArguments, {"path": "a", "limit": 1.5}
     )
-    assert '`mode` must be one of "content", "count", "files", not "all"' in complaint(
+    assert '`mode` must be one of "content", "count", "files", not "all"' in error_text(
         GrepArguments, {"pattern": "x", "mode": "all"}
     )
-    assert "(at `entries[0].status`" in complaint(
+    assert "(at `entries[0].status`" in error_text(
         PlanArguments, {"entries": [{"content": "a", "status": "soon"}]}
     )
 
 
-def test_a_complaint_is_short_whatever_was_sent() -> None:
-    assert len(complaint(ReadFileArguments, {"path": {"a": "x" * 100_000}})) < 500
-    assert len(complaint(ReadFileArguments, "[" * 100_000)) < 500
+def test_error_is_short_for_any_input() -> None:
+    assert len(error_text(ReadFileArguments, {"path": {"a": "x" * 100_000}})) < 500
+    assert len(error_text(ReadFileArguments, "[" * 100_000)) < 500
 
 
 class Item(Struct):
@@ -150,7 +150,7 @@ class Item(Struct):
     done: bool = False
 
 
-class Everything(Arguments):
+class SampleArguments(Arguments):
     path: Annotated[str, Meta(min_length=1)]
     content: str
     offset: Annotated[int, Meta(ge=0, le=10**15)] | None = None
@@ -161,8 +161,8 @@ class Everything(Arguments):
 
 
 items = st.builds(Item, st.text(), st.booleans())
-everything = st.builds(
-    Everything,
+sample_arguments = st.builds(
+    SampleArguments,
     path=st.text(min_size=1),
     content=st.text() | st.sampled_from(['{"a": 1}', "[1]", "12", "true", '"x"', "```\n{}\n```"]),
     offset=st.none() | st.integers(0, 10**15),
@@ -173,24 +173,24 @@ everything = st.builds(
 )
 
 
-def sent(arguments: Everything) -> dict[str, Any]:
+def sent(arguments: SampleArguments) -> dict[str, Any]:
     import msgspec
 
     return {name: value for name, value in msgspec.to_builtins(arguments).items() if value is not None}
 
 
 @settings(deadline=None)
-@given(everything)
-def test_arguments_that_fit_are_never_changed(arguments: Everything) -> None:
+@given(sample_arguments)
+def test_valid_arguments_are_never_changed(arguments: SampleArguments) -> None:
     given = sent(arguments)
-    assert read_arguments("tool", Everything, given) == arguments
-    assert read_arguments("tool", Everything, {**given, "extra": 1}) == arguments
-    assert read_arguments("tool", Everything, json.dumps(given)) == arguments
+    assert read_arguments("tool", SampleArguments, given) == arguments
+    assert read_arguments("tool", SampleArguments, {**given, "extra": 1}) == arguments
+    assert read_arguments("tool", SampleArguments, json.dumps(given)) == arguments
 
 
 @settings(deadline=None)
-@given(everything, st.data())
-def test_slips_are_repaired_to_what_was_meant(arguments: Everything, data: st.DataObject) -> None:
+@given(sample_arguments, st.data())
+def test_common_mistakes_are_repaired(arguments: SampleArguments, data: st.DataObject) -> None:
     given = sent(arguments)
     if data.draw(st.booleans()):
         given["offset"] = given.get("offset") if given.get("offset") is None else str(given["offset"])
@@ -215,7 +215,7 @@ def test_slips_are_repaired_to_what_was_meant(arguments: Everything, data: st.Da
         whole = {"arguments": whole}
     if data.draw(st.booleans()):
         whole = json.dumps(whole)
-    assert read_arguments("tool", Everything, whole) == arguments
+    assert read_arguments("tool", SampleArguments, whole) == arguments
 
 
 json_values = st.recursive(
@@ -223,21 +223,21 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-names = st.sampled_from([*Everything.__struct_fields__, "file_path", "text", "plan", "arguments", "x"])
+names = st.sampled_from([*SampleArguments.__struct_fields__, "file_path", "text", "plan", "arguments", "x"])
 
 
 @settings(deadline=None)
 @given(json_values | st.dictionaries(names, json_values))
-def test_whatever_is_sent_is_understood_or_refused_in_words(given: Any) -> None:
+def test_any_value_is_understood_or_refused_with_a_message(given: Any) -> None:
     refused = ""
     try:
-        assert isinstance(read_arguments("tool", Everything, given), Everything)
+        assert isinstance(read_arguments("tool", SampleArguments, given), SampleArguments)
     except BadArguments as error:
         refused = str(error)
     assert not refused or refused.startswith("tool was not run")
 
 
-def test_every_tool_has_a_schema_that_all_providers_take() -> None:
+def test_every_tool_schema_suits_all_providers() -> None:
     for name, tool in built_in_tools().items():
         schema = tool.schema
         assert tool.name == name
@@ -250,7 +250,7 @@ def test_every_tool_has_a_schema_that_all_providers_take() -> None:
     assert tuple(built_in_tools()) == TOOL_NAMES
 
 
-def test_every_tool_has_its_description_beside_it() -> None:
+def test_every_tool_has_a_description() -> None:
     for name, tool in built_in_tools().items():
         assert tool.description, name
         assert not tool.description.startswith("#"), name

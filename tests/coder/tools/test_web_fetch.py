@@ -1,4 +1,4 @@
-"""Fetching pages from a server on this machine, which is allowed here by name, and from where nothing may be fetched."""
+"""Fetching pages from a local server that is allowed by name, and refusing forbidden addresses."""
 
 import asyncio
 import gzip
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.tools.scene import Desk, text_in
+from tests.coder.tools.harness import ToolHarness, text_in
 
 from accord.coder.messages import ImagePart
 from accord.coder.tools.context import Limits
@@ -21,13 +21,13 @@ Serve = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 class Site:
-    """A server whose pages are written by hand."""
+    """A server with handwritten responses."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes | Serve] = {}
         self.asked: list[bytes] = []
         self.port = 0
-        self._talks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def page(self, path: str, body: bytes | str, kind: str = "text/html", **more: Any) -> None:
         data = body if isinstance(body, bytes) else body.encode()
@@ -48,7 +48,7 @@ class Site:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
-        self._talks.add(task)
+        self._tasks.add(task)
         try:
             request = await reader.readuntil(b"\r\n\r\n")
             self.asked.append(request)
@@ -61,13 +61,13 @@ class Site:
         except (OSError, asyncio.CancelledError):
             pass
         finally:
-            self._talks.discard(task)
+            self._tasks.discard(task)
             writer.close()
 
     async def close(self) -> None:
-        for talk in list(self._talks):
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ async def site() -> AsyncIterator[Site]:
     await server.wait_closed()
 
 
-class Names:
-    """Answers for host names, each time the next; the last one stays."""
+class FakeResolver:
+    """Answers each lookup of a host with its next address list; the last one repeats."""
 
     def __init__(self, **answers: list[list[str]]) -> None:
         self.answers = {name.replace("_", "."): list(found) for name, found in answers.items()}
@@ -99,24 +99,28 @@ class Names:
 HERE = [["127.0.0.1"]]
 
 
-def desk_for(
-    project: Path, *, names: Names | None = None, allowed: tuple[str, ...] = ("127.0.0.1",), **more: Any
-) -> Desk:
-    names = names or Names(site_test=HERE, www_site_test=HERE, other_test=HERE)
-    return Desk(project, web=WebAccess(allowed=allowed, resolve=names), **more)
+def web_harness(
+    project: Path,
+    *,
+    names: FakeResolver | None = None,
+    allowed: tuple[str, ...] = ("127.0.0.1",),
+    **more: Any,
+) -> ToolHarness:
+    names = names or FakeResolver(site_test=HERE, www_site_test=HERE, other_test=HERE)
+    return ToolHarness(project, web=WebAccess(allowed=allowed, resolve=names), **more)
 
 
 @pytest.fixture
-def desk(project: Path) -> Desk:
-    return desk_for(project)
+def harness(project: Path) -> ToolHarness:
+    return web_harness(project)
 
 
-async def test_a_page_becomes_text(desk: Desk, site: Site) -> None:
+async def test_html_page_becomes_markdown(harness: ToolHarness, site: Site) -> None:
     site.page("/a?b=c", "<title>Hi</title><p>Read <a href='x'>more</a>")
     url = f"http://site.test:{site.port}/a?b=c"
-    call = await desk.prepare("web_fetch", {"url": f"{url}#part"})
+    call = await harness.prepare("web_fetch", {"url": f"{url}#part"})
     assert (call.title, call.category, call.subject.url) == (f"Fetch {url}", "read-only", url)
-    outcome = await desk.run(call)
+    outcome = await harness.run(call)
     assert outcome.text == f"# Hi\n\nRead [more](http://site.test:{site.port}/x)"
     assert text_in(outcome.content) == outcome.text
     assert outcome.raw_output["status"] == 200
@@ -126,19 +130,19 @@ async def test_a_page_becomes_text(desk: Desk, site: Site) -> None:
     assert "cookie" not in request.lower()
 
 
-async def test_other_texts_come_as_they_are(desk: Desk, site: Site) -> None:
+async def test_other_text_types_are_returned_unchanged(harness: ToolHarness, site: Site) -> None:
     site.page("/json", '{"a":  1}', "application/vnd.api+json; charset=utf-8")
     site.page("/latin", "grün".encode("latin-1"), "text/plain; charset=ISO-8859-1")
     site.page("/meta", b"<meta charset='latin-1'><p>gr\xfcn", "text/html")
     site.page("/odd", "plain", "text/plain; charset=no-such-thing")
     base = f"http://site.test:{site.port}"
-    assert (await desk.done("web_fetch", url=f"{base}/json")).text == '{"a":  1}'
-    assert (await desk.done("web_fetch", url=f"{base}/latin")).text == "grün"
-    assert (await desk.done("web_fetch", url=f"{base}/meta")).text == "grün"
-    assert (await desk.done("web_fetch", url=f"{base}/odd")).text == "plain"
+    assert (await harness.done("web_fetch", url=f"{base}/json")).text == '{"a":  1}'
+    assert (await harness.done("web_fetch", url=f"{base}/latin")).text == "grün"
+    assert (await harness.done("web_fetch", url=f"{base}/meta")).text == "grün"
+    assert (await harness.done("web_fetch", url=f"{base}/odd")).text == "plain"
 
 
-async def test_packed_and_chunked_bodies(desk: Desk, site: Site) -> None:
+async def test_compressed_and_chunked_bodies(harness: ToolHarness, site: Site) -> None:
     site.page("/gz", gzip.compress(b"packed"), "text/plain", content_encoding="gzip")
     site.pages["/chunks"] = (
         Site.head(200, content_type="text/plain", transfer_encoding="chunked")
@@ -148,46 +152,46 @@ async def test_packed_and_chunked_bodies(desk: Desk, site: Site) -> None:
     site.page("/br", b"?", "text/plain", content_encoding="br")
     site.page("/broken", b"no gzip", "text/plain", content_encoding="gzip")
     base = f"http://site.test:{site.port}"
-    assert (await desk.done("web_fetch", url=f"{base}/gz")).text == "packed"
-    assert (await desk.done("web_fetch", url=f"{base}/chunks")).text == "abcde"
-    assert (await desk.done("web_fetch", url=f"{base}/old")).text == "no headers at all"
-    assert "unknown encoding 'br'" in await desk.refused("web_fetch", url=f"{base}/br")
-    assert "cannot be unpacked" in await desk.refused("web_fetch", url=f"{base}/broken")
+    assert (await harness.done("web_fetch", url=f"{base}/gz")).text == "packed"
+    assert (await harness.done("web_fetch", url=f"{base}/chunks")).text == "abcde"
+    assert (await harness.done("web_fetch", url=f"{base}/old")).text == "no headers at all"
+    assert "unknown encoding 'br'" in await harness.refused("web_fetch", url=f"{base}/br")
+    assert "cannot be unpacked" in await harness.refused("web_fetch", url=f"{base}/broken")
 
 
-async def test_a_page_that_failed_says_so(desk: Desk, site: Site) -> None:
+async def test_http_error_is_reported(harness: ToolHarness, site: Site) -> None:
     site.pages["/gone"] = Site.head(410, content_type="text/plain", content_length="4") + b"gone"
-    outcome = await desk.use("web_fetch", url=f"http://site.test:{site.port}/gone")
+    outcome = await harness.use("web_fetch", url=f"http://site.test:{site.port}/gone")
     assert outcome.failed
     assert outcome.text == f"gone\n\n(http://site.test:{site.port}/gone answered 410)"
 
 
-async def test_what_is_no_text_is_not_shown(desk: Desk, project: Path, site: Site) -> None:
+async def test_binary_content_is_not_shown(harness: ToolHarness, project: Path, site: Site) -> None:
     site.page("/zip", b"PK\x03\x04\x00", "application/zip")
     site.page("/png", b"\x89PNG\r\n\x1a\n123", "image/png")
     base = f"http://site.test:{site.port}"
-    assert "is application/zip, not text" in await desk.refused("web_fetch", url=f"{base}/zip")
-    assert "cannot look at pictures" in await desk.refused("web_fetch", url=f"{base}/png")
-    seen = await desk_for(project, sees_images=True).done("web_fetch", url=f"{base}/png")
+    assert "is application/zip, not text" in await harness.refused("web_fetch", url=f"{base}/zip")
+    assert "cannot look at pictures" in await harness.refused("web_fetch", url=f"{base}/png")
+    seen = await web_harness(project, sees_images=True).done("web_fetch", url=f"{base}/png")
     assert seen.parts[1] == ImagePart(b"\x89PNG\r\n\x1a\n123", "image/png")
 
 
-async def test_a_long_page_comes_in_parts(project: Path, site: Site) -> None:
-    desk = desk_for(project, limits=Limits(output_chars=30))
+async def test_long_page_is_read_in_parts(project: Path, site: Site) -> None:
+    harness = web_harness(project, limits=Limits(output_chars=30))
     site.page("/long", "\n".join(f"line {n}" for n in range(1, 9)), "text/plain")
     url = f"http://site.test:{site.port}/long"
-    assert (await desk.done("web_fetch", url=url)).text == (
+    assert (await harness.done("web_fetch", url=url)).text == (
         "line 1\nline 2\nline 3\nline 4\n\n(lines 1-4 of 8; go on with offset=5)"
     )
-    assert (await desk.done("web_fetch", url=url, offset=5)).text == "line 5\nline 6\nline 7\nline 8"
-    assert "there is no line 9" in await desk.refused("web_fetch", url=url, offset=9)
+    assert (await harness.done("web_fetch", url=url, offset=5)).text == "line 5\nline 6\nline 7\nline 8"
+    assert "there is no line 9" in await harness.refused("web_fetch", url=url, offset=9)
 
 
-# -- bounds ----------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_huge_body_is_cut_and_the_server_let_go(project: Path, site: Site) -> None:
-    let_go = asyncio.Event()
+async def test_endless_body_is_truncated_and_the_connection_closed(project: Path, site: Site) -> None:
+    closed = asyncio.Event()
 
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(Site.head(200, content_type="text/plain"))
@@ -196,24 +200,24 @@ async def test_a_huge_body_is_cut_and_the_server_let_go(project: Path, site: Sit
                 writer.write(b"x" * 65536)
                 await writer.drain()
         except OSError:
-            let_go.set()
+            closed.set()
 
     site.pages["/endless"] = endless
-    desk = desk_for(project, limits=Limits(fetch_bytes=200_000, output_chars=100))
-    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/endless")
+    harness = web_harness(project, limits=Limits(fetch_bytes=200_000, output_chars=100))
+    outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/endless")
     assert "only the first 200,000 bytes of the page" in outcome.text
-    await let_go.wait()
+    await closed.wait()
 
 
-async def test_a_small_body_that_unpacks_to_a_huge_one_is_cut(project: Path, site: Site) -> None:
+async def test_decompressed_size_is_limited(project: Path, site: Site) -> None:
     site.page("/bomb", gzip.compress(b"x" * 20_000_000), "text/plain", content_encoding="gzip")
-    desk = desk_for(project, limits=Limits(fetch_bytes=100_000, output_chars=100))
-    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/bomb")
+    harness = web_harness(project, limits=Limits(fetch_bytes=100_000, output_chars=100))
+    outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/bomb")
     assert outcome.raw_output["bytes"] == 100_000
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nbegun"])
-async def test_a_slow_server_is_given_up(project: Path, site: Site, begun: bytes) -> None:
+async def test_slow_server_times_out(project: Path, site: Site, begun: bytes) -> None:
     clock = FakeClock()
     stalled = asyncio.Event()
 
@@ -224,18 +228,18 @@ async def test_a_slow_server_is_given_up(project: Path, site: Site, begun: bytes
         await asyncio.Event().wait()
 
     site.pages["/slow"] = slow
-    desk = desk_for(project, clock=clock)
-    fetching = asyncio.ensure_future(desk.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
+    harness = web_harness(project, clock=clock)
+    task = asyncio.ensure_future(harness.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
     await stalled.wait()
     await clock.advance(29)
-    assert not fetching.done()
+    assert not task.done()
     await clock.advance(1)
-    outcome = await fetching
+    outcome = await task
     assert outcome.failed
     assert outcome.text == f"http://site.test:{site.port}/slow was not fetched: it took more than 30 s"
 
 
-async def test_cancelling_closes_the_connection(desk: Desk, site: Site) -> None:
+async def test_cancelling_closes_the_connection(harness: ToolHarness, site: Site) -> None:
     stalled, gone = asyncio.Event(), asyncio.Event()
 
     async def slow(writer: asyncio.StreamWriter) -> None:
@@ -248,11 +252,11 @@ async def test_cancelling_closes_the_connection(desk: Desk, site: Site) -> None:
             gone.set()
 
     site.pages["/slow"] = slow
-    fetching = asyncio.ensure_future(desk.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
+    task = asyncio.ensure_future(harness.use("web_fetch", url=f"http://site.test:{site.port}/slow"))
     await stalled.wait()
-    fetching.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await fetching
+        await task
     await gone.wait()
 
 
@@ -265,28 +269,30 @@ async def test_cancelling_closes_the_connection(desk: Desk, site: Site) -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort",
     ],
 )
-async def test_servers_that_break_off(desk: Desk, site: Site, answer: bytes) -> None:
+async def test_broken_responses_are_reported(harness: ToolHarness, site: Site, answer: bytes) -> None:
     site.pages["/x"] = answer
-    text = await desk.refused("web_fetch", url=f"http://site.test:{site.port}/x")
+    text = await harness.refused("web_fetch", url=f"http://site.test:{site.port}/x")
     assert text.startswith("web_fetch failed: site.test ")
 
 
 # -- redirects -------------------------------------------------------------------------------------------------------
 
 
-async def test_redirects_on_the_same_host_are_followed(desk: Desk, site: Site) -> None:
+async def test_redirects_on_the_same_host_are_followed(harness: ToolHarness, site: Site) -> None:
     site.redirect("/a", "/b")
     site.redirect("/b", f"http://www.site.test:{site.port}/c")
     site.page("/c", "there", "text/plain")
-    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/a")
+    outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/a")
     assert outcome.text == "there"
     assert outcome.raw_output["url"] == f"http://www.site.test:{site.port}/c"
 
 
-async def test_a_redirect_to_another_host_is_handed_back(desk: Desk, site: Site) -> None:
-    """Whether that host may be asked has not been judged."""
+async def test_redirect_to_another_host_is_returned_and_not_followed(
+    harness: ToolHarness, site: Site
+) -> None:
+    """The permission covers only the first host."""
     site.redirect("/a", f"http://other.test:{site.port}/leak?secret")
-    outcome = await desk.done("web_fetch", url=f"http://site.test:{site.port}/a")
+    outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/a")
     assert outcome.text == (
         f"http://site.test:{site.port}/a redirects to another host: http://other.test:{site.port}/leak?secret. "
         "To follow it, fetch that address."
@@ -294,9 +300,9 @@ async def test_a_redirect_to_another_host_is_handed_back(desk: Desk, site: Site)
     assert len(site.asked) == 1
 
 
-async def test_redirects_end_some_day(desk: Desk, site: Site) -> None:
+async def test_redirects_are_limited(harness: ToolHarness, site: Site) -> None:
     site.redirect("/a", "/a")
-    assert "redirects more than 5 times" in await desk.refused(
+    assert "redirects more than 5 times" in await harness.refused(
         "web_fetch", url=f"http://site.test:{site.port}/a"
     )
     assert len(site.asked) == 6
@@ -305,12 +311,12 @@ async def test_redirects_end_some_day(desk: Desk, site: Site) -> None:
 @pytest.mark.parametrize(
     "to", ["file:///etc/passwd", "ftp://site.test/", "http://user:pw@site.test/", "http://[::1/"]
 )
-async def test_redirects_to_what_is_no_page(desk: Desk, site: Site, to: str) -> None:
+async def test_redirect_to_an_invalid_address_is_refused(harness: ToolHarness, site: Site, to: str) -> None:
     site.redirect("/a", to)
-    assert "web_fetch failed" in await desk.refused("web_fetch", url=f"http://site.test:{site.port}/a")
+    assert "web_fetch failed" in await harness.refused("web_fetch", url=f"http://site.test:{site.port}/a")
 
 
-# -- where nothing may be fetched ------------------------------------------------------------------------------------
+# -- forbidden addresses ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -326,11 +332,11 @@ async def test_redirects_to_what_is_no_page(desk: Desk, site: Site, to: str) -> 
     ],
     ids=str,
 )
-async def test_a_name_with_a_forbidden_address_is_not_asked(
+async def test_host_with_a_forbidden_address_is_not_contacted(
     project: Path, site: Site, addresses: list[str]
 ) -> None:
-    desk = desk_for(project, names=Names(evil_test=[addresses]), allowed=())
-    text = await desk.refused("web_fetch", url=f"http://evil.test:{site.port}/")
+    harness = web_harness(project, names=FakeResolver(evil_test=[addresses]), allowed=())
+    text = await harness.refused("web_fetch", url=f"http://evil.test:{site.port}/")
     assert text.startswith("web_fetch failed: evil.test may not be asked: ")
     assert site.asked == []
 
@@ -338,48 +344,48 @@ async def test_a_name_with_a_forbidden_address_is_not_asked(
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:7f00:1]", "2130706433", "0x7f.1", "127.1", "0"]
 )
-async def test_this_machine_is_not_asked_by_any_of_its_names(project: Path, site: Site, host: str) -> None:
-    text = await Desk(project).refused("web_fetch", url=f"http://{host}:{site.port}/")
+async def test_local_machine_is_not_contacted_under_any_name(project: Path, site: Site, host: str) -> None:
+    text = await ToolHarness(project).refused("web_fetch", url=f"http://{host}:{site.port}/")
     assert "may not be asked" in text or "is not known" in text
     assert site.asked == []
 
 
-async def test_a_redirect_on_the_same_name_to_a_forbidden_address_is_not_followed(
+async def test_redirect_that_resolves_to_a_forbidden_address_is_not_followed(
     project: Path, site: Site
 ) -> None:
-    """The name is looked up again for the second hop, and says something else now."""
+    """The name is resolved again for the second request and then gives another address."""
     site.redirect("/a", "/b")
     site.page("/b", "secret", "text/plain")
-    names = Names(evil_test=[["127.0.0.1"], ["127.0.0.2"]])
-    text = await desk_for(project, names=names).refused("web_fetch", url=f"http://evil.test:{site.port}/a")
+    names = FakeResolver(evil_test=[["127.0.0.1"], ["127.0.0.2"]])
+    text = await web_harness(project, names=names).refused("web_fetch", url=f"http://evil.test:{site.port}/a")
     assert "evil.test may not be asked: 127.0.0.2 is this machine itself" in text
     assert len(site.asked) == 1
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked(project: Path, site: Site) -> None:
-    """A name is looked up once per hop: a second answer, were it asked for, would be a forbidden one."""
+async def test_connection_uses_the_address_that_was_checked(project: Path, site: Site) -> None:
+    """A name is resolved once per request; a second lookup would give a forbidden address."""
     site.page("/", "fine", "text/plain")
-    names = Names(site_test=[["127.0.0.1"], ["10.0.0.1"]])
+    names = FakeResolver(site_test=[["127.0.0.1"], ["10.0.0.1"]])
     assert (
-        await desk_for(project, names=names).done("web_fetch", url=f"http://site.test:{site.port}/")
+        await web_harness(project, names=names).done("web_fetch", url=f"http://site.test:{site.port}/")
     ).text == "fine"
     assert names.asked == ["site.test"]
 
 
-async def test_the_next_address_is_tried_when_one_does_not_answer(project: Path, site: Site) -> None:
+async def test_next_address_is_tried_when_one_does_not_answer(project: Path, site: Site) -> None:
     site.page("/", "fine", "text/plain")
-    names = Names(site_test=[["127.0.0.9", "127.0.0.1"]])
-    desk = desk_for(project, names=names, allowed=("127.0.0.0/8",))
-    assert (await desk.done("web_fetch", url=f"http://site.test:{site.port}/")).text == "fine"
+    names = FakeResolver(site_test=[["127.0.0.9", "127.0.0.1"]])
+    harness = web_harness(project, names=names, allowed=("127.0.0.0/8",))
+    assert (await harness.done("web_fetch", url=f"http://site.test:{site.port}/")).text == "fine"
 
 
-async def test_what_is_not_known_or_no_address(desk: Desk) -> None:
-    assert "nobody.test is not known" in await desk.refused("web_fetch", url="http://nobody.test/")
+async def test_unknown_host_and_unsupported_scheme(harness: ToolHarness) -> None:
+    assert "nobody.test is not known" in await harness.refused("web_fetch", url="http://nobody.test/")
     with pytest.raises(BadArguments, match="only http and https"):
-        await desk.prepare("web_fetch", {"url": "file:///etc/passwd"})
+        await harness.prepare("web_fetch", {"url": "file:///etc/passwd"})
 
 
-# -- encrypted -------------------------------------------------------------------------------------------------------
+# -- TLS -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -407,9 +413,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-async def test_certificates_are_checked_against_the_name_and_not_the_address(
-    project: Path, certificate: Path
-) -> None:
+async def test_certificate_is_checked_against_the_host_name(project: Path, certificate: Path) -> None:
     site = Site()
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
@@ -418,18 +422,18 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address(
     site.page("/", "private", "text/plain")
     site.redirect("/down", f"http://site.test:{port}/")
     trusting = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
-    names = Names(site_test=HERE, other_test=HERE)
+    names = FakeResolver(site_test=HERE, other_test=HERE)
     access = WebAccess(allowed=("127.0.0.1",), resolve=names, tls=trusting)
-    desk = Desk(project, web=access)
+    harness = ToolHarness(project, web=access)
     try:
-        assert (await desk.done("web_fetch", url=f"https://site.test:{port}/")).text == "private"
-        assert "not encrypted any more" in await desk.refused(
+        assert (await harness.done("web_fetch", url=f"https://site.test:{port}/")).text == "private"
+        assert "not encrypted any more" in await harness.refused(
             "web_fetch", url=f"https://site.test:{port}/down"
         )
-        assert "certificate verify failed" in await desk.refused(
+        assert "certificate verify failed" in await harness.refused(
             "web_fetch", url=f"https://other.test:{port}/"
         )
-        assert "certificate verify failed" in await desk_for(project).refused(
+        assert "certificate verify failed" in await web_harness(project).refused(
             "web_fetch", url=f"https://site.test:{port}/"
         )
     finally:

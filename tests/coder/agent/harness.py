@@ -1,0 +1,156 @@
+"""Runs the coding agent in this process, with a raw client and a scripted model."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.agent.scene import Client
+
+from accord.agent import Agent
+from accord.coder.app import coding_agent
+from accord.coder.coder import Coder
+from accord.coder.messages import AssistantMessage, TextPart, ThoughtPart, ToolUse, text_of
+from accord.coder.models import (
+    Effort,
+    ModelError,
+    ModelEvent,
+    ModelName,
+    ModelRequest,
+    Stopped,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+)
+from accord.coder.start import Start
+from accord.store import CommitFirst
+from accord.testing.wire import raw_pair
+
+ScriptPart = str | ThoughtPart | ToolUse
+NAME = ModelName("openai", "scripted")
+SANDBOX_OFF = "[sandbox]\nenabled = false\n"
+
+
+def use(tool: str, /, **arguments: Any) -> ToolUse:
+    """Return a tool call whose id names the tool."""
+    return ToolUse(f"{tool}-{len(arguments)}-{abs(hash(str(arguments))) % 10_000}", tool, arguments)
+
+
+class ScriptedModel:
+    """Answers each request with the next step of its script and keeps the requests. After the script it says `done`."""
+
+    provider = "openai"
+    name = "scripted"
+    efforts: Sequence[Effort] = ("low", "high")
+
+    def __init__(
+        self,
+        *script: Any,
+        sees_images: bool = True,
+        context_size: int | None = 100_000,
+        usage: Usage | None = None,
+    ) -> None:
+        self.script = list(script)
+        self.usage = usage or Usage(100, 10, cost=0.01)
+        self.sees_images = sees_images
+        self.context_size = context_size
+        self.requests: list[ModelRequest] = []
+        self.closed = 0
+        """Number of streams closed before their end."""
+
+    def __call__(self, name: ModelName) -> "ScriptedModel":
+        """Resolve every model name to this model."""
+        return self
+
+    @property
+    def prompts(self) -> list[str]:
+        """Texts of the messages in the last request."""
+        return [text_of(message) for message in self.requests[-1].messages]
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.requests.append(request)
+        step: Any = self.script.pop(0) if self.script else ["done"]
+        whole = False
+        try:
+            if callable(step):
+                step = step(request)
+                if asyncio.iscoroutine(step):
+                    step = await step
+            if isinstance(step, ModelError):
+                raise step
+            if isinstance(step, Stopped):
+                for part in step.message.parts:
+                    if isinstance(part, TextPart):
+                        yield TextDelta(part.text)
+                yield self.usage
+                yield step
+                whole = True
+                return
+            parts = [TextPart(said) if isinstance(said, str) else said for said in step]
+            for part in parts:
+                if isinstance(part, TextPart):
+                    yield TextDelta(part.text)
+                elif isinstance(part, ThoughtPart):
+                    yield ThoughtDelta(part.text)
+                else:
+                    yield part
+                await asyncio.sleep(0)
+            message = AssistantMessage(tuple(parts), self.provider)
+            yield self.usage
+            calls = any(isinstance(part, ToolUse) for part in parts)
+            yield Stopped("tool_use" if calls else "end_turn", message)
+            whole = True
+        finally:
+            self.closed += not whole
+
+
+class AgentHarness:
+    """Starts coding agents that share a home and a project. Each agent has its own client."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.home = home
+        self.project = project
+        self.cwd = str(project)
+
+    @asynccontextmanager
+    async def client(
+        self, *script: Any, model: Any = None, capabilities: dict[str, Any] | None = None, **start: Any
+    ) -> AsyncGenerator[Client, None]:
+        """Start an agent and yield its client. A script makes the agent use a scripted model."""
+        if script and model is None:
+            model = ScriptedModel(*script)
+        if model is not None:
+            start = {"model": str(NAME), "resolver": model, **start}
+        coder = Coder(Start(environment=start.pop("environment", {}), **start))
+        agent: Agent = coding_agent(coder)
+        ours, raw = raw_pair(hears="agent")
+        connection = agent.connect(CommitFirst(ours, coder))
+        client = Client(raw, connection)
+        try:
+            client.initialized = await client.call(
+                "initialize",
+                {
+                    "protocolVersion": 1,
+                    "clientCapabilities": capabilities or {},
+                },
+            )
+            yield client
+        finally:
+            await raw.aclose()
+            await connection
+            await coder.aclose()
+        for message in raw.heard:
+            raw.judge(message)
+
+
+def configure(harness: AgentHarness, text: str) -> None:
+    """Write the config."""
+    (harness.home / "config").mkdir(exist_ok=True)
+    (harness.home / "config" / "config.toml").write_text(text)
+
+
+def choose(client: Client, asked: Any, kind: str) -> None:
+    """Answer a question with the option of this kind."""
+    [option] = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == kind]
+    client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": option}})

@@ -1,0 +1,68 @@
+"""A scripted model, and histories to compact."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from accord.coder.messages import AssistantMessage, Message, TextPart, ToolUse, assistant, result, user
+from accord.coder.models.model import (
+    Effort,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Stopped,
+    TextDelta,
+    Usage,
+)
+
+SUMMARY = "## Task\nMake the tests green.\n## Promised\nTo write the changelog."
+
+
+class Scripted:
+    """Answers each request with the next text or error. `REFUSAL` gives a refusal, `STALL` never answers."""
+
+    REFUSAL = "(refused)"
+    STALL = "(stalled)"
+
+    name = "scripted"
+    provider = "tests"
+    sees_images = True
+    efforts: Sequence[Effort] = ()
+
+    def __init__(self, *answers: str | ModelError, size: int | None = 100_000) -> None:
+        self.context_size = size
+        self.requests: list[ModelRequest] = []
+        self.asked = asyncio.Event()
+        self.closed = 0
+        self._answers = list(answers)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.requests.append(request)
+        self.asked.set()
+        answer = self._answers.pop(0)
+        try:
+            if isinstance(answer, ModelError):
+                yield Usage(10, 0, cost=0.5)
+                raise answer
+            if answer == self.STALL:
+                await asyncio.Event().wait()
+            refused = answer == self.REFUSAL
+            for start in range(0, len(answer), 50):
+                yield TextDelta(answer[start : start + 50])
+            yield Usage(100, 20, cost=1.0)
+            message = AssistantMessage((TextPart(answer),))
+            yield Stopped("refusal" if refused else "end_turn", message)
+        finally:
+            self.closed += 1
+
+
+def turn(number: int, *, steps: int = 3, size: int = 4000) -> list[Message]:
+    """Return a prompt, some reads with large results, and an answer."""
+    messages: list[Message] = [user(f"Prompt {number}: make module_{number} faster.")]
+    for step in range(steps):
+        use = ToolUse(f"call-{number}-{step}", "read_file", {"path": f"src/module_{number}_{step}.py"})
+        messages += [assistant(f"I look at step {step}.", use), result(use, f"line {step}\n" * (size // 7))]
+    return [*messages, assistant(f"Answer {number}: done, I will measure it next.")]
+
+
+def turns(count: int, **more: int) -> list[Message]:
+    return [message for number in range(1, count + 1) for message in turn(number, **more)]

@@ -1,0 +1,114 @@
+"""Names, descriptions and secrets of servers, handled without heavy imports."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.coder.mcp.arguments import read_object
+from accord.coder.mcp.cleaning import Secrets, clean, clean_line, clean_schema, secrets_of_url
+from accord.coder.mcp.names import Names
+from accord.coder.tools.tool import BadArguments
+
+FIT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+ANY_TEXT = st.text(st.characters(codec=None), max_size=100)
+
+
+@given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), unique=True, max_size=20))
+def test_tool_names_are_valid_unique_and_stable(
+    offers: list[tuple[str, str]],
+) -> None:
+    names = Names("__")
+    assigned = [names.of(*offer) for offer in offers]
+    assert all(FIT.fullmatch(name) for name in assigned)
+    assert len(set(assigned)) == len(offers)
+    assert [names.of(*offer) for offer in reversed(offers)] == assigned[::-1]
+
+
+def test_ordinary_names_are_kept() -> None:
+    names = Names("__")
+    assert names.of("git", "list-commits") == "git__list-commits"
+    assert names.of("a__b", "c") == "a__b__c"
+    assert re.fullmatch(r"a__b__c_[0-9a-f]{6}", names.of("a", "b__c"))
+    assert names.of("9 lives", "é") == "_9_lives__unnamed"
+
+
+@given(st.text(st.characters(codec=None)), st.integers(20, 300))
+def test_cleaned_text_is_printable_and_bounded(text: str, most: int) -> None:
+    line = clean_line(text, most)
+    assert len(line) <= most
+    assert line.replace("\u200c", "").replace("\u200d", "").isprintable()
+    assert len(clean(text, most).encode()) <= 4 * (most + 100)
+
+
+def test_schemas_become_objects_and_deep_ones_are_refused() -> None:
+    assert clean_schema({}, 100) == {"type": "object", "properties": {}}
+    deep: dict[str, object] = {}
+    for _ in range(500):
+        deep = {"properties": {"a": deep}}
+    with pytest.raises(ValueError, match="too deep"):
+        clean_schema(deep, 100)
+
+
+def test_secrets_are_masked_whole_and_in_parts() -> None:
+    secrets = Secrets(
+        ["Bearer abcdef123", "x", *secrets_of_url("https://me:passw0rd@h.test/?key=k%20123456&a=1")]
+    )
+    told = "Bearer abcdef123, abcdef123, passw0rd, k 123456, key=k%20123456&a=1, x"
+    assert secrets.masked(told) == "***, ***, ***, ***, ***, x"
+
+
+DEEP = '{"a":' * 200 + "1" + "}" * 200
+
+
+@pytest.mark.parametrize(
+    "given_arguments", ["[1]", "{", 5, [1], {"a": "\ud800"}, {"a": object()}, DEEP, json.loads(DEEP)]
+)
+def test_arguments_that_are_not_an_object_are_refused(given_arguments: object) -> None:
+    with pytest.raises(BadArguments):
+        read_object("t", given_arguments)
+
+
+def test_host_needs_no_heavy_imports_and_names_the_missing_extra() -> None:
+    code = """
+        import asyncio, json, sys
+        from accord.coder.mcp import McpHost
+        from accord.schema.mcp import McpServerStdio
+
+        class Hooks:
+            def changed(self): pass
+            def failed(self, name, why): told.append(why)
+
+        told = []
+
+        async def main():
+            host = McpHost([McpServerStdio("a", "x", [], [])], cwd="/", roots=[], hooks=Hooks())
+            told.extend(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
+            sys.modules["mcp"] = None
+            host.start()
+            await host.settled(30)
+            await host.aclose()
+
+        asyncio.run(main())
+        print(json.dumps(told))
+    """
+    heavy = ["mcp", "mcp_types", "pydantic", "httpx2", "anyio", "starlette", "jsonschema"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *heavy],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert done.returncode == 0, done.stderr
+    missing = (
+        "speaking to MCP servers needs the [mcp] extra, which is not installed: pip install 'accord[mcp]'"
+    )
+    assert json.loads(done.stdout) == [missing]

@@ -1,0 +1,105 @@
+"""Sends model requests to a scripted provider server. The model tests share it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from accord.coder.messages import AssistantMessage, Message, user
+from accord.coder.models import Model, ModelError, ModelEvent, ModelRequest, Retrying, Stopped, ToolSpec
+from accord.coder.models.config import Kind, ModelFacts, RequestConfig
+from accord.coder.models.credentials import Secret
+from accord.coder.models.endpoints import Endpoint
+from accord.coder.models.model import Effort
+from accord.coder.models.remote import Connections, RemoteModel
+from accord.testing import FakeClock
+from accord.testing.models import ModelServer
+
+KINDS: tuple[Kind, ...] = ("openai-chat", "openai-responses", "anthropic", "google")
+NAMES: dict[Kind, str] = {
+    "openai-chat": "gpt-5",
+    "openai-responses": "gpt-5",
+    "anthropic": "claude-sonnet-5-5",
+    "google": "gemini-2.5-pro",
+}
+KEY = "sk-very-secret-0123456789"
+READ = ToolSpec(
+    "read_file",
+    "Reads a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def remote_model(
+    server: ModelServer,
+    kind: Kind,
+    *,
+    name: str | None = None,
+    clock: FakeClock | None = None,
+    requests: RequestConfig | None = None,
+    facts: ModelFacts | None = None,
+    finish_reason: bool = True,
+    base_url: str | None = None,
+) -> AsyncGenerator[RemoteModel]:
+    """Yield a model whose provider is the scripted server."""
+    connections = Connections()
+    endpoint = Endpoint(kind, kind, base_url or server.base_url(kind), Secret(KEY), True, finish_reason)
+    try:
+        yield RemoteModel(
+            endpoint,
+            name or NAMES[kind],
+            connections,
+            facts,
+            requests,
+            clock or FakeClock(),
+            lambda: 0.0,
+        )
+    finally:
+        await connections.aclose()
+
+
+def request(
+    *messages: Message,
+    tools: Sequence[ToolSpec] = (READ,),
+    system: str = "Be brief.",
+    effort: Effort | None = None,
+) -> ModelRequest:
+    return ModelRequest(system, list(messages) or [user("Hello")], tools, effort)
+
+
+async def ask(model: Model, asked: ModelRequest | None = None) -> list[ModelEvent]:
+    """Return all events of an answer."""
+    return [event async for event in model.stream(asked or request())]
+
+
+async def ask_with_retries(
+    model: Model, clock: FakeClock, asked: ModelRequest | None = None
+) -> tuple[list[ModelEvent], ModelError | None]:
+    """Return all events and the final error, if any. Advances the clock at every retry."""
+    events: list[ModelEvent] = []
+    advances: list[asyncio.Task[None]] = []
+    failure: ModelError | None = None
+    try:
+        async for event in model.stream(asked or request()):
+            events.append(event)
+            if isinstance(event, Retrying):
+                advances.append(asyncio.create_task(clock.advance(event.seconds)))
+    except ModelError as error:
+        failure = error
+    await asyncio.gather(*advances)
+    return events, failure
+
+
+def of(kind: type[T], events: Sequence[Any]) -> list[T]:
+    """Return the events of one type."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def final_message(events: Sequence[ModelEvent]) -> AssistantMessage:
+    """Return the message of the final `Stopped` event."""
+    last = events[-1]
+    assert isinstance(last, Stopped)
+    return last.message

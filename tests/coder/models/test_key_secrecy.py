@@ -1,0 +1,138 @@
+"""Keys reach only their provider: never errors, logs, representations or the history."""
+
+import json
+import logging
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.coder.models.model_requests import KEY, KINDS, ask_with_retries, remote_model, request
+
+from accord.coder.messages import user
+from accord.coder.models import ConfigError, ModelName, Models, ModelsConfig, save_key
+from accord.coder.models.config import EndpointConfig, Kind, RequestConfig, from_mapping
+from accord.coder.models.credentials import Secret, read_keys
+from accord.schema.codec import encode
+from accord.testing import FakeClock
+from accord.testing.models import Answer, Call, Drop, Fault, ModelServer, Raw, Thought
+
+
+def full_text_of(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    return "".join([repr(error), str(error), repr(vars(error)), *traceback.format_exception(error)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_key_never_appears_in_events_errors_or_logs(
+    kind: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = f"the key {KEY} in {{'Authorization': 'Bearer {KEY}'}} is wrong"
+    scripts: list[list[Any]] = [
+        [Answer(Thought("hm"), "fine", Call("read_file", {"path": "a"}))],
+        [Fault(401, echo, "auth" if kind == "google" else "")],
+        [Fault(400, echo)],
+        [Fault(500, echo), Fault(500, body=echo.encode())],
+        [Answer("half", Drop())],
+        [Answer("half", Fault(500, echo), Drop())],
+        [Answer("half", Raw(f"data: {{{echo}\n\n".encode()), Drop())],
+        [Answer(Raw(echo.encode() + b"\n\n"), Drop()), Answer("ok")],
+    ]
+    seen: list[str] = []
+    for script in scripts:
+        clock = FakeClock()
+        async with (
+            ModelServer(script) as server,
+            remote_model(server, kind, clock=clock, requests=RequestConfig(attempts=2)) as model,
+        ):
+            events, failure = await ask_with_retries(model, clock, request(user("hi")))
+            assert all(KEY in json.dumps(request.headers) for request in server.requests)
+        seen += [repr(events), full_text_of(failure), repr(model), repr(vars(model))]
+    assert KEY not in "".join(seen)
+    assert KEY not in caplog.text
+    assert KEY not in "".join(
+        repr(vars(record)) for record in caplog.records if record.name.startswith("accord")
+    )
+
+
+async def test_failed_model_list_does_not_show_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with ModelServer(listing=Fault(401, f"wrong key {KEY}")) as server:
+        for provider in ("openai", "anthropic", "google"):
+            models = Models(
+                ModelsConfig(), environment=server.environment(provider, KEY), keys=Path("/nowhere")
+            )
+            assert await models.offered(provider) == []
+            await models.aclose()
+        assert len(server.listings) == 3
+        assert all(KEY in json.dumps(dict(head.headers)) for head in server.listings)
+    assert KEY not in caplog.text
+
+
+def test_objects_with_keys_do_not_show_them(tmp_path: Path) -> None:
+    file = tmp_path / "credentials.json"
+    save_key("openai", KEY, file)
+    models = Models(ModelsConfig(), environment={"ANTHROPIC_API_KEY": KEY}, keys=file)
+    shown = [
+        repr(Secret(KEY)),
+        str(Secret(KEY)),
+        f"{Secret(KEY)}",
+        repr(read_keys(file)),
+        repr(models.choose()),
+        repr(models.endpoints.get("openai")),
+        repr(models.endpoints.get("anthropic")),
+    ]
+    assert KEY not in "".join(shown)
+    assert Secret(KEY).reveal() == KEY
+
+
+@pytest.mark.parametrize("address", [f"http://me:{KEY}@127.0.0.1:1/v1", f"http://127.0.0.1:1/v1?token={KEY}"])
+def test_secrets_in_an_address_are_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(ConfigError, match="an address has no name, password or query") as caught:
+        from_mapping({"endpoints": {"mine": {"base_url": address}}}, "config.toml")
+    models = Models(ModelsConfig(), environment={"OPENAI_BASE_URL": address}, keys=Path("/nowhere"))
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as also:
+        models.endpoints.get("openai")
+    assert KEY not in f"{caught.value}{also.value}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_stored_history_has_no_key_and_no_address(kind: Kind) -> None:
+    async with ModelServer([Answer(Thought("hm"), "fine")]) as server, remote_model(server, kind) as model:
+        events = [event async for event in model.stream(request())]
+        kept = encode(events[-1].message).decode()  # type: ignore[union-attr]
+    assert KEY not in kept
+    assert "127.0.0.1" not in kept
+
+
+async def test_provider_environment_is_not_sent_to_other_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", f"org-{KEY}")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", f"proj-{KEY}")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+    async with ModelServer([Answer("ok")] * 4, models=["m"]) as server:
+        config = ModelsConfig(
+            endpoints={
+                "chat": EndpointConfig(base_url=server.base_url("openai")),
+                "responses": EndpointConfig(kind="openai-responses", base_url=server.base_url("openai")),
+                "claude": EndpointConfig(kind="anthropic", base_url=server.base_url("anthropic")),
+                "gem": EndpointConfig(kind="google", base_url=server.base_url("google")),
+            }
+        )
+        models = Models(config, keys=Path("/nowhere"))
+        for provider in config.endpoints:
+            model = await models.resolve(ModelName(provider, "m"))
+            assert [event async for event in model.stream(request())]
+            assert [offer.name for offer in await models.offered(provider)] == ["m"]
+        await models.aclose()
+    heads = [seen.headers for seen in server.requests] + [head.headers for head in server.listings]
+    assert len(heads) == 8
+    assert KEY not in json.dumps([dict(head) for head in heads])

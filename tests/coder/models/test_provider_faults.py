@@ -1,0 +1,334 @@
+"""Provider and network failures in all four wire formats: classified, retried visibly, and partial answers kept."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.coder.models.model_requests import KINDS, ask, ask_with_retries, of, remote_model, request
+
+from accord.coder.messages import TextPart, ThoughtPart
+from accord.coder.models import ModelError, ModelEvent, Retrying, Stopped, TextDelta, Usage
+from accord.coder.models.config import Kind, RequestConfig
+from accord.coder.models.model import ErrorKind
+from accord.coder.models.retry import Patience
+from accord.testing import FakeClock
+from accord.testing.models import Answer, Call, Drop, Fault, Gate, ModelServer, Raw, Thought
+
+every_format = pytest.mark.parametrize("kind", KINDS)
+
+
+def waits(events: Sequence[ModelEvent]) -> list[float]:
+    return [event.seconds for event in of(Retrying, events)]
+
+
+@every_format
+@pytest.mark.parametrize(
+    ("fault", "expected", "advice"),
+    [
+        (Fault(401, "Incorrect key", "auth"), "auth", "--login"),
+        (Fault(403, "Not allowed"), "auth", "--login"),
+        (Fault(404, "no model of that name"), "bad_request", "choose another"),
+        (Fault(400, "temperature must be a number"), "bad_request", "temperature must be a number"),
+        (Fault(400, "maximum context length is 8 tokens", "context_full"), "context_full", "compact"),
+        (Fault(400, "request exceeds the available context size"), "context_full", "compact"),
+        (Fault(413, "too large"), "context_full", "compact"),
+        (Fault(422, "unprocessable"), "bad_request", "unprocessable"),
+    ],
+)
+async def test_final_errors_are_one_line_and_not_retried(
+    kind: Kind, fault: Fault, expected: ErrorKind, advice: str
+) -> None:
+    if kind == "google" and fault.status == 401:
+        fault = Fault(400, fault.message, "auth")  # the form that Google uses
+    clock = FakeClock()
+    async with ModelServer([fault]) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert events == []
+    assert failure is not None
+    assert (failure.kind, failure.final, failure.partial) == (expected, True, None)
+    line = str(failure)
+    assert "\n" not in line
+    assert line.startswith(f"{model.provider}:{model.name}: ")
+    assert advice in line
+    assert len(server.requests) == 1
+
+
+@every_format
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault(429, "slow down"), "rate"),
+        (Fault(500, "oops"), "overloaded"),
+        (Fault(502, body=b"<html>bad gateway</html>"), "overloaded"),
+        (Fault(503, "not now"), "overloaded"),
+        (Fault(529, "overloaded"), "overloaded"),
+    ],
+)
+async def test_temporary_errors_are_retried_with_events(
+    kind: Kind, fault: Fault, expected: ErrorKind
+) -> None:
+    clock = FakeClock()
+    script = [fault, fault, Answer("There you are.")]
+    async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert failure is None
+    assert [type(event) for event in events] == [Retrying, Retrying, TextDelta, Usage, Stopped]
+    assert [event.attempt for event in of(Retrying, events)] == [2, 3]
+    assert all(str(fault.status) in event.why for event in of(Retrying, events))
+    assert waits(events) == [0.5, 1.0]  # doubled, without jitter
+    assert [seen.headers.get("x-stainless-retry-count", "0") for seen in server.requests] == ["0", "0", "0"]
+
+
+@every_format
+async def test_persistent_error_fails_after_the_last_attempt(kind: Kind) -> None:
+    clock = FakeClock()
+    script = [Fault(503, "not now")] * 3
+    async with (
+        ModelServer(script) as server,
+        remote_model(server, kind, clock=clock, requests=RequestConfig(attempts=3)) as model,
+    ):
+        events, failure = await ask_with_retries(model, clock)
+    assert len(of(Retrying, events)) == 2
+    assert failure is not None
+    assert failure.kind == "overloaded"
+    assert "tried 3 times" in str(failure)
+    assert len(server.requests) == 3
+
+
+@every_format
+async def test_retry_after_header_sets_the_wait(kind: Kind) -> None:
+    clock = FakeClock()
+    script = [Fault(429, "slow down", retry_after=17), Answer("ok")]
+    async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert failure is None
+    assert waits(events) == [17.0]
+
+
+@every_format
+async def test_too_long_retry_after_fails_at_once(kind: Kind) -> None:
+    clock = FakeClock()
+    script = [Fault(429, "come back tomorrow", retry_after=86400)]
+    async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert events == []
+    assert failure is not None
+    assert (failure.kind, failure.retry_after) == ("rate", 86400.0)
+
+
+@pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic"])
+async def test_exhausted_quota_is_not_retried(kind: Kind) -> None:
+    clock = FakeClock()
+    fault = Fault(400 if kind == "anthropic" else 429, "You exceeded your current quota", "quota")
+    async with ModelServer([fault]) as server, remote_model(server, kind, clock=clock) as model:
+        _, failure = await ask_with_retries(model, clock)
+    assert failure is not None
+    assert (failure.kind, failure.final) == ("rate", True)
+    assert "billing" in str(failure)
+
+
+@every_format
+@pytest.mark.parametrize(
+    "piece",
+    [
+        pytest.param(Drop(), id="broken connection"),
+        pytest.param(Drop(clean=True), id="early end"),
+        pytest.param(Raw(b"data: {not json\n\n"), id="invalid JSON"),
+        pytest.param(Raw(b"data: \xff\xfe\n\n"), id="invalid UTF-8"),
+        pytest.param(Fault(503, "overloaded in the middle"), id="fault in the stream"),
+    ],
+)
+async def test_stream_broken_before_any_output_is_retried(kind: Kind, piece: Any) -> None:
+    clock = FakeClock()
+    script = [Answer(piece, *([] if isinstance(piece, Drop) else [Drop()])), Answer("Again, whole.")]
+    async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert failure is None
+    assert [type(event) for event in events if not isinstance(event, Usage)] == [Retrying, TextDelta, Stopped]
+    assert len(server.requests) == 2
+
+
+@every_format
+@pytest.mark.parametrize(
+    "piece",
+    [
+        pytest.param(Drop(), id="broken connection"),
+        pytest.param(Drop(clean=True), id="early end"),
+        pytest.param(Raw(b"data: {not json\n\n"), id="invalid JSON"),
+        pytest.param(Fault(500, "failed in the middle"), id="fault in the stream"),
+    ],
+)
+async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind, piece: Any) -> None:
+    clock = FakeClock()
+    answer = Answer(Thought("Hm."), "Half an ", "ans", piece, *([] if isinstance(piece, Drop) else [Drop()]))
+    async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert "".join(event.text for event in of(TextDelta, events)) == "Half an ans"
+    assert not of(Stopped, events)
+    assert not of(Retrying, events)
+    assert failure is not None
+    assert failure.partial is not None
+    assert list(failure.partial.parts) == [ThoughtPart("Hm."), TextPart("Half an ans")]
+    assert failure.kind in ("network", "overloaded")
+    assert "kept" in str(failure)
+    assert len(server.requests) == 1
+
+
+@every_format
+async def test_truncated_tool_call_is_never_passed_on(kind: Kind) -> None:
+    clock = FakeClock()
+    answer = Answer("Writing.", Call("write_file", {"path": "a", "content": "x" * 50}), Drop())
+    async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
+        events, failure = await ask_with_retries(model, clock)
+    assert [type(event) for event in events if not isinstance(event, Usage)] == [TextDelta]
+    assert failure is not None
+    assert failure.partial is not None
+    assert list(failure.partial.parts) == [TextPart("Writing.")]
+
+
+@pytest.mark.parametrize("kind", ["openai-chat"])
+async def test_server_without_finish_reasons_is_supported(kind: Kind) -> None:
+    async with (
+        ModelServer([Answer("All I have.", Drop(clean=True))]) as server,
+        remote_model(server, kind, finish_reason=False) as model,
+    ):
+        events = await ask(model)
+    assert of(Stopped, events)[0].reason == "end_turn"
+
+
+@every_format
+async def test_silent_provider_times_out(kind: Kind) -> None:
+    clock, gate = FakeClock(), Gate()
+    requests = RequestConfig(silence=90)
+    async with (
+        ModelServer([Answer("Wait", gate)]) as server,
+        remote_model(server, kind, clock=clock, requests=requests) as model,
+    ):
+        stream = model.stream(request())
+        assert await anext(stream) == TextDelta("Wait")
+        await gate.reached()
+        waiting = asyncio.ensure_future(anext(stream))
+        await clock.advance(89)
+        assert not waiting.done()
+        await clock.advance(2)
+        with pytest.raises(ModelError, match="nothing came for 90 seconds") as caught:
+            await waiting
+        assert caught.value.partial is not None
+        assert await (await server.request()).ended() == "abandoned"
+
+
+class ObservedClock(FakeClock):
+    """Sets an event when it is read. The model reads the clock for every byte it receives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_read = asyncio.Event()
+
+    def now(self) -> float:
+        self.was_read.set()
+        return super().now()
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind != "google"]
+)  # Google streams have no comments
+async def test_stream_comments_reset_the_silence_timeout(kind: Kind) -> None:
+    clock, first, second = ObservedClock(), Gate(), Gate()
+    answer = Answer("Wait", first, Raw(b": still thinking\n\n"), second, " for it.")
+    async with (
+        ModelServer([answer]) as server,
+        remote_model(server, kind, clock=clock, requests=RequestConfig(silence=90)) as model,
+    ):
+        stream = model.stream(request())
+        assert await anext(stream) == TextDelta("Wait")
+        await first.reached()
+        waiting = asyncio.ensure_future(anext(stream))
+        await clock.advance(80)
+        clock.was_read.clear()
+        first.open()
+        await clock.was_read.wait()
+        await clock.advance(80)
+        assert not waiting.done()
+        second.open()
+        assert await waiting == TextDelta(" for it.")
+        await stream.aclose()
+
+
+@every_format
+async def test_closing_the_stream_ends_the_provider_request(kind: Kind) -> None:
+    gate = Gate()
+    script = [Answer("One", gate, "two"), Answer("Next")]
+    async with ModelServer(script) as server, remote_model(server, kind) as model:
+        stream = model.stream(request())
+        assert await anext(stream) == TextDelta("One")
+        await stream.aclose()
+        assert await (await server.request()).ended() == "abandoned"
+        assert of(TextDelta, await ask(model)) == [TextDelta("Next")]
+
+
+@every_format
+async def test_cancelling_the_reader_ends_the_provider_request(kind: Kind) -> None:
+    gate = Gate()
+    async with ModelServer([Answer(gate, "never")]) as server, remote_model(server, kind) as model:
+        task = asyncio.create_task(ask(model))
+        await gate.reached()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await (await server.request()).ended() == "abandoned"
+
+
+async def test_cancel_while_waiting_for_a_retry() -> None:
+    clock = FakeClock()
+    async with (
+        ModelServer([Fault(503)]) as server,
+        remote_model(server, "openai-chat", clock=clock) as model,
+    ):
+        stream = model.stream(request())
+        assert isinstance(await anext(stream), Retrying)
+        waiting = asyncio.ensure_future(anext(stream))
+        await clock.advance(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert len(server.requests) == 1
+
+
+@every_format
+async def test_unreachable_server_is_named(kind: Kind) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    clock, requests = FakeClock(), RequestConfig(attempts=2)
+    address = f"http://127.0.0.1:{port}"
+    async with (
+        ModelServer() as server,
+        remote_model(server, kind, clock=clock, requests=requests, base_url=address) as model,
+    ):
+        events, failure = await ask_with_retries(model, clock)
+    assert len(of(Retrying, events)) == 1
+    assert failure is not None
+    assert failure.kind == "network"
+    assert address in str(failure)
+
+
+def test_waits_double_up_to_a_limit_with_jitter() -> None:
+    patience = Patience(attempts=9, first=1.0, most=30.0)
+    assert [patience.wait(attempt, None, 1.0) for attempt in range(1, 10)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        30,
+        30,
+        30,
+        None,
+    ]
+    assert patience.wait(3, None, 0.0) == 2.0
+    assert patience.wait(1, 10.0, 0.0) == 10.0
+    assert 10.0 < (patience.wait(1, 10.0, 1.0) or 0) <= 10.5
+    assert patience.wait(1, 121.0, 0.5) is None
+    assert patience.wait(1, -5.0, 0.0) == 0.0

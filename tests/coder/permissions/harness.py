@@ -1,0 +1,187 @@
+"""A session with a permission gate: real tools in a project on disk, a small agent, and a raw client.
+
+The prompt holds the calls of one model answer as JSON. The agent runs them in order, or all in parallel when the
+prompt says `together`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.agent.scene import Client, agent_that, talk
+
+from accord.agent import AgentOptions, PermissionAnswer, Turn
+from accord.clock import SYSTEM_CLOCK, Clock
+from accord.coder.permissions.gate import Gate
+from accord.coder.permissions.ruling import Ruling
+from accord.coder.permissions.settings import PATIENCE
+from accord.coder.tools import built_in_tools
+from accord.coder.tools.context import ToolContext
+from accord.coder.tools.tool import Call, Progress, Tool
+from accord.policy import Audit, Bounds, Decision, Mode, Policy, read_permissions
+from accord.schema import PermissionOption
+from accord.testing.wire import Message
+
+TOOLS = built_in_tools()
+ALLOW, ALWAYS, REJECT, NEVER = "allow_once", "allow_always", "reject_once", "reject_always"
+
+
+@dataclass
+class FakeConfinement:
+    """The sandbox state that a test sets."""
+
+    holds: bool = False
+    missing: str = ""
+
+
+@dataclass
+class GateSession:
+    """The permissions of one session and the results of its calls."""
+
+    root: Path
+    gate: Gate
+    audit: Audit
+    context: ToolContext
+    confinement: Any
+    mode: Mode = "ask"
+    rulings: list[Ruling] = field(default_factory=list[Ruling])
+    results: list[str] = field(default_factory=list[str])
+
+    async def ruling(self, tool: str, answer: Any = None, /, **arguments: Any) -> Ruling:
+        """Rule on a call without a client. A question gets this answer; without one it fails the test."""
+        call = await TOOLS[tool].prepare(arguments, self.context)
+        return await self.rule(TOOLS[tool], call, answer)
+
+    async def rule(self, tool: Tool, call: Call, answer: Any = None) -> Ruling:
+        """Rule on a prepared call."""
+
+        async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
+            if answer is None:
+                unexpected.append(decision)
+                return PermissionAnswer()
+            if not isinstance(answer, str):
+                return answer(options, decision)
+            return PermissionAnswer(chosen(options, answer), "selected")
+
+        unexpected: list[Decision] = []
+        ruling = await self.gate.ruling(tool, call, ask)
+        assert not unexpected
+        return ruling
+
+    async def asked_decision(self, tool: str, **arguments: Any) -> Decision:
+        """Reject the call and return the decision that led to the question."""
+        asked: list[Decision] = []
+
+        def no(options: Any, decision: Decision) -> PermissionAnswer:
+            asked.append(decision)
+            return PermissionAnswer(chosen(options, REJECT), "selected")
+
+        assert not (await self.ruling(tool, no, **arguments)).allowed
+        return asked[0]
+
+    def audit_lines(self) -> list[dict[str, Any]]:
+        """Return the lines of the audit log."""
+        return [json.loads(line) for line in self.audit.path.read_text().splitlines()]
+
+    async def run_turn(self, turn: Turn) -> None:
+        """Run the calls of a prompt, in order or in parallel."""
+        prompt = json.loads(turn.text)
+        self.gate.turn_started()
+        calls = [self._call(turn, name, arguments) for name, arguments in prompt["calls"]]
+        if prompt.get("together"):
+            await asyncio.gather(*calls)
+        else:
+            for call in calls:
+                await call
+        await turn.say("done")
+
+    async def _call(self, turn: Turn, name: str, arguments: Any) -> None:
+        tool = TOOLS[name]
+        call = await tool.prepare(arguments, replace(self.context, files=self.context.files))
+
+        async def report(progress: Progress) -> None:
+            pass
+
+        async with turn.tool_call(call.title, kind=tool.kind, name=name) as scope:
+
+            async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
+                return await scope.ask_permission(options, timeout=seconds)
+
+            ruling = await self.gate.ruling(tool, call, ask)
+            self.rulings.append(ruling)
+            if not ruling.allowed:
+                self.results.append(ruling.told)
+                await scope.fail(ruling.told)
+                return
+            self.results.append((await call.run(report)).text)
+
+
+def chosen(options: list[PermissionOption], kind: str) -> PermissionOption:
+    """Return the option of this kind."""
+    return next(option for option in options if option.kind == kind)
+
+
+def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more: Any) -> GateSession:
+    """Create a session in `folder/project`, with a second root and an audit log beside it."""
+    root = folder / "project"
+    for created in (root, folder / "more", folder / "elsewhere", folder / "home" / ".ssh"):
+        created.mkdir(parents=True, exist_ok=True)
+    confinement = more.pop("walls", None) or FakeConfinement()
+    clock: Clock = more.pop("clock", SYSTEM_CLOCK)
+    audit = more.pop("audit", None) or Audit(folder / "data" / "decisions.jsonl")
+    bounds = Bounds.of(root, [folder / "more"], home=folder / "home")
+    session: GateSession
+    gate = Gate(
+        policy=Policy(read_permissions({} if rules is None else rules, file="config.toml")),
+        bounds=bounds,
+        audit=audit,
+        session_id="sess_1",
+        mode=lambda: session.mode,
+        confinement=confinement,
+        seconds=more.pop("seconds", PATIENCE),
+        clock=clock,
+    )
+    context = ToolContext(cwd=str(root), may_show=gate.may_show, clock=clock, **more)
+    session = GateSession(root, gate, audit, context, confinement, mode)
+    return session
+
+
+@asynccontextmanager
+async def connected(
+    session: GateSession, *, strict: bool = False, capabilities: dict[str, Any] | None = None
+) -> AsyncGenerator["Editor"]:
+    """Connect a client to an agent that runs the session."""
+    options = AgentOptions(clock=session.context.clock, strict=strict)
+    async with talk(agent_that(session.run_turn), options=options, capabilities=capabilities) as client:
+        yield Editor(client, await client.new_session(str(session.root)))
+
+
+@dataclass
+class Editor:
+    """The client side of a session."""
+
+    client: Client
+    session_id: str
+
+    def prompt(self, *calls: tuple[str, dict[str, Any]], together: bool = False) -> Any:
+        """Start a turn with these calls."""
+        return self.client.prompt(self.session_id, json.dumps({"calls": calls, "together": together}))
+
+    async def asked(self) -> Message:
+        """Return the next permission request."""
+        return await self.client.asked("session/request_permission")
+
+    def answer(self, asked: Message, kind: str, **more: Any) -> None:
+        """Choose the option of this kind."""
+        option = next(option for option in asked["params"]["options"] if option["kind"] == kind)
+        self.client.raw.reply(
+            asked, {"outcome": {"outcome": "selected", "optionId": option["optionId"]}, **more}
+        )
+
+    async def end(self, turn: Any) -> Any:
+        """Wait for the end of a turn and return its result."""
+        return (await self.client.turn_of(turn))[1]

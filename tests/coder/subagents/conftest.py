@@ -1,3 +1,0 @@
-from tests.coder.agent.conftest import desk
-
-__all__ = ["desk"]

@@ -1,0 +1,92 @@
+"""Output is shortened to a limit and made readable."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.coder.output import Capped, Transcript, capped, readable
+
+texts = st.text(st.sampled_from("ab\n"), max_size=300)
+pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
+
+
+@settings(deadline=None)
+@given(pieces, st.integers(2, 120))
+def test_start_and_end_are_kept(given: list[str], most: int) -> None:
+    kept = Capped(most)
+    for piece in given:
+        kept.add(piece)
+    whole = "".join(given)
+    text = kept.text("advice")
+    assert kept.size == len(whole)
+    if len(whole) <= most:
+        assert kept.whole
+        assert text == whole
+        return
+    head, marker, rest = text.partition("[... ")
+    counts, _, tail = rest.partition(" left out here; advice ...]\n")
+    assert marker
+    assert whole.startswith(head.removesuffix("\n"))
+    assert whole.endswith(tail)
+    chars, _, lines = counts.partition(" characters, ")
+    lost = int(chars.replace(",", ""))
+    start = (
+        len(head) if whole.startswith(head) and len(head) + lost + len(tail) == len(whole) else len(head) - 1
+    )
+    assert start + lost + len(tail) == len(whole)
+    assert whole.count("\n", start, start + lost) == int(lines.removesuffix(" lines").replace(",", ""))
+    assert len(head) + len(tail) <= most + 1
+
+
+@settings(deadline=None)
+@given(texts, st.integers(2, 120))
+def test_chunking_does_not_change_the_result(text: str, most: int) -> None:
+    slowly = Capped(most)
+    for character in text:
+        slowly.add(character)
+    assert slowly.text() == capped(text, most)
+
+
+def test_cut_is_at_line_breaks_when_cheap() -> None:
+    text = "".join(f"line {n}\n" for n in range(100))
+    assert capped(text, 40, "look closer") == (
+        "line 0\nline 1\n[... 760 characters, 96 lines left out here; look closer ...]\nline 98\nline 99\n"
+    )
+
+
+def test_colors_progress_and_erased_characters_are_removed() -> None:
+    assert readable("\x1b[1;31mred\x1b[0m and \x1b]0;title\x07plain\n") == "red and plain\n"
+    assert readable("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
+    assert readable("passwrod\b\b\bord\n") == "password\n"
+    assert readable("bell\x07 \x00nul\tkept\n") == "bell nul\tkept\n"
+    assert readable("\x1b]8;;unterminated\nnext line\n") == "\nnext line\n"
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_can_be_made_readable(text: str) -> None:
+    clean = readable(text)
+    assert "\x1b" not in clean
+    assert "\r" not in clean
+    assert "\b" not in clean
+    assert readable(clean) == clean
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab%\n\r"), max_size=10), max_size=10))
+def test_transcript_equals_the_readable_output(given: list[str]) -> None:
+    transcript = Transcript(10_000)
+    for piece in given:
+        transcript.add(piece)
+    assert transcript.text() == readable("".join(given))
+
+
+def test_endless_line_stays_within_the_limit() -> None:
+    transcript = Transcript(1000)
+    for _ in range(100):
+        transcript.add("x" * 1000)
+    assert not transcript.whole
+    assert len(transcript.text()) < 6000
+    spinner = Transcript(1000)
+    for n in range(10_000):
+        spinner.add(f"{n:5}%\r")
+    assert spinner.text() == " 9999%"
