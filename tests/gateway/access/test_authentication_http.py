@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from tests.gateway.front.stage import INITIALIZE, Stage, a_front
+from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
@@ -13,11 +13,11 @@ from accord.gateway.access.throttle import Throttle
 from accord.gateway.access.tokens import Tokens
 
 
-async def statuses(stage: Stage, requests: list[bytes]) -> list[int]:
+async def statuses(harness: HttpHarness, requests: list[bytes]) -> list[int]:
     """The statuses of requests sent one after the other, over as few sockets as the server allows."""
     found: list[int] = []
     while len(found) < len(requests):
-        reader, writer = await stage.raw()
+        reader, writer = await harness.raw()
         try:
             for request in requests[len(found) :]:
                 writer.write(request)
@@ -45,7 +45,7 @@ async def test_bad_credentials_and_origins_are_rejected_on_every_endpoint() -> N
         ({"sec_fetch_site": "cross-site"}, 403),
         ({"authorization": "", "cookie": "accord=nonsense"}, 403),
     ]
-    async with a_front() as stage:
+    async with http_harness() as harness:
         for verb, path in (
             ("POST", "/acp"),
             ("GET", "/acp"),
@@ -55,12 +55,12 @@ async def test_bad_credentials_and_origins_are_rejected_on_every_endpoint() -> N
             ("POST", "/api/ticket"),
         ):
             length = {"content_length": "0"} if verb == "POST" else {}
-            requests = [stage.head(verb, path, **length, **headers) for headers, _ in mixes]
+            requests = [harness.head(verb, path, **length, **headers) for headers, _ in mixes]
             expected = [status for _, status in mixes]
-            assert await statuses(stage, requests) == expected
-            stage.door.throttle = Throttle(stage.clock)  # every endpoint starts with a fresh throttle
-        assert await statuses(stage, [stage.head(path=f"/acp?token={stage.secret}")]) == [400]
-        assert stage.echo.clients == []
+            assert await statuses(harness, requests) == expected
+            harness.auth.throttle = Throttle(harness.clock)  # every endpoint starts with a fresh throttle
+        assert await statuses(harness, [harness.head(path=f"/acp?token={harness.secret}")]) == [400]
+        assert harness.echo.clients == []
 
 
 async def test_a_websocket_is_rejected_before_the_upgrade() -> None:
@@ -77,82 +77,84 @@ async def test_a_websocket_is_rejected_before_the_upgrade() -> None:
         ("/acp", {"origin": "https://evil.example"}, 403),
         ("/acp", {"host": "evil.example"}, 421),
     ]
-    async with a_front() as stage:
+    async with http_harness() as harness:
         for path, headers, status in mixes:
-            told = {name: stage.url if value == "own" else value for name, value in headers.items()}
-            assert await statuses(stage, [stage.head("GET", path, **upgrade, **told)]) == [status]
-        assert stage.echo.clients == []
+            told = {name: harness.url if value == "own" else value for name, value in headers.items()}
+            assert await statuses(harness, [harness.head("GET", path, **upgrade, **told)]) == [status]
+        assert harness.echo.clients == []
 
 
 async def test_ten_thousand_requests_without_a_token() -> None:
-    async with a_front() as stage:
+    async with http_harness() as harness:
         kinds = [
-            stage.head("GET", "/metrics", authorization=""),
-            stage.head("GET", "/acp", authorization="", accept="text/event-stream", acp_connection_id="x"),
-            stage.head("POST", "/acp", authorization="Bearer acc_aaaaaaaa_" + "A" * 43, content_length="0"),
-            stage.head("POST", "/api/ticket", authorization="", cookie="accord=x", content_length="0"),
-            stage.head("DELETE", "/acp", authorization=f"Bearer acc_{stage.token.id}_" + "A" * 43),
+            harness.head("GET", "/metrics", authorization=""),
+            harness.head("GET", "/acp", authorization="", accept="text/event-stream", acp_connection_id="x"),
+            harness.head("POST", "/acp", authorization="Bearer acc_aaaaaaaa_" + "A" * 43, content_length="0"),
+            harness.head("POST", "/api/ticket", authorization="", cookie="accord=x", content_length="0"),
+            harness.head("DELETE", "/acp", authorization=f"Bearer acc_{harness.token.id}_" + "A" * 43),
         ]
-        lanes = [statuses(stage, kinds * 500) for _ in range(4)]
+        lanes = [statuses(harness, kinds * 500) for _ in range(4)]
         found = [status for lane in await asyncio.gather(*lanes) for status in lane]
         assert len(found) == 10_000
         assert set(found) <= {401, 403, 429}
-        assert stage.door.refused == 10_000
-        assert stage.echo.clients == []
-        assert stage.door.tokens.last_used(stage.token) is None
-        assert await statuses(stage, [stage.head("GET", "/metrics")]) == [200]
+        assert harness.auth.refused == 10_000
+        assert harness.echo.clients == []
+        assert harness.auth.tokens.last_used(harness.token) is None
+        assert await statuses(harness, [harness.head("GET", "/metrics")]) == [200]
 
 
 async def test_a_browser_logs_in_gets_a_ticket_and_opens_one_websocket() -> None:
-    async with a_front() as stage:
-        reader, writer = await stage.raw()
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
         writer.write(
-            stage.head("POST", "/api/login", origin=stage.url, content_length="0", connection="close")
+            harness.head("POST", "/api/login", origin=harness.url, content_length="0", connection="close")
         )
         head = (await reader.read()).decode()
         writer.close()
         assert head.startswith("HTTP/1.1 204")
         cookie = next(line for line in head.splitlines() if line.lower().startswith("set-cookie: "))[12:]
         assert cookie.endswith("HttpOnly; SameSite=Strict")
-        page = {"authorization": "", "cookie": cookie.partition(";")[0], "origin": stage.url}
-        reader, writer = await stage.raw()
-        writer.write(stage.head("POST", "/api/ticket", content_length="0", connection="close", **page))
+        page = {"authorization": "", "cookie": cookie.partition(";")[0], "origin": harness.url}
+        reader, writer = await harness.raw()
+        writer.write(harness.head("POST", "/api/ticket", content_length="0", connection="close", **page))
         body = (await reader.read()).partition(b"\r\n\r\n")[2]
         writer.close()
         ticket = json.loads(body)["ticket"]
         async with connect(
-            f"{stage.websocket}?ticket={ticket}", origin=Origin(stage.url), proxy=None
+            f"{harness.websocket}?ticket={ticket}", origin=Origin(harness.url), proxy=None
         ) as socket:
             await socket.send(json.dumps(INITIALIZE))
             assert '"result"' in str(await socket.recv())
-        assert await statuses(stage, [stage.head("GET", f"/acp?ticket={ticket}", authorization="")]) == [401]
+        assert await statuses(harness, [harness.head("GET", f"/acp?ticket={ticket}", authorization="")]) == [
+            401
+        ]
 
 
 async def test_revoking_a_token_ends_its_websockets_and_streams() -> None:
-    async with a_front() as stage:
-        async with connect(stage.websocket, additional_headers=stage.headers, proxy=None) as socket:
+    async with http_harness() as harness:
+        async with connect(harness.websocket, additional_headers=harness.headers, proxy=None) as socket:
             await socket.send(json.dumps(INITIALIZE))
             await socket.recv()
             body = json.dumps(INITIALIZE)
-            reader, writer = await stage.raw()
+            reader, writer = await harness.raw()
             length = {"content_type": "application/json", "content_length": str(len(body))}
-            writer.write(stage.head("POST", "/acp", **length) + body.encode())
+            writer.write(harness.head("POST", "/acp", **length) + body.encode())
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             connection = next(line for line in head.splitlines() if line.startswith("acp-connection-id: "))[
                 19:
             ]
             writer.close()
-            reader, writer = await stage.raw()
-            named = stage.echo.clients[-1].line.id
+            reader, writer = await harness.raw()
+            named = harness.echo.clients[-1].line.id
             assert named.lower() == connection
-            writer.write(stage.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
+            writer.write(harness.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
             await reader.readuntil(b"\r\n\r\n")
-            Tokens(stage.door.tokens.folder).revoke(stage.token.id)
+            Tokens(harness.auth.tokens.folder).revoke(harness.token.id)
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()
             assert closed.value.rcvd is not None
             assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "the token was revoked")
             await reader.read()  # the stream ends
             writer.close()
-        await stage.echo.until(lambda: all(client.reasons for client in stage.echo.clients))
-        assert await statuses(stage, [stage.head("GET", "/metrics")]) == [401]
+        await harness.echo.until(lambda: all(client.reasons for client in harness.echo.clients))
+        assert await statuses(harness, [harness.head("GET", "/metrics")]) == [401]

@@ -1,20 +1,20 @@
-"""The small endpoints and the page's files: what they answer, to whom, and with which headers."""
+"""The small endpoints and the web page: their answers, their access rules and their headers."""
 
 import json
 from pathlib import Path
 
 import pytest
-from tests.gateway.front.browser import a_browser, a_connection
-from tests.gateway.front.stage import a_front
+from tests.gateway.http.http_client import http_client, open_connection
+from tests.gateway.http.http_harness import http_harness
 
 from accord.gateway.front import FrontConfig
 
-both = pytest.mark.parametrize("version", [1, 2])
+both_versions = pytest.mark.parametrize("version", [1, 2])
 
 
-@both
+@both_versions
 async def test_health_needs_no_token_and_no_host(version: int) -> None:
-    async with a_front() as stage, a_browser(stage, version, Authorization="") as client:
+    async with http_harness() as harness, http_client(harness, version, Authorization="") as client:
         for path in ("/healthz", "/health"):
             answer = await client.get(path, headers={"Host": "probe.internal"})
             assert (answer.status_code, answer.text) == (200, "ok\n")
@@ -22,10 +22,10 @@ async def test_health_needs_no_token_and_no_host(version: int) -> None:
             assert (await client.post(path)).status_code == 405
 
 
-@both
-async def test_metrics_need_a_token_and_count_what_happens(version: int) -> None:
-    async with a_front() as stage, a_browser(stage, version) as client:
-        await a_connection(client)
+@both_versions
+async def test_metrics_need_a_token_and_count_events(version: int) -> None:
+    async with http_harness() as harness, http_client(harness, version) as client:
+        await open_connection(client)
         assert (await client.get("/metrics", headers={"Authorization": ""})).status_code == 401
         answer = await client.get("/metrics")
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -38,12 +38,15 @@ async def test_metrics_need_a_token_and_count_what_happens(version: int) -> None
         assert 'accord_refused_total{reason="token"} 1' in lines
 
 
-@both
+@both_versions
 async def test_a_browser_logs_in_gets_tickets_and_logs_out(version: int) -> None:
-    async with a_front() as stage, a_browser(stage, version, Origin=stage.url, Authorization="") as client:
+    async with (
+        http_harness() as harness,
+        http_client(harness, version, Origin=harness.url, Authorization="") as client,
+    ):
         assert (await client.post("/api/login")).status_code == 401
         assert (await client.post("/api/ticket")).status_code == 401
-        bearer = {"Authorization": f"Bearer {stage.secret}"}
+        bearer = {"Authorization": f"Bearer {harness.secret}"}
         login = await client.post("/api/login", headers=bearer)
         assert (login.status_code, login.content) == (204, b"")
         assert "HttpOnly" in login.headers["set-cookie"]
@@ -57,10 +60,8 @@ async def test_a_browser_logs_in_gets_tickets_and_logs_out(version: int) -> None
         assert (await client.get("/api/login")).status_code == 405
 
 
-@both
-async def test_the_page_comes_with_a_strict_policy_and_the_right_caching(
-    version: int, tmp_path: Path
-) -> None:
+@both_versions
+async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, tmp_path: Path) -> None:
     page, secret = tmp_path / "page", tmp_path / "secret"
     (page / "assets").mkdir(parents=True)
     secret.write_text("secret")
@@ -70,8 +71,8 @@ async def test_the_page_comes_with_a_strict_policy_and_the_right_caching(
     (page / ".hidden").write_text("secret")
     (page / "leak").symlink_to(secret)
     async with (
-        a_front(FrontConfig(page=page)) as stage,
-        a_browser(stage, version, Authorization="") as client,
+        http_harness(FrontConfig(page=page)) as harness,
+        http_client(harness, version, Authorization="") as client,
     ):
         index = await client.get("/")
         assert (index.status_code, index.text) == (200, "<!doctype html>hello")
@@ -105,11 +106,11 @@ async def test_the_page_comes_with_a_strict_policy_and_the_right_caching(
         assert (await client.get("/")).text == "<!doctype html>changed"
 
 
-async def test_a_path_out_of_the_folder_is_refused_as_it_stands_on_the_wire(tmp_path: Path) -> None:
+async def test_a_path_out_of_the_page_folder_is_rejected(tmp_path: Path) -> None:
     page = tmp_path / "page"
     page.mkdir()
     (tmp_path / "secret").write_text("secret")
-    async with a_front(FrontConfig(page=page)) as stage:
+    async with http_harness(FrontConfig(page=page)) as harness:
         for path in (
             "/../secret",
             "//secret",
@@ -119,17 +120,20 @@ async def test_a_path_out_of_the_folder_is_refused_as_it_stands_on_the_wire(tmp_
             "/%00",
             f"/{tmp_path}/secret",
         ):
-            reader, writer = await stage.raw()
-            writer.write(stage.head(path=path, connection="close"))
+            reader, writer = await harness.raw()
+            writer.write(harness.head(path=path, connection="close"))
             answer = await reader.read()
             assert b"secret\n" not in answer
             assert answer.split()[1] in (b"400", b"404")
             writer.close()
 
 
-@both
-async def test_without_a_built_page_one_line_says_how_to_get_it(version: int, tmp_path: Path) -> None:
-    async with a_front(FrontConfig(page=tmp_path / "none")) as stage, a_browser(stage, version) as client:
+@both_versions
+async def test_without_a_built_page_one_line_says_how_to_build_it(version: int, tmp_path: Path) -> None:
+    async with (
+        http_harness(FrontConfig(page=tmp_path / "none")) as harness,
+        http_client(harness, version) as client,
+    ):
         answer = await client.get("/")
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -137,10 +141,10 @@ async def test_without_a_built_page_one_line_says_how_to_get_it(version: int, tm
         assert answer.text.count("\n") == 1
 
 
-@both
-async def test_a_page_of_an_allowed_origin_may_ask(version: int) -> None:
-    async with a_front() as stage, a_browser(stage, version) as client:
-        own = await client.options("/acp", headers={"Origin": stage.url})
+@both_versions
+async def test_preflight_from_our_own_origin_needs_no_cors_header(version: int) -> None:
+    async with http_harness() as harness, http_client(harness, version) as client:
+        own = await client.options("/acp", headers={"Origin": harness.url})
         assert own.status_code == 204
         assert "access-control-allow-origin" not in own.headers
         assert own.headers["vary"] == "Origin"

@@ -1,4 +1,4 @@
-"""An HTTP client of the front, in either version, and the event streams it reads."""
+"""An HTTP client of the server, for either HTTP version, and a reader of its event streams."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,24 +7,26 @@ from typing import Any
 
 import httpx2
 import msgspec
-from tests.gateway.front.stage import INITIALIZE, Stage
+from tests.gateway.http.http_harness import INITIALIZE, HttpHarness
 
 
 @asynccontextmanager
-async def a_browser(stage: Stage, version: int, **headers: str) -> AsyncGenerator[httpx2.AsyncClient]:
-    """An HTTP client with the token that speaks this version and no other; an empty header is left out."""
+async def http_client(
+    harness: HttpHarness, version: int, **headers: str
+) -> AsyncGenerator[httpx2.AsyncClient]:
+    """An HTTP client with the token that speaks only this version. Empty headers are left out."""
     async with httpx2.AsyncClient(
-        base_url=stage.url,
+        base_url=harness.url,
         http1=version == 1,
         http2=version == 2,
-        headers={name: value for name, value in (stage.headers | headers).items() if value},
+        headers={name: value for name, value in (harness.headers | headers).items() if value},
         timeout=None,
     ) as client:
         yield client
 
 
-async def a_connection(client: httpx2.AsyncClient) -> dict[str, str]:
-    """The header that names a new connection."""
+async def open_connection(client: httpx2.AsyncClient) -> dict[str, str]:
+    """Open a connection and return the header that names it."""
     answer = await client.post("/acp", json=INITIALIZE)
     assert answer.status_code == 200
     return {"Acp-Connection-Id": answer.headers["acp-connection-id"]}
@@ -38,8 +40,8 @@ class Event(msgspec.Struct):
     comment: str | None = None
 
 
-class Reading:
-    """An open GET: `async with Reading(...) as events`, then `await events.next()`."""
+class EventReader:
+    """An open GET: `async with EventReader(...) as events`, then `await events.next()`."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Reading:
         self._opening = client.stream("GET", "/acp", headers=own)
         self._lines: AsyncIterator[str] | None = None
 
-    async def __aenter__(self) -> "Reading":
+    async def __aenter__(self) -> "EventReader":
         self.response = await self._opening.__aenter__()
         self.status = self.response.status_code
         self._lines = self.response.aiter_lines()
@@ -68,7 +70,7 @@ class Reading:
         await self._opening.__aexit__(kind, error, trace)
 
     async def next(self) -> Event | None:
-        """The next block; None at the end of the stream."""
+        """The next block, or None at the end of the stream."""
         assert self._lines is not None
         event, begun = Event(), False
         async for line in self._lines:

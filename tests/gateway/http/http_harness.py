@@ -1,4 +1,4 @@
-"""A front on loopback with an echo behind it: the other end answers every request with its own parameters."""
+"""An HTTP server on loopback with an echo gateway: it answers every request with the request's parameters."""
 
 import asyncio
 import json
@@ -34,35 +34,35 @@ def message(**members: Any) -> str:
     return json.dumps({"jsonrpc": "2.0", **members}, ensure_ascii=False)
 
 
-class EchoClient:
-    """The core's end of one line: what it heard, and that it is over."""
+class EchoHandler:
+    """The gateway's end of one connection: the frames it received, and why it ended."""
 
-    def __init__(self, echo: "Echo", line: Line, visa: Pass, agent: str | None) -> None:
+    def __init__(self, echo: "EchoGateway", line: Line, visa: Pass, agent: str | None) -> None:
         self.line = line
         self.visa = visa
         self.agent = agent
-        self.heard: list[bytes] = []
+        self.received_frames: list[bytes] = []
         self.reasons: list[str] = []
         self._echo = echo
 
     def frames(self, frames: list[bytes]) -> None:
-        assert not self.reasons, "nothing comes after the end"
+        assert not self.reasons, "a frame came after the end"
         for frame in frames:
-            self.heard.append(frame)
+            self.received_frames.append(frame)
             said = json.loads(frame)
             if "id" in said and "method" in said and said["method"] not in self._echo.silent_on:
                 self.answer(said)
         self._echo.notice()
 
     def answer(self, said: dict[str, Any]) -> None:
-        """Back with the parameters, on the stream that such a request has."""
+        """Answer with the parameters, on the stream that such a request has."""
         params = said.get("params") or {}
         stream = params.get("sessionId") if said["method"] == "session/prompt" else None
         result: Any = {"sessionId": "s1"} if said["method"] == "session/new" else params
-        self.tell({"id": said["id"], "result": result}, stream)
+        self.send({"id": said["id"], "result": result}, stream)
 
-    def tell(self, members: dict[str, Any], stream: str | None = None) -> None:
-        """Something of the agent's own."""
+    def send(self, members: dict[str, Any], stream: str | None = None) -> None:
+        """Send a message of the agent."""
         self.line.send(Outgoing(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
 
     def gone(self, reason: str) -> None:
@@ -70,40 +70,40 @@ class EchoClient:
         self._echo.notice()
 
 
-class Echo:
-    """Where lines open. Knows the agents `None` and `known`."""
+class EchoGateway:
+    """Accepts connections, for the agents `None` and `known`."""
 
     def __init__(self) -> None:
-        self.clients: list[EchoClient] = []
+        self.clients: list[EchoHandler] = []
         self.silent_on: set[str] = set()
         self._changed = asyncio.Event()
 
-    def open(self, line: Line, visa: Pass, agent: str | None) -> EchoClient:
+    def open(self, line: Line, visa: Pass, agent: str | None) -> EchoHandler:
         if agent not in (None, "known"):
             raise NotFound(f"There is no agent {agent!r}")
-        client = EchoClient(self, line, visa, agent)
+        client = EchoHandler(self, line, visa, agent)
         self.clients.append(client)
         self.notice()
         return client
 
     def notice(self) -> None:
-        """Something happened."""
+        """Wake the waiting tests."""
         self._changed.set()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until it is so."""
+        """Wait until the condition holds."""
         while not happened():
             self._changed.clear()
             await self._changed.wait()
 
 
-class Stage:
-    """The front under test, and what a client needs to know of it."""
+class HttpHarness:
+    """The server under test, and what a client needs to reach it."""
 
-    def __init__(self, front: Front, echo: Echo, door: Door, meter: Meter, clock: Clock) -> None:
-        self.front = front
+    def __init__(self, front: Front, echo: EchoGateway, door: Door, meter: Meter, clock: Clock) -> None:
+        self.server = front
         self.echo = echo
-        self.door = door
+        self.auth = door
         self.meter = meter
         self.clock = clock
         self.sockets: list[asyncio.StreamWriter] = []
@@ -119,57 +119,58 @@ class Stage:
         return f"ws://{self.host}:{self.port}/acp"
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        """Let sockets do their work until it is so."""
-        while not happened():  # noqa: ASYNC110 - what a kernel does to a socket sets no event of ours
+        """Let sockets work until the condition holds."""
+        while not happened():  # noqa: ASYNC110 - socket events of the kernel set no event of ours
             await asyncio.sleep(0)
 
     async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A plain socket; it is closed at the end if the test has not done so."""
+        """A plain socket. It is closed at the end if the test has not closed it."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=1 << 24)
         self.sockets.append(writer)
         return reader, writer
 
     def head(self, verb: str = "GET", path: str = "/acp", **headers: str) -> bytes:
-        """The head of an HTTP/1.1 request with the token; `_` in a name is `-`."""
+        """The head of an HTTP/1.1 request with the token. `_` in a header name becomes `-`."""
         own = {"host": f"{self.host}:{self.port}", "authorization": f"Bearer {self.secret}"} | headers
         lines = [f"{name.replace('_', '-')}: {value}" for name, value in own.items() if value]
         return "\r\n".join([f"{verb} {path} HTTP/1.1", *lines, "", ""]).encode()
 
 
-async def wind(clock: Clock) -> None:
-    """Turn the hands of a clock that does not go by itself."""
+async def advance_forever(clock: Clock) -> None:
+    """Advance a fake clock until cancelled."""
     while isinstance(clock, FakeClock):
         await clock.advance(1)
 
 
-def a_door(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Door:
-    """A door for loopback whose tokens lie in this folder."""
+def loopback_authenticator(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Door:
+    """An authenticator for loopback with its tokens in this folder."""
     tokens, browsers = Tokens(folder / "tokens"), Browsers(folder / "browsers")
     return Door(Origins("127.0.0.1"), tokens=tokens, browsers=browsers, clock=clock)
 
 
 @asynccontextmanager
-async def a_front(
+async def http_harness(
     config: FrontConfig | None = None, *, limits: Limits | None = None, clock: Clock = SYSTEM_CLOCK
-) -> AsyncGenerator[Stage]:
-    """A front with an echo behind it, stopped at the end."""
-    echo = Echo()
+) -> AsyncGenerator[HttpHarness]:
+    """Run a server with an echo gateway, and stop it at the end."""
+    echo = EchoGateway()
     meter = Meter(limits, clock)
     with TemporaryDirectory() as folder:
-        door = a_door(Path(folder), clock)
+        door = loopback_authenticator(Path(folder), clock)
         async with serve_front(
             opening=echo, door=door, meter=meter, config=config, clock=clock, metrics=Metrics()
         ) as front:
-            stage = Stage(front, echo, door, meter, clock)
+            harness = HttpHarness(front, echo, door, meter, clock)
             try:
-                yield stage
+                yield harness
             finally:
-                for writer in stage.sockets:
+                for writer in harness.sockets:
                     writer.close()
-                winding = asyncio.ensure_future(
-                    wind(clock)
-                )  # the end is waited for on a clock that must go on
-    winding.cancel()
-    assert all(len(client.reasons) == 1 for client in echo.clients), "every line hears of its end once"
+                # Stopping waits on the clock, so a fake clock must keep moving.
+                advancing = asyncio.ensure_future(advance_forever(clock))
+    advancing.cancel()
+    assert all(len(client.reasons) == 1 for client in echo.clients), (
+        "a connection must be told of its end once"
+    )
     assert meter.connections == 0
     assert meter.buffered == 0

@@ -1,4 +1,6 @@
-"""What is no HTTP, too slow, too large or mixed up: refused or dropped, and the front goes on."""
+"""Input that is not HTTP, too slow, too large or inconsistent is rejected or dropped, and the server keeps
+running.
+"""
 
 import asyncio
 import random
@@ -10,15 +12,15 @@ import h2.errors
 import h2.events
 import httpx2
 import pytest
-from tests.gateway.front.browser import a_browser
-from tests.gateway.front.stage import INITIALIZE, Stage, a_front
-from tests.gateway.front.wire import HANDSHAKE, RawSocket
+from tests.gateway.http.http_client import http_client
+from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
+from tests.gateway.http.raw_socket import HANDSHAKE, RawSocket
 
 from accord.gateway.front import FrontConfig
 from accord.gateway.front.listener import PREFACE
 from accord.testing import FakeClock
 
-EVERYWHERE = [
+ALL_PATHS = [
     "/acp",
     "/acp/known",
     "/api/login",
@@ -31,15 +33,15 @@ EVERYWHERE = [
 ]
 
 
-async def still_serves(stage: Stage) -> None:
-    """The front is there, and nothing is left of what came before."""
-    async with a_browser(stage, 1) as client:
+async def still_serves(harness: HttpHarness) -> None:
+    """Assert that the server answers and that no earlier socket is left."""
+    async with http_client(harness, 1) as client:
         assert (await client.get("/healthz")).text == "ok\n"
-    await stage.until(lambda: stage.front.metrics.sockets == 0)
+    await harness.until(lambda: harness.server.metrics.sockets == 0)
 
 
 async def status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-    """Of the next response; 0 if the socket closes without one."""
+    """The status of the next response, or 0 if the socket closes without one."""
     try:
         return int((await RawSocket(reader, writer).head())[0].split()[1])
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -69,49 +71,49 @@ async def status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         (PREFACE[:10] + b"x\r\n\r\n", 400),
     ],
 )
-async def test_what_is_no_http_is_refused(sent: bytes, answer: int) -> None:
-    async with a_front() as stage:
-        reader, writer = await stage.raw()
+async def test_invalid_http_is_rejected(sent: bytes, answer: int) -> None:
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
         writer.write(sent)
         assert await status(reader, writer) == answer
         writer.close()
-        await still_serves(stage)
-        assert stage.echo.clients == []
+        await still_serves(harness)
+        assert harness.echo.clients == []
 
 
-async def test_noise_on_the_socket_harms_nobody() -> None:
+async def test_noise_on_the_socket_does_not_stop_the_server() -> None:
     dice = random.Random(7)
-    async with a_front() as stage:
-        whole = stage.head("POST", content_type="application/json", content_length="2") + b"{}"
+    async with http_harness() as harness:
+        whole = harness.head("POST", content_type="application/json", content_length="2") + b"{}"
         for number in range(60):
-            reader, writer = await stage.raw()
-            sent = bytearray(dice.choice([whole, PREFACE + whole, stage.head(**HANDSHAKE)]))
+            reader, writer = await harness.raw()
+            sent = bytearray(dice.choice([whole, PREFACE + whole, harness.head(**HANDSHAKE)]))
             for _ in range(dice.randrange(1, 8)):
                 sent[dice.randrange(len(sent))] = dice.randrange(256)
             writer.write(bytes(sent) + dice.randbytes(number))
             writer.write_eof()
             await reader.read()
             writer.close()
-        await still_serves(stage)
+        await still_serves(harness)
 
 
-async def test_noise_on_a_websocket_harms_nobody() -> None:
+async def test_noise_on_a_websocket_does_not_stop_the_server() -> None:
     dice = random.Random(11)
-    async with a_front() as stage:
+    async with http_harness() as harness:
         for number in range(40):
-            socket = await RawSocket.open(stage)
+            socket = await RawSocket.open(harness)
             socket.writer.write(dice.randbytes(number + 2))
             socket.writer.write_eof()
             await socket.reader.read()
-            socket.shut()
-        await still_serves(stage)
+            socket.close_socket()
+        await still_serves(harness)
 
 
-async def test_noise_on_http2_harms_nobody() -> None:
+async def test_noise_on_http2_does_not_stop_the_server() -> None:
     dice = random.Random(13)
-    async with a_front() as stage:
+    async with http_harness() as harness:
         for number in range(40):
-            reader, writer = await stage.raw()
+            reader, writer = await harness.raw()
             writer.write(PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
             size = dice.randrange(64)
             kind = dice.randrange(12)
@@ -122,13 +124,16 @@ async def test_noise_on_http2_harms_nobody() -> None:
             writer.write_eof()
             await reader.read()
             writer.close()
-        await still_serves(stage)
+        await still_serves(harness)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("path", EVERYWHERE)
-async def test_a_large_body_is_refused_or_thrown_away_on_every_path(version: int, path: str) -> None:
-    async with a_front(FrontConfig(message_size=50_000)) as stage, a_browser(stage, version) as client:
+@pytest.mark.parametrize("path", ALL_PATHS)
+async def test_a_large_body_is_rejected_or_discarded_on_every_path(version: int, path: str) -> None:
+    async with (
+        http_harness(FrontConfig(message_size=50_000)) as harness,
+        http_client(harness, version) as client,
+    ):
         kind = {"Content-Type": "application/json"}
         answer = await client.post(path, content=b"x" * 1_000_000, headers=kind)
         assert answer.status_code == {"/acp": 413, "/acp/known": 413}.get(path, answer.status_code)
@@ -137,25 +142,25 @@ async def test_a_large_body_is_refused_or_thrown_away_on_every_path(version: int
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("path", EVERYWHERE)
-async def test_without_a_token_nobody_is_let_in(version: int, path: str) -> None:
-    async with a_front() as stage, a_browser(stage, version, Authorization="") as client:
+@pytest.mark.parametrize("path", ALL_PATHS)
+async def test_without_a_token_only_public_paths_answer(version: int, path: str) -> None:
+    async with http_harness() as harness, http_client(harness, version, Authorization="") as client:
         for verb in ("GET", "POST", "DELETE", "PUT"):
             answer = await client.request(verb, path, json=INITIALIZE)
             open_to_all = path in ("/healthz", "/") and verb == "GET"
             out = path == "/api/logout" and verb == "POST"
             assert answer.status_code in ((200,) if open_to_all else (204,) if out else (401, 404, 405))
-        assert stage.echo.clients == []
+        assert harness.echo.clients == []
 
 
-async def test_ten_thousand_requests_without_a_token_let_nobody_in() -> None:
-    async with a_front() as stage:
+async def test_ten_thousand_requests_with_a_wrong_token_are_rejected() -> None:
+    async with http_harness() as harness:
         refused = 0
-        head = stage.head(
+        head = harness.head(
             "POST", authorization="Bearer guess", content_type="application/json", content_length="0"
         )
         for _ in range(20):
-            reader, writer = await stage.raw()
+            reader, writer = await harness.raw()
             for _ in range(5):
                 writer.write(head * 100)
                 for _ in range(100):
@@ -166,17 +171,19 @@ async def test_ten_thousand_requests_without_a_token_let_nobody_in() -> None:
                     refused += 1
             writer.close()
         assert refused == 10_000
-        assert stage.echo.clients == []
-        async with a_browser(stage, 1) as client:
+        assert harness.echo.clients == []
+        async with http_client(harness, 1) as client:
             assert (await client.post("/acp", json=INITIALIZE)).status_code == 200, (
-                "a right token never waits"
+                "a right token must not be throttled"
             )
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
-    async with a_front() as stage:
-        reader, writer = await stage.raw()
-        writer.write(stage.head(path="/healthz") + stage.head(path="/nothing") + stage.head(path="/health"))
+    async with http_harness() as harness:
+        reader, writer = await harness.raw()
+        writer.write(
+            harness.head(path="/healthz") + harness.head(path="/nothing") + harness.head(path="/health")
+        )
         assert [await status(reader, writer) for _ in range(1)] == [200]
         await reader.readuntil(b"ok\n")
         assert await status(reader, writer) == 404
@@ -184,30 +191,30 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
         assert await status(reader, writer) == 200
 
 
-async def test_a_client_that_asks_first_is_told_to_go_on() -> None:
-    async with a_front(FrontConfig(message_size=100)) as stage:
-        reader, writer = await stage.raw()
+async def test_expect_100_continue_is_answered_before_the_body() -> None:
+    async with http_harness(FrontConfig(message_size=100)) as harness:
+        reader, writer = await harness.raw()
         asking = {"content_type": "application/json", "expect": "100-continue"}
         body = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'
-        writer.write(stage.head("POST", content_length=str(len(body)), **asking))
+        writer.write(harness.head("POST", content_length=str(len(body)), **asking))
         assert await status(reader, writer) == 100
         writer.write(body)
         assert await status(reader, writer) == 200
         await reader.readuntil(b"}}")
-        writer.write(stage.head("POST", content_length="1000", **asking))
+        writer.write(harness.head("POST", content_length="1000", **asking))
         assert await status(reader, writer) == 413
 
 
-async def test_a_slow_head_is_dropped() -> None:
+async def test_a_slow_request_head_is_dropped() -> None:
     clock = FakeClock()
-    async with a_front(clock=clock) as stage:
-        silent, dripping, preface = await stage.raw(), await stage.raw(), await stage.raw()
+    async with http_harness(clock=clock) as harness:
+        silent, dripping, preface = await harness.raw(), await harness.raw(), await harness.raw()
         preface[1].write(PREFACE[:20])
-        await stage.until(lambda: stage.front.metrics.sockets == 3)
+        await harness.until(lambda: harness.server.metrics.sockets == 3)
         for byte in b"GET /hea":
             dripping[1].write(bytes([byte]))
             await clock.advance(1)
-        assert stage.front.metrics.sockets == 3
+        assert harness.server.metrics.sockets == 3
         await clock.advance(2)
         for reader, writer in (silent, dripping, preface):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -217,14 +224,14 @@ async def test_a_slow_head_is_dropped() -> None:
 
 async def test_a_slow_second_head_is_dropped_and_an_idle_connection_closed() -> None:
     clock = FakeClock()
-    async with a_front(clock=clock) as stage:
-        slow, idle = await stage.raw(), await stage.raw()
+    async with http_harness(clock=clock) as harness:
+        slow, idle = await harness.raw(), await harness.raw()
         for reader, writer in (slow, idle):
-            writer.write(stage.head(path="/healthz"))
+            writer.write(harness.head(path="/healthz"))
             await reader.readuntil(b"ok\n")
         await clock.advance(60)
         slow[1].write(b"GET ")
-        await stage.until(lambda: stage.front.metrics.sockets == 2)
+        await harness.until(lambda: harness.server.metrics.sockets == 2)
         await clock.advance(10)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await slow[0].readexactly(1)
@@ -233,9 +240,9 @@ async def test_a_slow_second_head_is_dropped_and_an_idle_connection_closed() -> 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_slow_body_is_refused(version: int) -> None:
+async def test_a_slow_body_is_rejected(version: int) -> None:
     clock = FakeClock()
-    async with a_front(clock=clock) as stage, a_browser(stage, version) as client:
+    async with http_harness(clock=clock) as harness, http_client(harness, version) as client:
         waiting = asyncio.Event()
         over = asyncio.Event()
 
@@ -248,32 +255,34 @@ async def test_a_slow_body_is_refused(version: int) -> None:
             client.post("/acp", content=pieces(), headers={"Content-Type": "application/json"})
         )
         await waiting.wait()
-        await stage.until(lambda: stage.front.metrics.sockets == 1)
+        await harness.until(lambda: harness.server.metrics.sockets == 1)
         await clock.advance(61)
-        assert stage.front.metrics.refused["slow"] == 1
+        assert harness.server.metrics.refused["slow"] == 1
         over.set()
         with suppress(httpx2.HTTPError):  # the client may see the closed socket first
             assert (await asking).status_code == 408
 
 
-async def test_sockets_in_total_are_bounded() -> None:
-    async with a_front(FrontConfig(sockets=3)) as stage:
-        held = [await stage.raw() for _ in range(3)]
-        await stage.until(lambda: stage.front.metrics.sockets == 3)
-        reader, _ = await stage.raw()
+async def test_the_number_of_sockets_is_limited() -> None:
+    async with http_harness(FrontConfig(sockets=3)) as harness:
+        held = [await harness.raw() for _ in range(3)]
+        await harness.until(lambda: harness.server.metrics.sockets == 3)
+        reader, _ = await harness.raw()
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await reader.readexactly(1)
         held[0][1].close()
-        await stage.until(lambda: stage.front.metrics.sockets == 2)
-        await stage.raw()
-        await stage.until(lambda: stage.front.metrics.sockets == 3)
+        await harness.until(lambda: harness.server.metrics.sockets == 2)
+        await harness.raw()
+        await harness.until(lambda: harness.server.metrics.sockets == 3)
 
 
 class Http2Client:
-    """HTTP/2 by hand, for what a well-bred client does not do."""
+    """HTTP/2 driven by hand, for what a correct client does not send."""
 
-    def __init__(self, stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.stage = stage
+    def __init__(
+        self, harness: HttpHarness, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.harness = harness
         self.reader = reader
         self.writer = writer
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
@@ -286,12 +295,12 @@ class Http2Client:
 
     def ask(self, path: str, verb: str = "GET", *, end: bool = True, **headers: str) -> int:
         stream = self.h2.get_next_available_stream_id()
-        own = {"authorization": f"Bearer {self.stage.secret}"} | headers
+        own = {"authorization": f"Bearer {self.harness.secret}"} | headers
         fields = [
             (":method", verb),
             (":path", path),
             (":scheme", "http"),
-            (":authority", f"{self.stage.host}:{self.stage.port}"),
+            (":authority", f"{self.harness.host}:{self.harness.port}"),
             *((name.replace("_", "-"), value) for name, value in own.items()),
         ]
         self.h2.send_headers(stream, fields, end_stream=end)
@@ -314,13 +323,13 @@ class Http2Client:
                     return "terminated"
 
 
-async def test_http2_heads_that_are_mixed_up_are_refused() -> None:
-    async with a_front() as stage:
-        client = Http2Client(stage, *await stage.raw())
+async def test_inconsistent_http2_heads_are_rejected() -> None:
+    async with http_harness() as harness:
+        client = Http2Client(harness, *await harness.raw())
         stream = client.ask("/healthz", host="evil.test")
         client.flush()
         assert await client.status(stream) == "terminated"
-        client = Http2Client(stage, *await stage.raw())
+        client = Http2Client(harness, *await harness.raw())
         stream = client.ask("relative")
         client.flush()
         assert await client.status(stream) == "400"
@@ -329,9 +338,9 @@ async def test_http2_heads_that_are_mixed_up_are_refused() -> None:
         assert await client.status(stream) == "200"
 
 
-async def test_requests_that_are_taken_back_by_the_hundred_end_the_connection() -> None:
-    async with a_front() as stage:
-        client = Http2Client(stage, *await stage.raw())
+async def test_hundreds_of_reset_requests_end_the_connection() -> None:
+    async with http_harness() as harness:
+        client = Http2Client(harness, *await harness.raw())
         for _ in range(300):
             stream = client.ask("/acp", "POST", end=False, content_type="application/json")
             client.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
@@ -343,14 +352,14 @@ async def test_requests_that_are_taken_back_by_the_hundred_end_the_connection() 
             if ended:
                 break
         assert ended[0].error_code == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
-        assert stage.front.metrics.refused["resets"] == 1
+        assert harness.server.metrics.refused["resets"] == 1
 
 
-async def test_a_large_http2_head_is_refused() -> None:
-    async with a_front() as stage:
-        client = Http2Client(stage, *await stage.raw())
+async def test_a_large_http2_head_is_rejected() -> None:
+    async with http_harness() as harness:
+        client = Http2Client(harness, *await harness.raw())
         client.ask("/healthz", x="y" * 60_000)
         client.flush()
         while not any(isinstance(event, h2.events.ConnectionTerminated) for event in await client.events()):
             pass
-        await still_serves(stage)
+        await still_serves(harness)

@@ -1,18 +1,19 @@
-"""A hand-spoken WebSocket: for what the `websockets` client would not send, and for sockets that go silent."""
+"""A WebSocket driven frame by frame, for what the `websockets` client would not send and for sockets that go
+silent.
+"""
 
 import asyncio
-import os
 import struct
 from typing import Any
 
 import msgspec
-from tests.gateway.front.stage import INITIALIZE, Stage, message
+from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, message
 
 TEXT, BINARY, CLOSE, PING, PONG, CONT = 0x1, 0x2, 0x8, 0x9, 0xA, 0x0
 
 
 class RawSocket:
-    """One client socket; reads and writes single frames."""
+    """One client socket. Reads and writes single frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -20,27 +21,29 @@ class RawSocket:
         self.id = ""
 
     @staticmethod
-    async def open(stage: Stage, path: str = "/acp", *, initialize: bool = True) -> "RawSocket":
-        """Shake hands; with `initialize`, begin the conversation too."""
-        reader, writer = await stage.raw()
+    async def open(harness: HttpHarness, path: str = "/acp", *, initialize: bool = True) -> "RawSocket":
+        """Do the handshake and, with `initialize`, the first call."""
+        reader, writer = await harness.raw()
         self = RawSocket(reader, writer)
-        writer.write(stage.head(path=path, **HANDSHAKE))
+        writer.write(harness.head(path=path, **HANDSHAKE))
         head = await self.head()
         assert head[0].startswith("HTTP/1.1 101"), head
         self.id = next(
             line.partition(": ")[2] for line in head if line.lower().startswith("acp-connection-id")
         )
         if initialize:
-            self.say(msgspec.json.encode(INITIALIZE))
-            assert (await self.hear())["id"] == 0
+            self.send_frame(msgspec.json.encode(INITIALIZE))
+            assert (await self.receive())["id"] == 0
         return self
 
     async def head(self) -> list[str]:
-        """The lines of a response's head."""
+        """The lines of a response head."""
         return (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
 
-    def say(self, body: bytes | str, opcode: int = TEXT, *, fin: bool = True, masked: bool = True) -> None:
-        """One frame."""
+    def send_frame(
+        self, body: bytes | str, opcode: int = TEXT, *, fin: bool = True, masked: bool = True
+    ) -> None:
+        """Send one frame."""
         body = body.encode() if isinstance(body, str) else body
         size = len(body)
         head = bytes([(0x80 if fin else 0) | opcode])
@@ -53,9 +56,9 @@ class RawSocket:
             head += bytes([mark | 127]) + struct.pack("!Q", size)
         self.writer.write(head + (b"\0\0\0\0" if masked else b"") + body)
 
-    def tell(self, **members: Any) -> None:
-        """One message."""
-        self.say(message(**members))
+    def send(self, **members: Any) -> None:
+        """Send one message."""
+        self.send_frame(message(**members))
 
     async def frame(self) -> tuple[int, bytes]:
         """The next frame."""
@@ -63,44 +66,46 @@ class RawSocket:
         assert first & 0x80
         assert not first & 0x70
         size = second & 0x7F
-        assert not second & 0x80, "a server does not mask"
+        assert not second & 0x80, "a server must not mask"
         if size == 126:
             [size] = struct.unpack("!H", await self.reader.readexactly(2))
         elif size == 127:
             [size] = struct.unpack("!Q", await self.reader.readexactly(8))
         return first & 0x0F, await self.reader.readexactly(size)
 
-    async def hear(self) -> Any:
+    async def receive(self) -> Any:
         """The next message."""
         opcode, body = await self.frame()
         assert opcode == TEXT, (opcode, body)
         return msgspec.json.decode(body)
 
-    async def closed(self) -> tuple[int, str]:
-        """The close code and the reason, after whatever comes before; then the end of the socket."""
+    async def wait_closed(self) -> tuple[int, str]:
+        """Read up to the close frame, answer it and wait for the end of the socket. Return the code and the
+        reason.
+        """
         while True:
             opcode, body = await self.frame()
             if opcode == CLOSE:
                 break
-        self.say(body, CLOSE)
+        self.send_frame(body, CLOSE)
         assert await self.reader.read() == b""
-        self.shut()
+        self.close_socket()
         return int.from_bytes(body[:2], "big"), body[2:].decode()
 
     def drop(self) -> None:
-        """Vanish without a goodbye."""
+        """Abort the connection without a close."""
         self.writer.transport.abort()
 
-    def shut(self) -> None:
-        """Close the socket."""
+    def close_socket(self) -> None:
+        """Close the TCP socket."""
         self.writer.close()
 
-    async def leave(self, code: int = 1000) -> None:
-        """Say goodbye with this code."""
-        self.say(code.to_bytes(2, "big"), CLOSE)
+    async def close(self, code: int = 1000) -> None:
+        """Close the WebSocket with this code."""
+        self.send_frame(code.to_bytes(2, "big"), CLOSE)
         while (await self.frame())[0] != CLOSE:
             pass
-        self.shut()
+        self.close_socket()
 
 
 HANDSHAKE = {
@@ -110,8 +115,3 @@ HANDSHAKE = {
     "sec_websocket_key": "AAAAAAAAAAAAAAAAAAAAAA==",
     "sec_websocket_extensions": "permessage-deflate",
 }
-
-
-def noise(size: int) -> bytes:
-    """Bytes of no meaning."""
-    return os.urandom(size)
