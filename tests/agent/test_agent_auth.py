@@ -1,7 +1,7 @@
-"""Signing in and out, and who is signed in."""
+"""Sign-in, sign-out and the authentication status."""
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
 
 from accord.agent import Agent, AgentSession, ClientRequest
 from accord.errors import AuthRequired, UsageError
@@ -19,8 +19,8 @@ METHODS = [
 ]
 
 
-def guarded_agent() -> Agent:
-    agent = agent_that(silent, auth_methods=METHODS)
+def agent_with_sign_in() -> Agent:
+    agent = make_agent(silent, auth_methods=METHODS)
     users: list[str] = []
 
     @agent.authenticate
@@ -44,9 +44,9 @@ def guarded_agent() -> Agent:
 
 
 @pytest.mark.rule(34, 82, 83, 87)
-async def test_a_session_needs_a_user_who_signs_in_and_out() -> None:
+async def test_a_session_can_be_opened_only_while_signed_in() -> None:
     here = {"cwd": "/a", "mcpServers": []}
-    async with talk(guarded_agent()) as client:
+    async with connected_client(agent_with_sign_in()) as client:
         assert (await client.error("session/new", here))["code"] == -32000
         assert await client.call("authenticate", {"methodId": "login"}) == {}
         await client.new_session()
@@ -58,9 +58,9 @@ async def test_a_session_needs_a_user_who_signs_in_and_out() -> None:
 
 @pytest.mark.rule(76, 77)
 async def test_a_terminal_method_is_offered_only_to_a_client_that_can_run_it() -> None:
-    async with talk(guarded_agent()) as client:
+    async with connected_client(agent_with_sign_in()) as client:
         assert client.initialized["authMethods"] == [{"id": "login", "name": "Sign in"}]
-    async with talk(guarded_agent(), capabilities=EVERYTHING) as client:
+    async with connected_client(agent_with_sign_in(), capabilities=EVERYTHING) as client:
         offered = client.initialized["authMethods"]
     terminal = {
         "type": "terminal",
@@ -74,17 +74,17 @@ async def test_a_terminal_method_is_offered_only_to_a_client_that_can_run_it() -
 
 @pytest.mark.rule(85, 387)
 @pytest.mark.parametrize("method", ["nope", "tty"])
-async def test_authenticate_takes_only_methods_of_the_agents_own(method: str) -> None:
-    async with talk(guarded_agent(), capabilities=EVERYTHING) as client:
+async def test_authenticate_refuses_unknown_and_terminal_methods(method: str) -> None:
+    async with connected_client(agent_with_sign_in(), capabilities=EVERYTHING) as client:
         error = await client.error("authenticate", {"methodId": method})
-        still = await client.error("session/new", {"cwd": "/a", "mcpServers": []})
+        after = await client.error("session/new", {"cwd": "/a", "mcpServers": []})
     assert error["code"] == -32602
-    assert still["code"] == -32000
+    assert after["code"] == -32000
 
 
 @pytest.mark.rule(26)
 async def test_logout_and_auth_status_need_no_params() -> None:
-    async with talk(guarded_agent()) as client:
+    async with connected_client(agent_with_sign_in()) as client:
         for params in (
             '{"jsonrpc":"2.0","id":7,"method":"%s"}',
             '{"jsonrpc":"2.0","id":7,"method":"%s","params":null}',
@@ -95,8 +95,8 @@ async def test_logout_and_auth_status_need_no_params() -> None:
 
 
 @pytest.mark.rule(358, 359)
-async def test_auth_status_is_answered_to_anybody_and_changes_nothing() -> None:
-    async with talk(guarded_agent()) as client:
+async def test_auth_status_needs_no_sign_in_and_changes_nothing() -> None:
+    async with connected_client(agent_with_sign_in()) as client:
         assert await client.call("auth/status") == {"state": "unauthenticated"}
         assert (await client.error("session/new", {"cwd": "/a", "mcpServers": []}))["code"] == -32000
         await client.call("authenticate", {"methodId": "login"})
@@ -104,8 +104,8 @@ async def test_auth_status_is_answered_to_anybody_and_changes_nothing() -> None:
 
 
 @pytest.mark.rule(359, 360, 361)
-async def test_a_change_of_the_auth_status_is_told_once_and_after_initialize() -> None:
-    async with talk(guarded_agent(), initialize=False) as client:
+async def test_a_changed_auth_status_is_sent_once_and_only_after_initialize() -> None:
+    async with connected_client(agent_with_sign_in(), initialize=False) as client:
         client.connection.report_auth_status("unauthenticated")
         await client.call("initialize", {"protocolVersion": 1})
         await client.call("auth/status")
@@ -113,35 +113,35 @@ async def test_a_change_of_the_auth_status_is_told_once_and_after_initialize() -
         account = AuthAccount("API key", active=True)
         client.connection.report_auth_status("authenticated", [account])
         client.connection.report_auth_status("authenticated", [account])
-        told = await client.raw.next("auth/status_update")
+        update = await client.raw.next("auth/status_update")
         await client.call("auth/status")
-    assert told["params"] == {"state": "authenticated", "accounts": [{"label": "API key", "active": True}]}
+    assert update["params"] == {"state": "authenticated", "accounts": [{"label": "API key", "active": True}]}
     assert client.methods() == ["auth/status_update"]
 
 
 @pytest.mark.rule(360)
 async def test_an_agent_without_auth_status_cannot_report_it() -> None:
-    async with talk(agent_that(silent)) as client:
+    async with connected_client(make_agent(silent)) as client:
         with pytest.raises(UsageError, match="auth/status"):
             client.connection.report_auth_status("authenticated")
 
 
-async def test_a_login_may_ask_the_user_within_its_own_request() -> None:
-    agent = agent_that(silent, auth_methods=[AuthMethodAgent("web", "Sign in on the web")])
+async def test_authenticate_may_elicit_a_url_within_its_own_request() -> None:
+    agent = make_agent(silent, auth_methods=[AuthMethodAgent("web", "Sign in on the web")])
 
     @agent.authenticate
     async def login(method_id: str, call: ClientRequest) -> None:
         answer = await call.elicit_url("Sign in", "https://agent.example/login")
         if not answer:
             raise AuthRequired("The user did not sign in")
-        call.after_answer(lambda: call.client.notify("_scene/signed_in"))
+        call.after_answer(lambda: call.client.notify("_vendor/signed_in"))
 
-    async with talk(agent, capabilities=EVERYTHING) as client:
+    async with connected_client(agent, capabilities=EVERYTHING) as client:
         client.raw.ask("authenticate", {"methodId": "web"}, id=29)
         asked = await client.asked("elicitation/create")
         client.raw.reply(asked, {"action": "accept"})
         answer = await client.raw.answer_to(29)
-        await client.raw.next("_scene/signed_in")
+        await client.raw.next("_vendor/signed_in")
         client.raw.ask("authenticate", {"methodId": "web"}, id=30)
         client.raw.reply(await client.asked("elicitation/create"), {"action": "decline"})
         refused = await client.raw.answer_to(30)
@@ -151,8 +151,8 @@ async def test_a_login_may_ask_the_user_within_its_own_request() -> None:
     assert refused["error"]["code"] == -32000
 
 
-def test_auth_methods_and_their_handler_belong_together() -> None:
+def test_auth_methods_without_a_handler_or_with_equal_ids_are_refused() -> None:
     with pytest.raises(UsageError, match="belong together"):
-        agent_that(silent, auth_methods=METHODS).serve()
+        make_agent(silent, auth_methods=METHODS).serve()
     with pytest.raises(UsageError, match="share an id"):
-        Agent("twins", auth_methods=[METHODS[0], METHODS[0]])
+        Agent("duplicates", auth_methods=[METHODS[0], METHODS[0]])

@@ -1,10 +1,10 @@
-"""`$/cancel_request`: one request is given up, and still answered once."""
+"""`$/cancel_request`: a cancelled request is still answered exactly once."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
 
 from accord.agent import AgentSession, ClientRequest, Turn
 
@@ -15,8 +15,8 @@ async def forever(turn: Turn) -> None:
 
 
 @pytest.mark.rule(50)
-async def test_a_prompt_given_up_by_its_id_ends_as_cancelled() -> None:
-    async with talk(agent_that(forever)) as client:
+async def test_a_prompt_cancelled_by_its_request_id_ends_as_cancelled() -> None:
+    async with connected_client(make_agent(forever)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -31,8 +31,8 @@ async def test_a_prompt_given_up_by_its_id_ends_as_cancelled() -> None:
 
 
 @pytest.mark.rule(50)
-async def test_a_request_given_up_in_the_same_breath_is_answered_once() -> None:
-    async with talk(agent_that(forever)) as client:
+async def test_a_prompt_cancelled_right_after_it_was_sent_is_answered_as_cancelled() -> None:
+    async with connected_client(make_agent(forever)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         client.raw.notify("$/cancel_request", {"requestId": id})
@@ -45,8 +45,8 @@ async def test_a_request_given_up_in_the_same_breath_is_answered_once() -> None:
 
 
 @pytest.mark.rule(50, 54)
-async def test_another_request_given_up_is_answered_as_cancelled() -> None:
-    agent = agent_that(silent)
+async def test_any_cancelled_request_is_answered_with_request_cancelled() -> None:
+    agent = make_agent(silent)
     stopped: list[str] = []
 
     @agent.new_session
@@ -56,13 +56,13 @@ async def test_another_request_given_up_is_answered_as_cancelled() -> None:
         finally:
             stopped.append(session.cwd)
 
-    @agent.on("_scene/gives_up")
-    async def gives_up(params: Any, call: ClientRequest) -> None:
+    @agent.on("_vendor/cancels_itself")
+    async def cancels_itself(params: Any, call: ClientRequest) -> None:
         raise asyncio.CancelledError
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         client.raw.ask("session/new", {"cwd": "/a", "mcpServers": []}, id=5)
-        own = await client.error("_scene/gives_up")
+        own = await client.error("_vendor/cancels_itself")
         client.raw.notify("$/cancel_request", {"requestId": 5})
         answer = await client.raw.answer_to(5)
     assert answer["error"]["code"] == -32800
@@ -72,8 +72,8 @@ async def test_another_request_given_up_is_answered_as_cancelled() -> None:
 
 @pytest.mark.rule(52, 56)
 @pytest.mark.parametrize("params", [{"requestId": 9999}, {"requestId": "done"}, {}, None, {"requestId": {}}])
-async def test_giving_up_what_is_unknown_or_done_has_no_effect(params: Any) -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_cancelling_an_unknown_or_finished_request_has_no_effect(params: Any) -> None:
+    async with connected_client(make_agent(silent)) as client:
         client.raw.ask("session/new", {"cwd": "/a", "mcpServers": []}, id="done")
         await client.raw.answer_to("done")
         client.raw.notify("$/cancel_request", params)
@@ -82,34 +82,34 @@ async def test_giving_up_what_is_unknown_or_done_has_no_effect(params: Any) -> N
 
 
 @pytest.mark.rule(50)
-async def test_what_a_cancelled_turn_waited_for_at_the_client_is_given_up_as_well() -> None:
+async def test_a_cancelled_turn_cancels_its_pending_client_request() -> None:
     async def reads(turn: Turn) -> None:
         await turn.client.read_text_file("big.log")
 
-    async with talk(agent_that(reads), capabilities=EVERYTHING) as client:
+    async with connected_client(make_agent(reads), capabilities=EVERYTHING) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked("fs/read_text_file")
         client.cancel(session)
-        given_up = await client.raw.next("$/cancel_request")
+        cancel = await client.raw.next("$/cancel_request")
         client.raw.refuse(asked, -32800)
         _, result = await client.turn_of(id)
-    assert given_up["params"] == {"requestId": asked["id"]}
+    assert cancel["params"] == {"requestId": asked["id"]}
     assert result == {"stopReason": "cancelled"}
 
 
 @pytest.mark.rule(50)
-async def test_a_method_of_ones_own_given_up_in_the_same_breath_never_begins() -> None:
-    began: list[Any] = []
-    agent = agent_that(silent)
+async def test_a_custom_method_cancelled_right_after_it_was_sent_never_starts() -> None:
+    started: list[Any] = []
+    agent = make_agent(silent)
 
-    @agent.on("_scene/slow")
+    @agent.on("_vendor/slow")
     async def slow(params: Any, call: ClientRequest) -> None:
-        began.append(params)
+        started.append(params)
 
-    async with talk(agent) as client:
-        client.raw.ask("_scene/slow", id=1)
+    async with connected_client(agent) as client:
+        client.raw.ask("_vendor/slow", id=1)
         client.raw.notify("$/cancel_request", {"requestId": 1})
         answer = await client.raw.answer_to(1)
     assert answer["error"]["code"] == -32800
-    assert began == []
+    assert started == []

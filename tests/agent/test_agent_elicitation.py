@@ -1,9 +1,9 @@
-"""Questions to the user: forms and web pages, only in offered modes, and never a secret in a form."""
+"""Elicitation by form and by URL: only in offered modes, and no secrets in forms."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent
 
 from accord.agent import Turn
 from accord.agent.elicitation import looks_secret
@@ -26,8 +26,8 @@ HOW = {"how": StringPropertySchema(enum=["left", "right"])}
 PAGE = "https://agent.example/connect"
 
 
-async def tries(turn: Turn) -> None:
-    """Asks in both ways and says which were possible."""
+async def elicit_both(turn: Turn) -> None:
+    """Elicit in both modes and report which were possible."""
     for ask in (turn.elicit("Which way?", HOW), turn.elicit_url("Sign in", PAGE)):
         try:
             answer = await ask
@@ -50,9 +50,9 @@ async def tries(turn: Turn) -> None:
         (EVERYTHING, ["form", "url"]),
     ],
 )
-async def test_only_modes_that_were_offered_are_used(capabilities: Any, asked: list[str]) -> None:
+async def test_only_offered_elicitation_modes_are_used(capabilities: Any, asked: list[str]) -> None:
     modes: list[str] = []
-    async with talk(agent_that(tries), capabilities=capabilities) as client:
+    async with connected_client(make_agent(elicit_both), capabilities=capabilities) as client:
         id = client.prompt(await client.new_session())
         for _ in asked:
             question = await client.asked("elicitation/create")
@@ -65,7 +65,7 @@ async def test_only_modes_that_were_offered_are_used(capabilities: Any, asked: l
 
 
 @pytest.mark.rule(262, 263, 264)
-async def test_a_form_names_its_session_its_call_and_its_fields() -> None:
+async def test_a_form_request_names_its_session_tool_call_and_fields() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Deploy") as call:
             tags = MultiSelectPropertySchema(StringMultiSelectItems(["x", "y"]))
@@ -75,7 +75,7 @@ async def test_a_form_names_its_session_its_call_and_its_fields() -> None:
         answer = await turn.elicit("Which way?", HOW)
         await turn.say(f"{bool(answer)} {answer.content}")
 
-    async with talk(agent_that(asks), capabilities=FORM) as client:
+    async with connected_client(make_agent(asks), capabilities=FORM) as client:
         session = await client.new_session()
         id = client.prompt(session)
         first = await client.asked("elicitation/create")
@@ -103,15 +103,15 @@ async def test_a_form_names_its_session_its_call_and_its_fields() -> None:
     assert updates[-1]["content"]["text"] == "True {'how': 'right'}"
 
 
-async def asked_for_a_form(result: Any, schema: Any = None) -> tuple[bool, str, Any]:
-    """What an agent makes of this answer to a form: is it a yes, the action, the content."""
-    made: list[Any] = []
+async def form_outcome(result: Any, schema: Any = None) -> tuple[bool, str, Any]:
+    """How the agent reads this answer to a form: whether it is accepted, the action, the content."""
+    outcome: list[Any] = []
 
     async def asks(turn: Turn) -> None:
         answer = await turn.elicit("?", schema or {})
-        made.append((bool(answer), answer.action, answer.content))
+        outcome.append((bool(answer), answer.action, answer.content))
 
-    async with talk(agent_that(asks), capabilities=FORM) as client:
+    async with connected_client(make_agent(asks), capabilities=FORM) as client:
         id = client.prompt(await client.new_session())
         question = await client.asked("elicitation/create")
         if isinstance(result, int):
@@ -120,12 +120,12 @@ async def asked_for_a_form(result: Any, schema: Any = None) -> tuple[bool, str, 
             client.raw.reply(question, result)
         _, ended = await client.turn_of(id)
     assert ended == {"stopReason": "end_turn"}
-    return made[0]
+    return outcome[0]
 
 
 @pytest.mark.rule(274, 275, 276)
 @pytest.mark.parametrize(
-    ("result", "made"),
+    ("result", "outcome"),
     [
         ({"action": "accept", "content": {"x": 1}}, (True, "accept", {"x": 1})),
         ({"action": "accept"}, (True, "accept", {})),
@@ -140,8 +140,8 @@ async def asked_for_a_form(result: Any, schema: Any = None) -> tuple[bool, str, 
         (-32800, (False, "cancel", {})),
     ],
 )
-async def test_only_an_acceptance_is_one(result: Any, made: Any) -> None:
-    assert await asked_for_a_form(result) == made
+async def test_only_a_valid_accept_action_accepts_a_form(result: Any, outcome: Any) -> None:
+    assert await form_outcome(result) == outcome
 
 
 @pytest.mark.rule(274)
@@ -164,7 +164,7 @@ async def test_only_an_acceptance_is_one(result: Any, made: Any) -> None:
         {"how": "left", "s": "toolong"},
     ],
 )
-async def test_what_does_not_fit_the_form_is_no_acceptance(content: Any) -> None:
+async def test_content_that_does_not_match_the_form_is_not_accepted(content: Any) -> None:
     schema = ElicitationSchema(
         properties={
             **HOW,
@@ -178,8 +178,8 @@ async def test_what_does_not_fit_the_form_is_no_acceptance(content: Any) -> None
         required=["how"],
     )
     good = {"how": "left", "n": 3, "r": 0.5, "b": True, "s": "ok", "tags": ["x"], "more": ["p"]}
-    assert (await asked_for_a_form({"action": "accept", "content": good}, schema))[0] is True
-    assert (await asked_for_a_form({"action": "accept", "content": content}, schema))[0] is False
+    assert (await form_outcome({"action": "accept", "content": good}, schema))[0] is True
+    assert (await form_outcome({"action": "accept", "content": content}, schema))[0] is False
 
 
 @pytest.mark.rule(265, 266)
@@ -206,18 +206,18 @@ async def test_a_form_never_asks_for_a_secret(name: str) -> None:
         with pytest.raises(NotOffered):
             await turn.elicit_url("Sign in", PAGE)
 
-    async with talk(agent_that(asks), capabilities=FORM) as client:
+    async with connected_client(make_agent(asks), capabilities=FORM) as client:
         await client.turn(await client.new_session())
     assert client.methods() == []
 
 
-def test_ordinary_names_are_no_secrets() -> None:
+def test_ordinary_names_are_not_treated_as_secrets() -> None:
     for name in ("max_tokens", "keyboard", "path", "secretary", "passwordless", "key", "Tokenizer", None, 5):
         assert not looks_secret(name), name
 
 
 @pytest.mark.rule(262, 263, 267, 269)
-async def test_a_page_is_asked_for_accepted_and_completed_once() -> None:
+async def test_a_url_elicitation_is_completed_once_after_acceptance() -> None:
     async def asks(turn: Turn) -> None:
         one = await turn.elicit_url("Connect", PAGE)
         two = await turn.elicit_url("Connect", "http://localhost:8080/x")
@@ -228,7 +228,7 @@ async def test_a_page_is_asked_for_accepted_and_completed_once() -> None:
         await two.complete()
         await turn.say("done")
 
-    async with talk(agent_that(asks), capabilities=URL) as client:
+    async with connected_client(make_agent(asks), capabilities=URL) as client:
         session = await client.new_session()
         id = client.prompt(session)
         first = await client.asked("elicitation/create")
@@ -263,27 +263,27 @@ async def test_a_page_is_asked_for_accepted_and_completed_once() -> None:
         "https://[oops/",
     ],
 )
-async def test_an_unsafe_address_is_never_sent(url: str) -> None:
+async def test_an_unsafe_url_is_never_sent(url: str) -> None:
     async def asks(turn: Turn) -> None:
         with pytest.raises(UsageError):
             await turn.elicit_url("Connect", url)
 
-    async with talk(agent_that(asks), capabilities=URL) as client:
+    async with connected_client(make_agent(asks), capabilities=URL) as client:
         await client.turn(await client.new_session())
     assert client.methods() == []
 
 
 @pytest.mark.rule(274)
-async def test_a_cancelled_turn_gives_up_its_question() -> None:
+async def test_a_cancelled_turn_cancels_its_elicitation() -> None:
     async def asks(turn: Turn) -> None:
         await turn.elicit_url("Connect", PAGE)
 
-    async with talk(agent_that(asks), capabilities=URL) as client:
+    async with connected_client(make_agent(asks), capabilities=URL) as client:
         session = await client.new_session()
         id = client.prompt(session)
         question = await client.asked("elicitation/create")
         client.cancel(session)
-        given_up = await client.raw.next("$/cancel_request")
+        cancel = await client.raw.next("$/cancel_request")
         _, result = await client.turn_of(id)
-    assert given_up["params"] == {"requestId": question["id"]}
+    assert cancel["params"] == {"requestId": question["id"]}
     assert result == {"stopReason": "cancelled"}

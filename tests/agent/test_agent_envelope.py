@@ -1,9 +1,9 @@
-"""The envelope and what is no message at all, as an agent answers them."""
+"""The JSON-RPC envelope and malformed messages, as an agent answers them."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
 
 from accord.agent import AgentConnection, ClientRequest, Turn
 from accord.errors import RpcError
@@ -18,8 +18,8 @@ async def chatty(turn: Turn) -> None:
 
 @pytest.mark.rule(9, 11)
 @pytest.mark.parametrize("id", [0, -7, "a-1", "", 2**53 + 1, 2**63 - 1, "7"])
-async def test_ids_come_back_exactly_as_they_were_sent(id: Any) -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_ids_are_echoed_exactly_as_sent(id: Any) -> None:
+    async with connected_client(make_agent(silent)) as client:
         session = await client.new_session()
         client.raw.ask("session/prompt", {"sessionId": session, "prompt": []}, id=id)
         answer = await client.raw.answer_to(id)
@@ -29,16 +29,16 @@ async def test_ids_come_back_exactly_as_they_were_sent(id: Any) -> None:
 
 
 @pytest.mark.rule(1, 3, 5, 7, 29)
-async def test_every_message_is_one_line_of_json_in_utf8() -> None:
-    async with talk(agent_that(chatty)) as client:
+async def test_unicode_text_passes_in_both_directions() -> None:
+    async with connected_client(make_agent(chatty)) as client:
         updates, _ = await client.turn(await client.new_session(), "bitte 🎉\n日本")
     assert updates[-1]["content"]["text"] == "日本語 🎉\r\n\x00"
     assert all(message["jsonrpc"] == "2.0" for message in client.raw.heard)
 
 
 @pytest.mark.rule(13, 19, 56)
-async def test_notifications_are_never_answered_known_or_not() -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_known_and_unknown_notifications_are_never_answered() -> None:
+    async with connected_client(make_agent(silent)) as client:
         for method in ("session/cancel", "_x/ping", "$/progress", "nope/nope", "session/prompt"):
             client.raw.notify(method, {"sessionId": "nope"})
         client.raw.notify("session/cancel", {"nonsense": 1})
@@ -61,8 +61,8 @@ async def test_notifications_are_never_answered_known_or_not() -> None:
         ('{"jsonrpc":"2.0","id":{},"method":"session/new"}', -32600),
     ],
 )
-async def test_what_is_no_message_is_answered_and_survived(line: Any, code: int) -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_a_line_that_is_not_a_message_is_answered_and_the_agent_continues(line: Any, code: int) -> None:
+    async with connected_client(make_agent(silent)) as client:
         client.raw.send(line)
         answer = await client.raw.next()
         await client.new_session()
@@ -84,8 +84,8 @@ async def test_what_is_no_message_is_answered_and_survived(line: Any, code: int)
         ("session/close", {}),
     ],
 )
-async def test_params_that_miss_or_mistype_something_are_refused(method: str, params: Any) -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_params_with_missing_or_mistyped_members_are_refused(method: str, params: Any) -> None:
+    async with connected_client(make_agent(silent)) as client:
         error = await client.error(method, params)
     assert error["code"] == -32602
     assert isinstance(error["message"], str)
@@ -93,7 +93,7 @@ async def test_params_that_miss_or_mistype_something_are_refused(method: str, pa
 
 @pytest.mark.rule(32, 38, 40)
 @pytest.mark.parametrize("meta", [{"vendor.example/x": {"deep": [1]}}, None, "x", 5, []])
-async def test_extra_members_and_any_meta_are_taken(meta: Any) -> None:
+async def test_extra_members_and_any_meta_are_accepted(meta: Any) -> None:
     more = {"_meta": meta, "zzz": 1}
     server = {
         "name": "a",
@@ -102,7 +102,7 @@ async def test_extra_members_and_any_meta_are_taken(meta: Any) -> None:
         "env": [{"name": "A", "value": "1", **more}],
         **more,
     }
-    async with talk(agent_that(silent), initialize=False) as client:
+    async with connected_client(make_agent(silent), initialize=False) as client:
         capabilities = {"fs": {"readTextFile": True, **more}, **more}
         await client.call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities, **more})
         result = await client.call("session/new", {"cwd": "/a", "mcpServers": [server], **more})
@@ -111,79 +111,79 @@ async def test_extra_members_and_any_meta_are_taken(meta: Any) -> None:
 
 
 @pytest.mark.rule(42, 44, 68)
-async def test_with_a_client_that_offers_nothing_only_the_baseline_is_sent() -> None:
-    async with talk(agent_that(chatty)) as client:
+async def test_a_client_without_capabilities_gets_only_session_updates() -> None:
+    async with connected_client(make_agent(chatty)) as client:
         await client.turn(await client.new_session())
     assert set(client.methods()) == {"session/update"}
 
 
 @pytest.mark.rule(17, 19, 44, 46)
-async def test_methods_of_ones_own_begin_with_an_underscore_both_ways() -> None:
+async def test_custom_methods_work_in_both_directions() -> None:
     heard: list[Any] = []
 
     async def asks(turn: Turn) -> None:
-        turn.client.notify("_scene/event", {"n": 1})
-        await turn.say(str(await turn.client.request("_scene/question", {"n": 2})))
+        turn.client.notify("_vendor/event", {"n": 1})
+        await turn.say(str(await turn.client.request("_vendor/question", {"n": 2})))
         with pytest.raises(RpcError) as refused:
-            await turn.client.request("_scene/unknown")
+            await turn.client.request("_vendor/unknown")
         await turn.say(str(refused.value.code))
 
-    agent = agent_that(asks)
+    agent = make_agent(asks)
 
-    @agent.on("_scene/double")
+    @agent.on("_vendor/double")
     async def double(params: Any, call: ClientRequest) -> Any:
         return {"twice": params["n"] * 2, "method": call.method, "id": call.id}
 
-    @agent.on_notification("_scene/news")
+    @agent.on_notification("_vendor/news")
     def news(params: Any, connection: AgentConnection) -> None:
         heard.append((params, len(connection.sessions)))
 
-    async with talk(agent, capabilities=EVERYTHING) as client:
+    async with connected_client(agent, capabilities=EVERYTHING) as client:
         session = await client.new_session()
-        assert await client.call("_scene/double", {"n": 21}) == {
+        assert await client.call("_vendor/double", {"n": 21}) == {
             "twice": 42,
-            "method": "_scene/double",
+            "method": "_vendor/double",
             "id": "raw-3",
         }
-        client.raw.notify("_scene/news", {"n": 3})
+        client.raw.notify("_vendor/news", {"n": 3})
         turn = client.prompt(session)
-        assert (await client.raw.next("_scene/event"))["params"] == {"n": 1}
-        client.raw.reply(await client.asked("_scene/question"), [None, "plain"])
-        client.raw.refuse(await client.asked("_scene/unknown"), -32601)
+        assert (await client.raw.next("_vendor/event"))["params"] == {"n": 1}
+        client.raw.reply(await client.asked("_vendor/question"), [None, "plain"])
+        client.raw.refuse(await client.asked("_vendor/unknown"), -32601)
         updates, _ = await client.turn_of(turn)
     assert heard == [({"n": 3}, 1)]
     assert [update["content"]["text"] for update in updates] == ["-32601"]
     assert client.said("agent_message_chunk")[0]["content"]["text"] == "[None, 'plain']"
 
 
-async def test_a_listener_that_fails_is_logged_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    agent = agent_that(silent)
+async def test_a_failing_notification_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    agent = make_agent(silent)
 
-    @agent.on_notification("_scene/now")
+    @agent.on_notification("_vendor/now")
     def now(params: Any, connection: AgentConnection) -> None:
         raise ValueError("at once")
 
-    @agent.on_notification("_scene/later")
+    @agent.on_notification("_vendor/later")
     async def later(params: Any, connection: AgentConnection) -> None:
         raise ValueError("in a while")
 
-    async with talk(agent) as client:
-        client.raw.notify("_scene/now", {})
-        client.raw.notify("_scene/later", {})
+    async with connected_client(agent) as client:
+        client.raw.notify("_vendor/now", {})
+        client.raw.notify("_vendor/later", {})
         await client.new_session()
     assert "at once" in caplog.text
     assert "in a while" in caplog.text
 
 
 @pytest.mark.rule(48)
-async def test_trace_context_is_the_applications_to_read_and_never_made_up() -> None:
+async def test_trace_context_is_readable_and_never_generated() -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
     async def traced(turn: Turn) -> None:
         assert turn.request.meta == trace
         await turn.say("seen")
 
-    async with talk(agent_that(traced)) as client:
+    async with connected_client(make_agent(traced)) as client:
         session = await client.new_session()
         updates, _ = await client.turn_of(client.prompt(session, _meta=trace))
     assert updates[0]["content"]["text"] == "seen"
@@ -196,7 +196,7 @@ async def test_a_lone_surrogate_becomes_a_replacement_character(text: str) -> No
     async def echo(turn: Turn) -> None:
         await turn.say(turn.text)
 
-    async with talk(agent_that(echo)) as client:
+    async with connected_client(make_agent(echo)) as client:
         session = await client.new_session()
         before = (
             '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"prompt":[{"type":"text","text":'
@@ -207,10 +207,10 @@ async def test_a_lone_surrogate_becomes_a_replacement_character(text: str) -> No
 
 
 @pytest.mark.rule(392)
-async def test_a_lone_surrogate_of_the_applications_own_is_mended_on_the_way_out() -> None:
+async def test_a_lone_surrogate_in_agent_output_is_replaced() -> None:
     async def broken(turn: Turn) -> None:
         await turn.say("file \udce4")
 
-    async with talk(agent_that(broken)) as client:
+    async with connected_client(make_agent(broken)) as client:
         updates, _ = await client.turn(await client.new_session())
     assert updates[0]["content"]["text"] == "file \ufffd"

@@ -1,7 +1,7 @@
-"""Text files of the client: only where they are offered, and always by absolute paths."""
+"""Text files of the client: only if offered, and always by absolute path."""
 
 import pytest
-from tests.agent.scene import STRICT, agent_that, talk
+from tests.agent.agent_client import STRICT, connected_client, make_agent
 
 from accord.agent import Turn
 from accord.errors import BadAnswer, NotFound, NotOffered, UsageError
@@ -14,14 +14,14 @@ WRITE = {"fs": {"writeTextFile": True}}
 @pytest.mark.parametrize(
     "capabilities", [None, {}, {"fs": {}}, {"fs": {"readTextFile": False}}, {"terminal": True}]
 )
-async def test_nothing_is_asked_of_a_client_that_does_not_offer_files(capabilities: object) -> None:
+async def test_no_file_is_requested_from_a_client_that_does_not_offer_files(capabilities: object) -> None:
     async def works(turn: Turn) -> None:
         with pytest.raises(NotOffered, match="read_text_file"):
             await turn.client.read_text_file("a.py")
         with pytest.raises(NotOffered, match="write_text_file"):
             await turn.client.write_text_file("a.py", "x")
 
-    async with talk(agent_that(works), capabilities=capabilities) as client:  # type: ignore[arg-type]
+    async with connected_client(make_agent(works), capabilities=capabilities) as client:  # type: ignore[arg-type]
         await client.turn(await client.new_session())
     assert client.methods() == []
 
@@ -34,7 +34,7 @@ async def test_a_file_is_read_by_its_absolute_path() -> None:
         with pytest.raises(NotOffered):
             await turn.client.write_text_file("a.py", "")
 
-    async with talk(agent_that(reads), capabilities=READ) as client:
+    async with connected_client(make_agent(reads), capabilities=READ) as client:
         session = await client.new_session("/home/me/app")
         id = client.prompt(session)
         first = await client.asked("fs/read_text_file")
@@ -53,12 +53,14 @@ async def test_a_file_is_read_by_its_absolute_path() -> None:
 @pytest.mark.rule(237, 238, 246)
 @pytest.mark.dialect(103)
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_file_is_written_whole_and_null_is_an_answer_too(strict: bool) -> None:
+async def test_a_file_is_written_and_a_null_response_is_accepted(strict: bool) -> None:
     async def writes(turn: Turn) -> None:
         await turn.client.write_text_file("new.py", "x = 1\n")
         await turn.client.write_text_file("new.py", "x = 2\n")
 
-    async with talk(agent_that(writes), capabilities=WRITE, options=STRICT if strict else None) as client:
+    async with connected_client(
+        make_agent(writes), capabilities=WRITE, options=STRICT if strict else None
+    ) as client:
         session = await client.new_session("/home/me/app")
         id = client.prompt(session)
         asked = await client.asked("fs/write_text_file")
@@ -69,7 +71,7 @@ async def test_a_file_is_written_whole_and_null_is_an_answer_too(strict: bool) -
     assert result == {"stopReason": "end_turn"}
 
 
-async def test_what_goes_wrong_at_the_client_is_raised_in_the_turn() -> None:
+async def test_file_errors_are_raised_in_the_turn() -> None:
     async def reads(turn: Turn) -> None:
         with pytest.raises(NotFound, match="no such file"):
             await turn.client.read_text_file("gone.py")
@@ -80,7 +82,7 @@ async def test_what_goes_wrong_at_the_client_is_raised_in_the_turn() -> None:
         with pytest.raises(UsageError, match="limit=-1"):
             await turn.client.read_text_file("odd.py", limit=-1)
 
-    async with talk(agent_that(reads), capabilities=READ) as client:
+    async with connected_client(make_agent(reads), capabilities=READ) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked("fs/read_text_file"), -32002, "no such file")
         client.raw.reply(await client.asked("fs/read_text_file"), {"content": 5})

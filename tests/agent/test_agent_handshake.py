@@ -1,9 +1,9 @@
-"""`initialize`: the version, who is who, what each side can do, and that it comes first."""
+"""`initialize`: protocol version, names, capabilities of both sides, and that it must come first."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, STRICT, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, STRICT, connected_client, make_agent, silent
 
 from accord.agent import Accepts, Agent, AgentSession, ClientRequest, Turn
 from accord.errors import UsageError
@@ -22,16 +22,16 @@ from accord.schema import (
 
 @pytest.mark.rule(62, 63)
 @pytest.mark.parametrize("version", [0, 1, 2, 7, 65535])
-async def test_whatever_version_is_asked_for_the_answer_is_one(version: int) -> None:
-    async with talk(agent_that(silent), initialize=False) as client:
+async def test_the_answer_to_any_version_is_version_one(version: int) -> None:
+    async with connected_client(make_agent(silent), initialize=False) as client:
         result = await client.call("initialize", {"protocolVersion": version})
     assert result["protocolVersion"] == 1
 
 
 @pytest.mark.rule(72)
 @pytest.mark.parametrize("version", ["1", True, 1.5, 70000, -1, None])
-async def test_a_version_that_is_no_small_integer_is_refused_and_may_be_corrected(version: Any) -> None:
-    async with talk(agent_that(silent), initialize=False) as client:
+async def test_an_invalid_version_is_refused_and_initialize_can_be_retried(version: Any) -> None:
+    async with connected_client(make_agent(silent), initialize=False) as client:
         error = await client.error("initialize", {"protocolVersion": version})
         result = await client.call("initialize", {"protocolVersion": 1})
     assert error["code"] == -32602
@@ -39,18 +39,18 @@ async def test_a_version_that_is_no_small_integer_is_refused_and_may_be_correcte
 
 
 @pytest.mark.rule(67, 74)
-async def test_the_agent_names_itself_to_a_client_that_says_nothing_but_its_version() -> None:
-    agent = Agent("scene", version="2.0", title="The Scene")
+async def test_a_client_that_sends_only_its_version_gets_the_agents_name() -> None:
+    agent = Agent("demo", version="2.0", title="Demo")
     agent.prompt(silent)
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         _, result = await client.turn(session)
-    assert client.initialized["agentInfo"] == {"name": "scene", "version": "2.0", "title": "The Scene"}
+    assert client.initialized["agentInfo"] == {"name": "demo", "version": "2.0", "title": "Demo"}
     assert result == {"stopReason": "end_turn"}
 
 
-async def test_what_a_bare_agent_can_do_is_what_every_agent_does() -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_an_agent_with_only_a_prompt_handler_advertises_the_defaults() -> None:
+    async with connected_client(make_agent(silent)) as client:
         pass
     assert client.initialized["agentCapabilities"] == {
         "loadSession": False,
@@ -74,16 +74,16 @@ def full_agent() -> Agent:
         system_prompt="override",
         meta={"accord.dev/shout": {}},
     )
-    agent = agent_that(silent, accepts=accepts)
+    agent = make_agent(silent, accepts=accepts)
 
     @agent.load_session
     @agent.resume_session
     async def opened(session: AgentSession) -> None:
-        """Any session is known."""
+        """Accepts any session."""
 
     @agent.fork_session
     async def forked(session: AgentSession, source: str) -> None:
-        """Any session can be forked."""
+        """Forks any session."""
 
     @agent.list_sessions
     async def listed(request: ListSessionsRequest, call: ClientRequest) -> list[SessionInfo]:
@@ -91,14 +91,14 @@ def full_agent() -> Agent:
 
     @agent.delete_session
     async def deleted(session_id: str, call: ClientRequest) -> None:
-        """Nothing is stored."""
+        """Deletes nothing."""
 
     @agent.logout
     async def logout(call: ClientRequest) -> None:
-        """Nobody is signed in."""
+        """Does nothing."""
 
     async def nothing(params: Any, call: ClientRequest) -> None:
-        """A method without a result."""
+        """Returns no result."""
 
     for method in ("session/archive", "session/unarchive", "providers/set", "providers/disable"):
         agent.on(method)(nothing)
@@ -112,7 +112,7 @@ def full_agent() -> Agent:
 @pytest.mark.rule(65, 331)
 async def test_every_advertised_method_is_served() -> None:
     here = {"cwd": "/home/me/app", "mcpServers": []}
-    async with talk(full_agent()) as client:
+    async with connected_client(full_agent()) as client:
         capabilities = client.initialized["agentCapabilities"]
         await client.call("session/load", {"sessionId": "old", **here})
         await client.call("session/resume", {"sessionId": "older", **here})
@@ -175,7 +175,7 @@ UNADVERTISED = [
 @pytest.mark.rule(15, 17, 66, 373)
 @pytest.mark.parametrize("method", [*UNADVERTISED, "nope/nope", "_test/x", "session/update"])
 async def test_a_method_that_is_not_served_is_not_found(method: str) -> None:
-    async with talk(agent_that(silent)) as client:
+    async with connected_client(make_agent(silent)) as client:
         error = await client.error(method, {"sessionId": "s", "cwd": "/a", "mcpServers": []})
         await client.new_session()
     assert error["code"] == -32601
@@ -186,8 +186,8 @@ async def test_a_method_that_is_not_served_is_not_found(method: str) -> None:
 @pytest.mark.parametrize(
     "method", ["session/new", "session/list", "session/prompt", "authenticate", "_test/x"]
 )
-async def test_anything_before_initialize_is_out_of_order(method: str) -> None:
-    async with talk(full_agent(), initialize=False) as client:
+async def test_a_request_before_initialize_is_refused(method: str) -> None:
+    async with connected_client(full_agent(), initialize=False) as client:
         error = await client.error(method, {"cwd": "/a", "mcpServers": []})
         await client.call("initialize", {"protocolVersion": 1})
         await client.new_session()
@@ -198,14 +198,14 @@ async def test_a_second_initialize_is_refused_and_changes_nothing() -> None:
     async def reads(turn: Turn) -> None:
         await turn.say(str(turn.client.can_read_files))
 
-    async with talk(agent_that(reads)) as client:
+    async with connected_client(make_agent(reads)) as client:
         error = await client.error("initialize", {"protocolVersion": 1, "clientCapabilities": EVERYTHING})
         updates, _ = await client.turn(await client.new_session())
     assert error["code"] == -32600
     assert updates[0]["content"]["text"] == "False"
 
 
-async def can(turn: Turn) -> None:
+async def report_capabilities(turn: Turn) -> None:
     client = turn.client
     able = [
         client.can_read_files,
@@ -235,23 +235,25 @@ async def can(turn: Turn) -> None:
         ({"fs": {"readFile": True}, "terminal": True, "elicitation": {"form": {}, "url": None}}, "2 of 11"),
     ],
 )
-async def test_what_the_client_did_not_clearly_offer_it_does_not_have(capabilities: Any, text: str) -> None:
-    async with talk(agent_that(can), capabilities=capabilities) as client:
+async def test_only_valid_client_capabilities_count(capabilities: Any, text: str) -> None:
+    async with connected_client(make_agent(report_capabilities), capabilities=capabilities) as client:
         updates, _ = await client.turn(await client.new_session())
     assert updates[0]["content"]["text"] == text
 
 
 @pytest.mark.dialect(37)
-async def test_capabilities_under_their_other_name_count_unless_the_agent_is_strict() -> None:
+async def test_capabilities_under_another_name_count_unless_the_agent_is_strict() -> None:
     for options, text in ((None, "1 of 11"), (STRICT, "0 of 11")):
-        async with talk(agent_that(can), initialize=False, options=options) as client:
+        async with connected_client(
+            make_agent(report_capabilities), initialize=False, options=options
+        ) as client:
             await client.call("initialize", {"protocolVersion": 1, "capabilities": {"terminal": True}})
             updates, _ = await client.turn(await client.new_session())
         assert updates[0]["content"]["text"] == text
 
 
-async def test_a_client_of_the_next_version_is_answered_and_has_no_capabilities() -> None:
-    async with talk(agent_that(can), initialize=False) as client:
+async def test_a_version_2_client_gets_version_1_and_has_no_capabilities() -> None:
+    async with connected_client(make_agent(report_capabilities), initialize=False) as client:
         params = {
             "protocolVersion": 2,
             "info": {"name": "next", "version": "1"},
@@ -262,52 +264,52 @@ async def test_a_client_of_the_next_version_is_answered_and_has_no_capabilities(
     assert updates[0]["content"]["text"] == "0 of 11"
 
 
-async def test_requests_in_the_same_breath_as_initialize_are_served() -> None:
-    async with talk(agent_that(silent), initialize=False) as client:
+async def test_requests_sent_right_after_initialize_are_served() -> None:
+    async with connected_client(make_agent(silent), initialize=False) as client:
         client.raw.ask("initialize", {"protocolVersion": 1}, id=0)
         client.raw.ask("session/new", {"cwd": "/a", "mcpServers": []}, id=1)
         answers = [await client.raw.answer_to(0), await client.raw.answer_to(1)]
     assert all("result" in answer for answer in answers)
 
 
-async def test_initialize_can_be_taken_over_and_added_to() -> None:
-    agent = agent_that(silent)
+async def test_a_custom_initialize_handler_can_extend_the_response() -> None:
+    agent = make_agent(silent)
 
     @agent.on("initialize")
     async def initialize(request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
         answer = call.connection.describe()
-        answer.meta = {"accord.dev/hello": request.client_info.name if request.client_info else "nobody"}
+        answer.meta = {"accord.dev/hello": request.client_info.name if request.client_info else "unknown"}
         return answer
 
-    async with talk(agent, initialize=False) as client:
+    async with connected_client(agent, initialize=False) as client:
         info = {"name": "demo", "version": "0.1"}
         result = await client.call("initialize", {"protocolVersion": 1, "clientInfo": info})
         await client.new_session()
     assert result["_meta"] == {"accord.dev/hello": "demo"}
 
 
-async def test_an_agent_that_cannot_keep_what_it_would_advertise_does_not_start() -> None:
+async def test_an_agent_with_missing_or_duplicate_handlers_does_not_start() -> None:
     async def nothing(params: Any, call: ClientRequest) -> None: ...
 
     def listed(params: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
         return ListSessionsResponse([])
 
-    mute = Agent("mute")
-    unarchived = agent_that(silent)
-    unarchived.on("session/archive")(nothing)
-    unlisted = agent_that(silent)
-    unlisted.on("session/archive")(nothing)
-    unlisted.on("session/unarchive")(nothing)
-    listed_later = agent_that(silent)
-    listed_later.on("session/list")(listed)
+    no_prompt = Agent("demo")
+    no_unarchive = make_agent(silent)
+    no_unarchive.on("session/archive")(nothing)
+    no_list = make_agent(silent)
+    no_list.on("session/archive")(nothing)
+    no_list.on("session/unarchive")(nothing)
+    duplicate_list = make_agent(silent)
+    duplicate_list.on("session/list")(listed)
     for agent, missing in (
-        (mute, "@agent.prompt"),
-        (unarchived, "session/unarchive"),
-        (unlisted, "session/list"),
+        (no_prompt, "@agent.prompt"),
+        (no_unarchive, "session/unarchive"),
+        (no_list, "session/list"),
     ):
         with pytest.raises(UsageError, match=missing):
             agent.serve()
     with pytest.raises(UsageError, match="already"):
-        listed_later.list_sessions(lambda request, call: [])
+        duplicate_list.list_sessions(lambda request, call: [])
     with pytest.raises(UsageError, match="underscore"):
-        agent_that(silent).on("session/nope")(nothing)
+        make_agent(silent).on("session/nope")(nothing)

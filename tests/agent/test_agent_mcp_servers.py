@@ -1,4 +1,4 @@
-"""MCP servers of a session, shown with an example agent that starts what it is given and introduces itself to it."""
+"""MCP servers of a session, with an example agent that starts and initializes them."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 
 from accord.agent import Agent, AgentSession, Turn
 from accord.schema import McpServerStdio
@@ -15,8 +15,8 @@ from accord.schema import McpServerStdio
 SERVER = str(Path(__file__).parent / "programs" / "mcp_server.py")
 
 
-async def greet(server: McpServerStdio, cwd: str) -> tuple[asyncio.subprocess.Process, str]:
-    """Start a server and exchange the first message of MCP with it."""
+async def start_server(server: McpServerStdio, cwd: str) -> tuple[asyncio.subprocess.Process, str]:
+    """Start a server and exchange the MCP `initialize` request with it."""
     process = await asyncio.create_subprocess_exec(
         server.command,
         *server.args,
@@ -33,12 +33,12 @@ async def greet(server: McpServerStdio, cwd: str) -> tuple[asyncio.subprocess.Pr
     return process, f"{info['name']} {info['title']}"
 
 
-def connecting_agent() -> Agent:
+def agent_with_mcp() -> Agent:
     async def lists(turn: Turn) -> None:
         for _, name in turn.session.data:
             await turn.say(name)
 
-    agent = agent_that(lists)
+    agent = make_agent(lists)
 
     @agent.new_session
     async def begin(session: AgentSession) -> None:
@@ -46,7 +46,7 @@ def connecting_agent() -> Agent:
         for server in session.mcp_servers:
             assert isinstance(server, McpServerStdio)
             try:
-                session.data.append(await greet(server, session.cwd))
+                session.data.append(await start_server(server, session.cwd))
             except OSError as error:
                 await session.notice(f"MCP server {server.name} does not start", error.strerror)
 
@@ -69,12 +69,12 @@ def server(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.rule(95, 96, 97)
-async def test_every_listed_server_is_started_and_a_broken_one_is_told_of(tmp_path: Path) -> None:
+async def test_every_listed_server_is_started_and_a_broken_one_is_reported(tmp_path: Path) -> None:
     broken = {"name": "broken", "command": "/nonexistent/mcp", "args": [], "env": []}
-    async with talk(connecting_agent()) as client:
+    async with connected_client(agent_with_mcp()) as client:
         session = await client.new_session(str(tmp_path), mcpServers=[server("db"), broken, server("web")])
-        told = await client.update("agent_message_chunk")
+        notice = await client.update("agent_message_chunk")
         updates, _ = await client.turn(session)
         await client.call("session/close", {"sessionId": session})
     assert [update["content"]["text"] for update in updates] == ["DB --for db", "WEB --for web"]
-    assert told["content"]["text"] == "MCP server broken does not start: No such file or directory"
+    assert notice["content"]["text"] == "MCP server broken does not start: No such file or directory"

@@ -1,9 +1,9 @@
-"""Asking for permission: nothing runs before a yes, and only an offered allow option is one."""
+"""Permission requests: nothing runs before approval, and only an offered allow option approves."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import STRICT, agent_that, talk
+from tests.agent.agent_client import STRICT, connected_client, make_agent
 
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.errors import UsageError
@@ -18,10 +18,10 @@ OPTIONS = [
 ]
 
 
-async def answered(
+async def permission_answer(
     result: Any, *, options: AgentOptions | None = None, offered: Any = OPTIONS
 ) -> PermissionAnswer:
-    """What an agent makes of this answer to a permission request; and that it did nothing before."""
+    """How the agent reads this answer to a permission request; asserts that nothing ran before it."""
     answers: list[PermissionAnswer] = []
     ran: list[str] = []
 
@@ -31,7 +31,7 @@ async def answered(
             if answers[0]:
                 ran.append(call.id)
 
-    async with talk(agent_that(asks), options=options) as client:
+    async with connected_client(make_agent(asks), options=options) as client:
         id = client.prompt(await client.new_session())
         asked = await client.asked("session/request_permission")
         assert ran == []
@@ -51,13 +51,13 @@ def selected(option: Any) -> Any:
 
 
 @pytest.mark.rule(181, 193, 194, 195)
-async def test_the_question_names_the_call_and_offers_options() -> None:
+async def test_the_request_names_the_tool_call_and_offers_options() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Edit a.py", kind="edit") as call:
             await call.diff("a.py", old="a", new="b")
             await call.ask_permission()
 
-    async with talk(agent_that(asks)) as client:
+    async with connected_client(make_agent(asks)) as client:
         session = await client.new_session("/app")
         id = client.prompt(session)
         asked = await client.asked("session/request_permission")
@@ -82,17 +82,17 @@ async def test_the_question_names_the_call_and_offers_options() -> None:
 
 @pytest.mark.rule(198)
 @pytest.mark.parametrize("strict", [False, True])
-async def test_an_offered_allow_option_is_a_yes(strict: bool) -> None:
+async def test_an_offered_allow_option_approves(strict: bool) -> None:
     options = AgentOptions(strict=strict)
-    once = await answered(selected("x 1"), options=options)
-    always = await answered(selected("always"), options=options)
+    once = await permission_answer(selected("x 1"), options=options)
+    always = await permission_answer(selected("always"), options=options)
     assert (once.allowed, once.always, once.option) == (True, False, OPTIONS[0])
     assert (always.allowed, always.always, always.reason) == (True, True, "selected")
 
 
 @pytest.mark.rule(199)
-async def test_a_reject_option_is_a_no() -> None:
-    once, always = await answered(selected("no")), await answered(selected("never"))
+async def test_a_reject_option_denies() -> None:
+    once, always = await permission_answer(selected("no")), await permission_answer(selected("never"))
     assert (once.option, once.always, once.reason) == (OPTIONS[2], False, "selected")
     assert (always.option, always.always) == (OPTIONS[3], True)
 
@@ -124,9 +124,9 @@ async def test_a_reject_option_is_a_no() -> None:
         {"code": -32601},
     ],
 )
-async def test_everything_else_is_a_no(result: Any) -> None:
+async def test_any_other_answer_denies(result: Any) -> None:
     for options in (None, STRICT):
-        answer = await answered(result, options=options)
+        answer = await permission_answer(result, options=options)
         assert answer.option is None
         assert answer.reason in ("cancelled", "failed")
         assert (answer.error is not None) is (answer.reason == "failed")
@@ -146,9 +146,9 @@ REJECTED = {"outcome": "selected", "optionId": "no"}
         ({"outcome": "denied", "reason": "use tabs"}, False),
     ],
 )
-async def test_what_is_said_along_with_a_no_reaches_the_agent(result: Any, official: bool) -> None:
-    assert (await answered(result)).word == "use tabs"
-    assert (await answered(result, options=STRICT)).word == ("use tabs" if official else "")
+async def test_the_comment_of_a_denial_reaches_the_agent(result: Any, official: bool) -> None:
+    assert (await permission_answer(result)).word == "use tabs"
+    assert (await permission_answer(result, options=STRICT)).word == ("use tabs" if official else "")
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ async def test_what_is_said_along_with_a_no_reaches_the_agent(result: Any, offic
         "use tabs",
     ],
 )
-async def test_nothing_is_made_up_and_a_yes_needs_no_word(result: Any) -> None:
-    assert (await answered(result)).word == ""
+async def test_without_a_valid_comment_or_with_an_approval_the_comment_is_empty(result: Any) -> None:
+    assert (await permission_answer(result)).word == ""
 
 
 @pytest.mark.rule(388)
-async def test_a_word_is_bounded_and_decides_nothing() -> None:
-    answer = await answered({"outcome": REJECTED, "_meta": {"reason": "allow_once" * 1000}})
+async def test_a_comment_is_truncated_and_never_approves() -> None:
+    answer = await permission_answer({"outcome": REJECTED, "_meta": {"reason": "allow_once" * 1000}})
     assert (answer.allowed, len(answer.word)) == (False, 2000)
-    assert not await answered({"reason": "allow_once", "message": "x 1"})
+    assert not await permission_answer({"reason": "allow_once", "message": "x 1"})
 
 
 @pytest.mark.rule(388, 390)
@@ -186,19 +186,19 @@ async def test_a_word_is_bounded_and_decides_nothing() -> None:
         {"outcome": {"outcome": "selected", "option_id": "x 1"}},
     ],
 )
-async def test_a_yes_in_other_words_names_what_was_offered_and_no_strict_agent_takes_it(result: Any) -> None:
-    assert (await answered(result)).option == OPTIONS[0]
-    assert not await answered(result, options=STRICT)
+async def test_a_dialect_approval_selects_an_offered_option_unless_strict(result: Any) -> None:
+    assert (await permission_answer(result)).option == OPTIONS[0]
+    assert not await permission_answer(result, options=STRICT)
 
 
 @pytest.mark.rule(388)
-async def test_a_kind_that_two_options_have_names_neither() -> None:
+async def test_a_kind_shared_by_two_options_selects_neither() -> None:
     offered = [PermissionOption(id, id, "allow_once") for id in ("a", "b")]
-    assert not await answered("allow_once", offered=offered)
+    assert not await permission_answer("allow_once", offered=offered)
 
 
 @pytest.mark.rule(201)
-async def test_always_can_be_remembered_and_once_is_asked_again() -> None:
+async def test_an_always_answer_can_be_stored_and_a_once_answer_is_asked_again() -> None:
     async def deletes(turn: Turn) -> None:
         allowed: set[str] = turn.session.data or set()
         async with turn.tool_call("Delete", name="delete") as call:
@@ -207,7 +207,7 @@ async def test_always_can_be_remembered_and_once_is_asked_again() -> None:
                 if answer and answer.always:
                     turn.session.data = {"delete"}
 
-    async with talk(agent_that(deletes)) as client:
+    async with connected_client(make_agent(deletes)) as client:
         session = await client.new_session()
         for option in ("x 1", "always"):
             id = client.prompt(session)
@@ -217,7 +217,7 @@ async def test_always_can_be_remembered_and_once_is_asked_again() -> None:
     assert client.methods().count("session/request_permission") == 2
 
 
-async def test_no_answer_in_time_is_a_no() -> None:
+async def test_a_timeout_denies() -> None:
     clock = FakeClock()
     answers: list[PermissionAnswer] = []
 
@@ -225,23 +225,23 @@ async def test_no_answer_in_time_is_a_no() -> None:
         async with turn.tool_call("Delete") as call:
             answers.append(await turn.ask_permission(call, timeout=30))
 
-    async with talk(agent_that(asks), options=AgentOptions(clock=clock)) as client:
+    async with connected_client(make_agent(asks), options=AgentOptions(clock=clock)) as client:
         id = client.prompt(await client.new_session())
         asked = await client.asked("session/request_permission")
         await clock.advance(30)
-        given_up = await client.raw.next("$/cancel_request")
+        cancel = await client.raw.next("$/cancel_request")
         client.raw.reply(asked, selected("allow"))
         updates, _ = await client.turn_of(id)
-    assert given_up["params"] == {"requestId": asked["id"]}
+    assert cancel["params"] == {"requestId": asked["id"]}
     assert (bool(answers[0]), answers[0].reason) == (False, "timeout")
     assert [update["status"] for update in updates] == ["failed"]
 
 
-async def test_a_permission_may_announce_its_call_itself() -> None:
+async def test_a_permission_request_may_announce_a_new_tool_call() -> None:
     async def asks(turn: Turn) -> None:
         await turn.say(str(bool(await turn.ask_permission(ToolCallUpdate("own-1", title="Format the disk")))))
 
-    async with talk(agent_that(asks)) as client:
+    async with connected_client(make_agent(asks)) as client:
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked("session/request_permission"), selected("allow"))
         updates, _ = await client.turn_of(id)
@@ -249,13 +249,13 @@ async def test_a_permission_may_announce_its_call_itself() -> None:
 
 
 @pytest.mark.rule(195)
-async def test_a_question_without_options_or_with_twins_is_never_asked() -> None:
+async def test_a_request_without_options_or_with_duplicates_is_never_sent() -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Delete") as call:
             for options in ([], [OPTIONS[0], OPTIONS[0]]):
                 with pytest.raises(UsageError, match="options"):
                     await call.ask_permission(options)
 
-    async with talk(agent_that(asks)) as client:
+    async with connected_client(make_agent(asks)) as client:
         await client.turn(await client.new_session())
     assert "session/request_permission" not in client.methods()

@@ -1,4 +1,4 @@
-"""An agent as a program of its own: what goes through its pipes, and how it ends."""
+"""An agent as a separate program: its pipes, and how it ends."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 
 from accord.testing.wire import violations_in
 
-PROGRAM = Path(__file__).parent / "programs" / "speaker.py"
+PROGRAM = Path(__file__).parent / "programs" / "echo_agent.py"
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 LOAD = {
     "jsonrpc": "2.0",
@@ -34,7 +34,7 @@ def prompt(text: str) -> dict[str, Any]:
 
 
 class Program:
-    """The running agent: lines in, lines out."""
+    """A running agent program, read and written line by line."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -52,7 +52,7 @@ class Program:
             self.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def read(self) -> Any:
-        """The next line, which must be a valid message; None at the end."""
+        """Read the next line, which must be a valid message; None at the end."""
         line = await self.stdout.readline()
         if not line:
             return None
@@ -68,7 +68,7 @@ class Program:
         return messages
 
     async def end(self) -> tuple[int, str]:
-        """Exit code and stderr."""
+        """Wait for the end; return exit code and stderr."""
         said = await self.stderr.read()
         return await self.process.wait(), said.decode()
 
@@ -89,12 +89,12 @@ async def running(*arguments: str, program: Path = PROGRAM) -> AsyncGenerator[Pr
 
 @pytest.mark.rule(1, 3, 5, 7, 36)
 @pytest.mark.parametrize("arguments", [(), ("--strict",), ("--uvloop",)])
-async def test_a_whole_turn_through_pipes(arguments: tuple[str, ...]) -> None:
+async def test_a_turn_over_pipes(arguments: tuple[str, ...]) -> None:
     if "--uvloop" in arguments:
         pytest.importorskip("uvloop")
     async with running(*arguments) as agent:
         agent.write(INITIALIZE)
-        assert (await agent.read())["result"]["agentInfo"]["name"] == "speaker"
+        assert (await agent.read())["result"]["agentInfo"]["name"] == "echo"
         agent.write(LOAD)
         assert (await agent.read())["result"] == {}
         agent.write(prompt("日本"))
@@ -109,11 +109,11 @@ async def test_a_whole_turn_through_pipes(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.rule(11, 36)
-async def test_who_pipes_a_few_lines_and_closes_gets_all_answers() -> None:
+async def test_all_requests_are_answered_when_stdin_closes_right_after_them() -> None:
     new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
     async with running() as agent:
         agent.write(INITIALIZE, new)
-        agent.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"session/list"}')  # and no newline
+        agent.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"session/list"}')  # without a line end
         agent.stdin.close()
         answers = {message["id"]: message for message in await agent.rest()}
         code, said = await agent.end()
@@ -124,7 +124,7 @@ async def test_who_pipes_a_few_lines_and_closes_gets_all_answers() -> None:
 
 @pytest.mark.rule(36, 161)
 @pytest.mark.parametrize("how", ["close", "SIGTERM", "SIGINT"])
-async def test_however_it_is_ended_it_answers_its_turn_and_goes_quietly(how: str) -> None:
+async def test_a_closed_stdin_or_a_signal_cancels_the_turn_and_exits_cleanly(how: str) -> None:
     async with running() as agent:
         agent.write(INITIALIZE, LOAD, prompt("wait"))
         while (await agent.read()).get("method") != "session/update":
@@ -140,7 +140,7 @@ async def test_however_it_is_ended_it_answers_its_turn_and_goes_quietly(how: str
 
 
 @pytest.mark.rule(36)
-async def test_a_client_that_dies_without_a_word_ends_it_too() -> None:
+async def test_the_agent_exits_when_the_client_dies() -> None:
     async with running() as agent:
         agent.write(INITIALIZE, LOAD, prompt("wait"))
         while (await agent.read()).get("method") != "session/update":
@@ -150,15 +150,15 @@ async def test_a_client_that_dies_without_a_word_ends_it_too() -> None:
     assert (code, said) == (0, "a stray line on stdout\n")
 
 
-async def test_an_agent_imports_nothing_heavy() -> None:
-    ours = {"agent", "wire", "schema", "errors", "clock"}
+async def test_an_agent_imports_only_light_modules() -> None:
+    allowed = {"agent", "wire", "schema", "errors", "clock"}
     async with running() as agent:
-        agent.write(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "_speaker/modules"})
+        agent.write(INITIALIZE, {"jsonrpc": "2.0", "id": 1, "method": "_echo/modules"})
         await agent.read()
         modules: list[str] = (await agent.read())["result"]
-    rooms = {name.split(".")[1] for name in modules if name.startswith("accord.")}
+    packages = {name.split(".")[1] for name in modules if name.startswith("accord.")}
     foreign = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names)
-    assert rooms <= ours
+    assert packages <= allowed
     assert foreign <= {
         "__main__",
         "__mp_main__",
@@ -179,15 +179,15 @@ GUIDE = [
 ]
 
 
-def test_the_pieces_of_the_guide_run_as_printed() -> None:
+def test_the_examples_of_the_guide_run() -> None:
     names: dict[str, Any] = {}
-    exec(GUIDE[0], names)  # the first agent; the others add to a fresh one each, as a reader would
+    exec(GUIDE[0], names)  # the first agent; each other example gets a new agent
     for piece in GUIDE[1:]:
         names["agent"] = names["accord"].Agent("reader")
         exec(piece, names)
 
 
-async def test_the_first_agent_of_the_guide_works_as_printed(tmp_path: Path) -> None:
+async def test_the_first_agent_of_the_guide_answers_a_prompt(tmp_path: Path) -> None:
     program = tmp_path / "hello.py"
     program.write_text(GUIDE[0])
     async with running(program=program) as agent:

@@ -1,9 +1,9 @@
-"""Providers (unstable), shown with an example agent that lets its client configure two of them."""
+"""Providers (unstable): an example agent that lets its client configure two of them."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 
 from accord.agent import Agent, ClientRequest, Turn
 from accord.errors import InvalidParams
@@ -17,7 +17,7 @@ from accord.schema import (
 )
 
 
-def routed_agent() -> Agent:
+def agent_with_providers() -> Agent:
     current: dict[str, ProviderCurrentConfig | None] = {
         "main": ProviderCurrentConfig("openai", "https://api.openai.com/v1"),
         "small": ProviderCurrentConfig("anthropic", "https://api.anthropic.com"),
@@ -26,7 +26,7 @@ def routed_agent() -> Agent:
     async def says(turn: Turn) -> None:
         await turn.say(", ".join(id for id, config in current.items() if config))
 
-    agent = agent_that(says)
+    agent = make_agent(says)
 
     @agent.on("providers/list")
     async def listed(request: ListProvidersRequest, call: ClientRequest) -> ListProvidersResponse:
@@ -54,9 +54,9 @@ def routed_agent() -> Agent:
 
 
 @pytest.mark.rule(296, 297, 298, 299, 300)
-async def test_providers_are_set_disabled_and_never_give_their_headers_away() -> None:
+async def test_providers_are_set_and_disabled_and_their_headers_stay_secret() -> None:
     gateway: dict[str, Any] = {"providerId": "main", "apiType": "openai", "baseUrl": "https://gw/v1"}
-    async with talk(routed_agent()) as client:
+    async with connected_client(agent_with_providers()) as client:
         await client.call("providers/set", {**gateway, "headers": {"Authorization": "secret"}})
         await client.call("providers/disable", {"providerId": "small"})
         await client.call("providers/disable", {"providerId": "nope"})

@@ -1,12 +1,12 @@
-"""How sessions begin, where they work, and how they end."""
+"""How sessions are opened, which directories they use, and how they end."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.keeper import keeper
-from tests.agent.scene import STRICT, agent_that, silent, talk
+from tests.agent.agent_client import STRICT, connected_client, make_agent, silent
+from tests.agent.memory_agent import memory_agent
 
 from accord.agent import Accepts, AgentOptions, AgentSession, ClientRequest, Turn
 from accord.errors import RpcError, UsageError
@@ -28,8 +28,8 @@ HERE = {"cwd": "/home/me/app", "mcpServers": []}
 
 
 @pytest.mark.rule(92)
-async def test_every_session_has_an_id_of_its_own() -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_session_ids_are_unique() -> None:
+    async with connected_client(make_agent(silent)) as client:
         ids = {await client.new_session() for _ in range(20)}
     assert len(ids) == 20
     assert all(len(id) == 36 for id in ids)
@@ -50,8 +50,8 @@ async def test_every_session_has_an_id_of_its_own() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
-async def test_directories_that_are_not_absolute_are_refused(method: str, params: Any) -> None:
-    async with talk(keeper()) as client:
+async def test_relative_directories_are_refused(method: str, params: Any) -> None:
+    async with connected_client(memory_agent()) as client:
         old = await client.new_session()
         error = await client.error(method, {"sessionId": old, **HERE, **params})
         listed = await client.call("session/list", {})
@@ -60,8 +60,8 @@ async def test_directories_that_are_not_absolute_are_refused(method: str, params
 
 
 @pytest.mark.rule(132)
-async def test_extra_roots_that_were_not_offered_are_refused_not_dropped() -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_additional_directories_are_refused_without_the_capability() -> None:
+    async with connected_client(make_agent(silent)) as client:
         error = await client.error("session/new", {**HERE, "additionalDirectories": ["/lib"]})
         await client.call("session/new", {**HERE, "additionalDirectories": []})
     assert error["code"] == -32602
@@ -81,10 +81,10 @@ async def test_extra_roots_that_were_not_offered_are_refused_not_dropped() -> No
         {"additionalDirectories": [5]},
     ],
 )
-async def test_in_strict_mode_one_bad_server_or_root_fails_the_whole_request(
+async def test_in_strict_mode_one_invalid_server_or_directory_fails_the_request(
     method: str, params: Any
 ) -> None:
-    async with talk(keeper(), options=STRICT) as client:
+    async with connected_client(memory_agent(), options=STRICT) as client:
         old = await client.new_session()
         await client.call("session/close", {"sessionId": old})
         error = await client.error(method, {"sessionId": old, **HERE, **params})
@@ -94,15 +94,15 @@ async def test_in_strict_mode_one_bad_server_or_root_fails_the_whole_request(
 
 
 @pytest.mark.rule(324)
-async def test_null_reads_as_none_of_them() -> None:
+async def test_null_lists_are_read_as_empty() -> None:
     seen: list[AgentSession] = []
-    agent = agent_that(silent, accepts=Accepts(mcp_http=True))
+    agent = make_agent(silent, accepts=Accepts(mcp_http=True))
 
     @agent.new_session
     def begin(session: AgentSession) -> None:
         seen.append(session)
 
-    async with talk(agent, options=STRICT) as client:
+    async with connected_client(agent, options=STRICT) as client:
         await client.call("session/new", {"cwd": "/a", "mcpServers": None, "additionalDirectories": None})
         servers = [
             {"name": "a", "command": "/bin/a", "args": None, "env": None},
@@ -123,26 +123,26 @@ async def test_null_reads_as_none_of_them() -> None:
         {"mcpServers": [{"type": "stdio", "name": "a", "command": "/bin/a", "env": {"A": "1"}}]},
     ],
 )
-async def test_servers_in_other_peoples_shapes_are_understood(params: Any) -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_mcp_servers_in_dialect_forms_are_accepted(params: Any) -> None:
+    async with connected_client(make_agent(silent)) as client:
         await client.call("session/new", {"cwd": "/a", **params})
 
 
-async def test_a_kind_of_mcp_server_that_was_not_offered_is_refused() -> None:
+async def test_an_mcp_transport_that_is_not_supported_is_refused() -> None:
     servers: list[dict[str, Any]] = [
         {"type": "http", "name": "w", "url": "https://h", "headers": []},
         {"type": "sse", "name": "w", "url": "https://h", "headers": []},
         {"type": "acp", "name": "w", "serverId": "s"},
     ]
     for server in servers:
-        async with talk(agent_that(silent)) as client:
+        async with connected_client(make_agent(silent)) as client:
             error = await client.error("session/new", {"cwd": "/a", "mcpServers": [server]})
         assert error["code"] == -32602
         assert server["type"] in error["message"]
 
 
 @pytest.mark.rule(94, 136, 137, 138)
-async def test_a_tool_works_in_the_sessions_directory_and_nowhere_else(tmp_path: Path) -> None:
+async def test_a_tool_can_read_only_in_the_directories_of_its_session(tmp_path: Path) -> None:
     for name in ("one", "two", "extra"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "note.txt").write_text(name)
@@ -156,8 +156,8 @@ async def test_a_tool_works_in_the_sessions_directory_and_nowhere_else(tmp_path:
         except OutsideRoots:
             await turn.say("not allowed")
 
-    agent = agent_that(reads, accepts=Accepts(additional_directories=True))
-    async with talk(agent) as client:
+    agent = make_agent(reads, accepts=Accepts(additional_directories=True))
+    async with connected_client(agent) as client:
         one = await client.new_session(str(tmp_path / "one"), additionalDirectories=[str(tmp_path / "extra")])
         two = await client.new_session(str(tmp_path / "two"))
         results: list[Any] = []
@@ -177,7 +177,7 @@ async def test_a_tool_works_in_the_sessions_directory_and_nowhere_else(tmp_path:
 
 
 @pytest.mark.rule(138)
-async def test_sessions_run_side_by_side_and_do_not_mix() -> None:
+async def test_sessions_run_concurrently_and_stay_separate() -> None:
     ready = asyncio.Event()
 
     async def waits(turn: Turn) -> None:
@@ -189,7 +189,7 @@ async def test_sessions_run_side_by_side_and_do_not_mix() -> None:
             ready.set()
         await turn.say("b" + turn.session.data)
 
-    async with talk(agent_that(waits)) as client:
+    async with connected_client(make_agent(waits)) as client:
         one, two = await client.new_session(), await client.new_session()
         first, second = client.prompt(one, "1"), client.prompt(two, "2")
         await client.raw.answer_to(second)
@@ -204,8 +204,8 @@ async def test_sessions_run_side_by_side_and_do_not_mix() -> None:
     assert [text for session, text in said if session == two] == ["a2", "b2"]
 
 
-async def test_updates_sent_while_a_session_is_made_follow_its_answer() -> None:
-    agent = agent_that(silent)
+async def test_updates_from_the_new_session_handler_follow_its_response() -> None:
+    agent = make_agent(silent)
     order: list[str] = []
 
     @agent.new_session
@@ -215,7 +215,7 @@ async def test_updates_sent_while_a_session_is_made_follow_its_answer() -> None:
         await session.title("Fresh")
         order.append(session.state)
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         id = client.raw.ask("session/new", HERE)
         first = await client.raw.next()
         commands = await client.raw.next("session/update")
@@ -230,8 +230,8 @@ async def test_updates_sent_while_a_session_is_made_follow_its_answer() -> None:
     assert order == ["opening", "idle"]
 
 
-async def test_a_session_that_could_not_be_made_leaves_nothing_behind() -> None:
-    agent = agent_that(silent)
+async def test_a_failed_session_new_leaves_no_session_and_no_updates() -> None:
+    agent = make_agent(silent)
 
     @agent.new_session
     async def begin(session: AgentSession) -> None:
@@ -240,7 +240,7 @@ async def test_a_session_that_could_not_be_made_leaves_nothing_behind() -> None:
             raise ZeroDivisionError("secret detail")
         raise RpcError("Out of seats", {"seats": 0}, code=-31000)
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         broken = await client.error("session/new", {**HERE, "cwd": "/bad"})
         refused = await client.error("session/new", HERE)
         sessions = dict(client.connection.sessions)
@@ -251,22 +251,22 @@ async def test_a_session_that_could_not_be_made_leaves_nothing_behind() -> None:
     assert client.updates() == []
 
 
-async def test_an_application_may_bring_its_own_session_ids() -> None:
-    agent = agent_that(silent)
+async def test_a_handler_may_choose_the_session_id() -> None:
+    agent = make_agent(silent)
 
     @agent.new_session
     async def begin(session: AgentSession) -> NewSessionResponse:
-        return NewSessionResponse("story-1", meta={"scene/first": True})
+        return NewSessionResponse("own-1", meta={"vendor/first": True})
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         result = await client.call("session/new", HERE)
-        _, ended = await client.turn("story-1")
-    assert result == {"sessionId": "story-1", "_meta": {"scene/first": True}}
+        _, ended = await client.turn("own-1")
+    assert result == {"sessionId": "own-1", "_meta": {"vendor/first": True}}
     assert ended == {"stopReason": "end_turn"}
 
 
 @pytest.mark.rule(34, 114)
-async def test_closing_cancels_the_turn_first_and_frees_the_session_then() -> None:
+async def test_closing_cancels_the_turn_before_the_close_handler_runs() -> None:
     order: list[str] = []
 
     async def busy(turn: Turn) -> None:
@@ -276,7 +276,7 @@ async def test_closing_cancels_the_turn_first_and_frees_the_session_then() -> No
         finally:
             order.append("turn over")
 
-    agent = agent_that(busy)
+    agent = make_agent(busy)
 
     @agent.close_session
     async def close(session: AgentSession) -> None:
@@ -286,7 +286,7 @@ async def test_closing_cancels_the_turn_first_and_frees_the_session_then() -> No
     async def begin(session: AgentSession) -> None:
         session.data = "data"
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         prompt = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -300,7 +300,7 @@ async def test_closing_cancels_the_turn_first_and_frees_the_session_then() -> No
 
 @pytest.mark.rule(102, 115, 152, 383)
 async def test_an_unknown_or_closed_session_is_not_found() -> None:
-    async with talk(keeper()) as client:
+    async with connected_client(memory_agent()) as client:
         closed = await client.new_session()
         await client.call("session/close", {"sessionId": closed})
         errors: list[Any] = []
@@ -318,7 +318,7 @@ async def test_an_unknown_or_closed_session_is_not_found() -> None:
         assert error["data"] == {"sessionId": session}
 
 
-async def test_when_the_client_goes_every_session_is_ended() -> None:
+async def test_every_session_is_closed_when_the_client_disconnects() -> None:
     order: list[str] = []
 
     async def busy(turn: Turn) -> None:
@@ -329,15 +329,15 @@ async def test_when_the_client_goes_every_session_is_ended() -> None:
             order.append("cancelled")
             raise
 
-    agent = agent_that(busy)
+    agent = make_agent(busy)
 
     @agent.close_session
     async def close(session: AgentSession) -> None:
         order.append("closed")
         if len(order) == 2:
-            raise ValueError("the others are closed all the same")
+            raise ValueError("the other sessions are closed too")
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         await client.new_session()
         client.prompt(session)
@@ -347,12 +347,12 @@ async def test_when_the_client_goes_every_session_is_ended() -> None:
     assert agent.connections == set()
 
 
-async def test_the_agent_can_hang_up_itself_and_answers_what_is_open() -> None:
+async def test_the_agent_can_close_the_connection_and_answers_open_requests() -> None:
     async def busy(turn: Turn) -> None:
         await turn.say("busy")
         await asyncio.Event().wait()
 
-    async with talk(agent_that(busy)) as client:
+    async with connected_client(make_agent(busy)) as client:
         session = await client.new_session()
         prompt = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -363,9 +363,9 @@ async def test_the_agent_can_hang_up_itself_and_answers_what_is_open() -> None:
     assert answer["result"] == {"stopReason": "cancelled"}
 
 
-async def test_work_beside_the_turns_runs_with_the_session_and_ends_with_it() -> None:
+async def test_background_tasks_end_with_their_session() -> None:
     ended: list[str] = []
-    agent = agent_that(silent)
+    agent = make_agent(silent)
 
     @agent.new_session
     async def begin(session: AgentSession) -> None:
@@ -380,7 +380,7 @@ async def test_work_beside_the_turns_runs_with_the_session_and_ends_with_it() ->
         session.data = watch
 
     held: list[AgentSession] = []
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         id = await client.new_session()
         held.append(client.connection.sessions[id])
         await client.update("usage_update")
@@ -393,9 +393,9 @@ async def test_work_beside_the_turns_runs_with_the_session_and_ends_with_it() ->
     assert ended[0] == "closed"
 
 
-async def test_one_agent_serves_many_clients_each_with_sessions_of_its_own() -> None:
-    agent = agent_that(silent)
-    async with talk(agent) as one, talk(agent) as two:
+async def test_one_agent_serves_several_clients_with_separate_sessions() -> None:
+    agent = make_agent(silent)
+    async with connected_client(agent) as one, connected_client(agent) as two:
         session = await one.new_session()
         error = await two.error("session/prompt", {"sessionId": session, "prompt": []})
         await one.turn(session)
@@ -403,9 +403,9 @@ async def test_one_agent_serves_many_clients_each_with_sessions_of_its_own() -> 
     assert error["code"] == -32002
 
 
-async def test_code_that_will_not_end_does_not_hold_up_the_end() -> None:
+async def test_handlers_that_ignore_cancellation_do_not_block_the_end() -> None:
     clock = FakeClock()
-    agent = agent_that(silent)
+    agent = make_agent(silent)
     hung = asyncio.Event()
 
     async def stubborn() -> None:
@@ -419,7 +419,7 @@ async def test_code_that_will_not_end_does_not_hold_up_the_end() -> None:
     async def close(session: AgentSession) -> None:
         await stubborn()
 
-    @agent.on("_scene/hang")
+    @agent.on("_vendor/hang")
     async def hang(params: Any, call: ClientRequest) -> None:
         await stubborn()
 
@@ -427,7 +427,7 @@ async def test_code_that_will_not_end_does_not_hold_up_the_end() -> None:
     connection = agent.connect(ours, options=AgentOptions(clock=clock))
     await raw.call("initialize", {"protocolVersion": 1})
     await raw.call("session/new", HERE)
-    raw.ask("_scene/hang")
+    raw.ask("_vendor/hang")
     await raw.aclose()
     ending = asyncio.ensure_future(connection.wait_ended())
     await clock.advance(60)
@@ -436,33 +436,33 @@ async def test_code_that_will_not_end_does_not_hold_up_the_end() -> None:
     await settle()
 
 
-async def test_a_prompt_that_came_with_the_end_is_cancelled_at_once() -> None:
-    began: list[str] = []
+async def test_a_prompt_received_with_the_end_of_the_connection_never_starts() -> None:
+    started: list[str] = []
 
     async def begins(turn: Turn) -> None:
-        began.append(turn.text)
+        started.append(turn.text)
 
     ours, raw = raw_pair(hears="agent")
-    connection = agent_that(begins).connect(ours)
+    connection = make_agent(begins).connect(ours)
     await raw.call("initialize", {"protocolVersion": 1})
     session = (await raw.call("session/new", HERE))["sessionId"]
     raw.ask("session/prompt", {"sessionId": session, "prompt": []})
     await raw.aclose()
     await connection
-    assert began == []
+    assert started == []
 
 
-async def test_closing_goes_through_even_if_its_request_is_given_up() -> None:
+async def test_closing_completes_even_when_its_request_is_cancelled() -> None:
     closed = asyncio.Event()
     go = asyncio.Event()
-    agent = agent_that(silent)
+    agent = make_agent(silent)
 
     @agent.close_session
     async def close(session: AgentSession) -> None:
         await go.wait()
         closed.set()
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         id = client.raw.ask("session/close", {"sessionId": session})
         await settle()
@@ -473,8 +473,8 @@ async def test_closing_goes_through_even_if_its_request_is_given_up() -> None:
     assert answer["error"]["code"] == -32800
 
 
-async def test_a_method_that_was_taken_over_knows_its_session() -> None:
-    agent = agent_that(silent)
+async def test_a_custom_method_handler_gets_its_session() -> None:
+    agent = make_agent(silent)
     seen: list[Any] = []
 
     @agent.on("session/load")
@@ -482,7 +482,7 @@ async def test_a_method_that_was_taken_over_knows_its_session() -> None:
         assert call.session
         await call.session.update(UserMessageChunk(TextContent("hi"), "u1"))
         call.session.data = "loaded"
-        return LoadSessionResponse(meta={"scene/from": "disk"})
+        return LoadSessionResponse(meta={"vendor/from": "disk"})
 
     @agent.on("session/close")
     async def close(request: CloseSessionRequest, call: ClientRequest) -> None:
@@ -492,38 +492,38 @@ async def test_a_method_that_was_taken_over_knows_its_session() -> None:
     async def mode(request: SetSessionModeRequest, call: ClientRequest) -> None:
         seen.append((request.mode_id, call.session and call.session.data))
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         id = client.raw.ask("session/load", {"sessionId": "old", **HERE})
         updates, result = await client.turn_of(id)
         assert await client.call("session/set_mode", {"sessionId": "old", "modeId": "any"}) == {}
         assert await client.call("session/close", {"sessionId": "old"}) == {}
         assert (await client.error("session/prompt", {"sessionId": "old", "prompt": []}))["code"] == -32002
     assert [update["content"]["text"] for update in updates] == ["hi"]
-    assert result == {"_meta": {"scene/from": "disk"}}
+    assert result == {"_meta": {"vendor/from": "disk"}}
     assert seen == [("any", "loaded"), ("loaded", "closed")]
 
 
-async def test_what_fails_behind_an_answer_is_logged_and_harms_nobody(
+async def test_an_exception_after_the_response_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    agent = agent_that(silent)
+    agent = make_agent(silent)
 
     def fails() -> None:
-        raise ValueError("behind the answer")
+        raise ValueError("after the response")
 
     @agent.new_session
     async def begin(session: AgentSession) -> None:
         session.after_open(fails)
         await session.title("seen")
 
-    @agent.on("_scene/after")
+    @agent.on("_vendor/after")
     def after(params: Any, call: ClientRequest) -> None:
         call.after_answer(fails)
-        call.after_answer(lambda: call.client.notify("_scene/seen"))
+        call.after_answer(lambda: call.client.notify("_vendor/seen"))
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         await client.new_session()
         await client.update("session_info_update")
-        await client.call("_scene/after")
-        await client.raw.next("_scene/seen")
+        await client.call("_vendor/after")
+        await client.raw.next("_vendor/seen")
     assert len([record for record in caplog.records if "fails" in record.message]) == 2

@@ -1,10 +1,10 @@
-"""Terminals of the client: always released, shown before that, killed when they take too long."""
+"""Terminals of the client: shown, killed after a timeout, and always released."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client, agent_that, talk
+from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import AgentOptions, Turn
 from accord.errors import NotOffered, RpcError, UsageError
@@ -13,10 +13,10 @@ from accord.testing.clock import FakeClock
 TERMINAL = {"terminal": True}
 
 
-async def terminals_of(turn: Any, play: Any, *, clock: FakeClock | None = None) -> Client:
-    """A turn against a client with terminals, which `play` acts out."""
+async def run_turn(turn: Any, play: Any, *, clock: FakeClock | None = None) -> Client:
+    """Run a turn against a client with terminals; `play` is the client's part."""
     options = None if clock is None else AgentOptions(clock=clock)
-    async with talk(agent_that(turn), capabilities=TERMINAL, options=options) as client:
+    async with connected_client(make_agent(turn), capabilities=TERMINAL, options=options) as client:
         session = await client.new_session("/home/me/app")
         await play(client, session, client.prompt(session))
     return client
@@ -31,20 +31,20 @@ def released(client: Client) -> list[str]:
 
 
 @pytest.mark.rule(68, 247)
-async def test_no_terminal_is_asked_of_a_client_without_them() -> None:
+async def test_no_terminal_is_requested_from_a_client_without_terminals() -> None:
     async def runs(turn: Turn) -> None:
         with pytest.raises(NotOffered, match="terminal"):
             turn.terminal("ls")
         with pytest.raises(NotOffered, match="terminal"):
             await turn.run("ls")
 
-    async with talk(agent_that(runs)) as client:
+    async with connected_client(make_agent(runs)) as client:
         await client.turn(await client.new_session())
     assert client.methods() == []
 
 
 @pytest.mark.rule(190, 257, 258)
-async def test_a_terminal_is_made_shown_waited_for_and_released() -> None:
+async def test_a_terminal_is_created_shown_waited_for_and_released() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.tool_call("Test", kind="execute") as call:
             async with turn.terminal(
@@ -82,11 +82,11 @@ async def test_a_terminal_is_made_shown_waited_for_and_released() -> None:
         assert updates[0]["content"][1]["content"]["text"] == "3: red"
         assert updates[-1]["status"] == "completed"
 
-    assert released(await terminals_of(runs, play)) == ["t1"]
+    assert released(await run_turn(runs, play)) == ["t1"]
 
 
 @pytest.mark.rule(257, 258)
-async def test_without_a_directory_it_runs_in_the_sessions() -> None:
+async def test_a_terminal_runs_in_the_session_directory_by_default() -> None:
     async def runs(turn: Turn) -> None:
         result = await turn.run("true")
         await turn.say(f"{result.exit_code} {result.signal} {result.timed_out} {result.truncated}")
@@ -101,11 +101,11 @@ async def test_without_a_directory_it_runs_in_the_sessions() -> None:
         updates, _ = await client.turn_of(id)
         assert updates[0]["content"]["text"] == "0 None False True"
 
-    await terminals_of(runs, play)
+    await run_turn(runs, play)
 
 
 @pytest.mark.rule(190, 257)
-async def test_a_command_that_takes_too_long_is_killed_and_still_read_and_released() -> None:
+async def test_a_command_that_times_out_is_killed_read_and_released() -> None:
     clock = FakeClock()
 
     async def runs(turn: Turn) -> None:
@@ -124,14 +124,14 @@ async def test_a_command_that_takes_too_long_is_killed_and_still_read_and_releas
         updates, _ = await client.turn_of(id)
         assert updates[0]["content"][1]["content"]["text"] == "True SIGKILL zzz"
 
-    client = await terminals_of(runs, play, clock=clock)
+    client = await run_turn(runs, play, clock=clock)
     assert released(client) == ["t1"]
     order = [method for method in client.methods() if method.startswith("terminal/")]
     assert order == [f"terminal/{verb}" for verb in ("create", "wait_for_exit", "kill", "output", "release")]
 
 
 @pytest.mark.rule(163, 257)
-async def test_a_cancelled_turn_releases_what_it_runs() -> None:
+async def test_a_cancelled_turn_releases_its_terminal() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.terminal("sleep", ["99"]) as terminal:
             await terminal.wait()
@@ -140,17 +140,17 @@ async def test_a_cancelled_turn_releases_what_it_runs() -> None:
         client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
         wait = await client.asked("terminal/wait_for_exit")
         client.cancel(session)
-        given_up = await client.raw.next("$/cancel_request")
-        assert given_up["params"] == {"requestId": wait["id"]}
+        cancel = await client.raw.next("$/cancel_request")
+        assert cancel["params"] == {"requestId": wait["id"]}
         client.raw.reply(await client.asked("terminal/release"), {})
         _, result = await client.turn_of(id)
         assert result == {"stopReason": "cancelled"}
 
-    assert released(await terminals_of(runs, play)) == ["t1"]
+    assert released(await run_turn(runs, play)) == ["t1"]
 
 
 @pytest.mark.rule(257)
-async def test_a_turn_cancelled_while_the_terminal_is_made_releases_it_when_it_comes() -> None:
+async def test_a_turn_cancelled_during_terminal_create_releases_the_terminal() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.terminal("sleep", ["99"]):
             raise AssertionError("never entered")
@@ -163,11 +163,11 @@ async def test_a_turn_cancelled_while_the_terminal_is_made_releases_it_when_it_c
         client.raw.reply(create, {"terminalId": "t1"})
         client.raw.reply(await client.asked("terminal/release"), {})
 
-    assert released(await terminals_of(runs, play)) == ["t1"]
+    assert released(await run_turn(runs, play)) == ["t1"]
 
 
 @pytest.mark.rule(257)
-async def test_an_error_in_the_block_releases_as_well() -> None:
+async def test_an_exception_in_the_block_releases_the_terminal() -> None:
     async def runs(turn: Turn) -> None:
         try:
             async with turn.terminal("ls") as terminal:
@@ -183,11 +183,11 @@ async def test_an_error_in_the_block_releases_as_well() -> None:
         updates, _ = await client.turn_of(id)
         assert updates[0]["content"]["text"] == "caught"
 
-    assert released(await terminals_of(runs, play)) == ["t1"]
+    assert released(await run_turn(runs, play)) == ["t1"]
 
 
 @pytest.mark.rule(257)
-async def test_a_client_that_does_not_confirm_a_release_holds_nothing_up() -> None:
+async def test_an_unanswered_release_does_not_block_the_turn() -> None:
     clock = FakeClock()
 
     async def runs(turn: Turn) -> None:
@@ -202,10 +202,10 @@ async def test_a_client_that_does_not_confirm_a_release_holds_nothing_up() -> No
         updates, _ = await client.turn_of(id)
         assert updates[0]["content"]["text"] == "on"
 
-    await terminals_of(runs, play, clock=clock)
+    await run_turn(runs, play, clock=clock)
 
 
-async def test_a_command_that_cannot_be_started_is_an_error_and_needs_no_release() -> None:
+async def test_a_terminal_that_cannot_be_created_raises_and_is_not_released() -> None:
     async def runs(turn: Turn) -> None:
         terminal = turn.terminal("nope")
         with pytest.raises(RpcError, match="not found"):
@@ -218,10 +218,10 @@ async def test_a_command_that_cannot_be_started_is_an_error_and_needs_no_release
         client.raw.refuse(await client.asked("terminal/create"), -32603, "nope: not found")
         await client.turn_of(id)
 
-    assert released(await terminals_of(runs, play)) == []
+    assert released(await run_turn(runs, play)) == []
 
 
-async def test_other_calls_go_on_while_a_terminal_is_waited_for() -> None:
+async def test_other_calls_work_while_waiting_for_a_terminal() -> None:
     async def runs(turn: Turn) -> None:
         async with turn.terminal("server") as terminal:
             waiting = asyncio.create_task(terminal.wait())
@@ -241,4 +241,4 @@ async def test_other_calls_go_on_while_a_terminal_is_waited_for() -> None:
         await client.turn_of(id)
         assert client.said("agent_message_chunk")[0]["content"]["text"] == "up"
 
-    await terminals_of(runs, play)
+    await run_turn(runs, play)

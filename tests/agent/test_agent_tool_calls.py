@@ -4,16 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 
 from accord.agent import ToolCallScope, Turn
 from accord.errors import UsageError
 from accord.schema import Content, ImageContent, TextContent, ToolCallLocation
 
 
-async def calls_of(turn: Any) -> list[Any]:
-    """What the client hears of the tool calls of one turn, without their ids."""
-    async with talk(agent_that(turn)) as client:
+async def tool_call_updates(turn: Any) -> list[Any]:
+    """The tool call updates of one turn, without their ids."""
+    async with connected_client(make_agent(turn)) as client:
         await client.turn(await client.new_session("/home/me/app"))
     found = [update for update in client.updates() if update["sessionUpdate"].startswith("tool_call")]
     announced: set[str] = set()
@@ -25,7 +25,7 @@ async def calls_of(turn: Any) -> list[Any]:
 
 
 @pytest.mark.rule(172, 173, 175, 176, 177, 178, 179, 180, 181, 182, 183)
-async def test_the_whole_life_of_a_call() -> None:
+async def test_all_updates_of_a_tool_call() -> None:
     async def edits(turn: Turn) -> None:
         scope = turn.tool_call(
             "Edit a.py",
@@ -49,7 +49,7 @@ async def test_the_whole_life_of_a_call() -> None:
     diff = {"type": "diff", "path": "/home/me/app/a.py", "oldText": "a", "newText": "b"}
     new = {"type": "diff", "path": "/home/me/app/new.py", "oldText": None, "newText": "c"}
     image = {"type": "content", "content": {"type": "image", "data": "aGk=", "mimeType": "image/png"}}
-    assert await calls_of(edits) == [
+    assert await tool_call_updates(edits) == [
         {
             "sessionUpdate": "tool_call",
             "title": "Edit a.py",
@@ -77,14 +77,14 @@ async def test_the_whole_life_of_a_call() -> None:
 
 
 @pytest.mark.rule(182, 183)
-async def test_a_call_that_only_ends_was_in_progress_before() -> None:
+async def test_a_call_that_ends_at_once_is_reported_in_progress_first() -> None:
     async def brief(turn: Turn) -> None:
         async with turn.tool_call("Blink"):
             pass
         async with turn.tool_call("Run", start=True):
             pass
 
-    assert [update["status"] for update in await calls_of(brief)] == [
+    assert [update["status"] for update in await tool_call_updates(brief)] == [
         "pending",
         "in_progress",
         "completed",
@@ -94,7 +94,7 @@ async def test_a_call_that_only_ends_was_in_progress_before() -> None:
 
 
 @pytest.mark.rule(183)
-async def test_a_call_whose_code_raises_ends_as_failed_with_the_reason() -> None:
+async def test_a_call_whose_block_raises_fails_with_the_reason() -> None:
     async def fails(turn: Turn) -> None:
         for error in (ValueError("no such file"), KeyError()):
             try:
@@ -113,7 +113,7 @@ async def test_a_call_whose_code_raises_ends_as_failed_with_the_reason() -> None
     def shown(text: str) -> dict[str, Any]:
         return {"type": "content", "content": {"type": "text", "text": text}}
 
-    ended = [update for update in await calls_of(fails) if update.get("status") == "failed"]
+    ended = [update for update in await tool_call_updates(fails) if update.get("status") == "failed"]
     assert [update["content"] for update in ended] == [
         [shown("looking"), shown("no such file")],
         [shown("looking"), shown("KeyError")],
@@ -122,21 +122,21 @@ async def test_a_call_whose_code_raises_ends_as_failed_with_the_reason() -> None
 
 
 @pytest.mark.rule(183)
-async def test_a_call_left_open_by_a_task_of_its_own_is_closed_before_the_answer() -> None:
+async def test_a_call_left_open_by_a_task_fails_before_the_response() -> None:
     tasks: list[asyncio.Task[None]] = []
 
     async def leaves(turn: Turn) -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
-        async def dawdles() -> None:
-            async with turn.tool_call("Dawdle"):
-                begun.set()
+        async def waits() -> None:
+            async with turn.tool_call("Wait"):
+                started.set()
                 await asyncio.Event().wait()
 
-        tasks.append(asyncio.create_task(dawdles()))
-        await begun.wait()
+        tasks.append(asyncio.create_task(waits()))
+        await started.wait()
 
-    async with talk(agent_that(leaves)) as client:
+    async with connected_client(make_agent(leaves)) as client:
         updates, _ = await client.turn(await client.new_session())
         tasks[0].cancel()
         await asyncio.wait(tasks)
@@ -146,14 +146,14 @@ async def test_a_call_left_open_by_a_task_of_its_own_is_closed_before_the_answer
 
 
 @pytest.mark.rule(174)
-async def test_no_two_calls_of_a_session_share_an_id_not_even_after_a_load() -> None:
+async def test_tool_call_ids_are_unique_even_after_a_load() -> None:
     async def calls(turn: Turn) -> None:
         async with turn.tool_call("One"), turn.tool_call("Two"):
             pass
 
-    agent = agent_that(calls)
+    agent = make_agent(calls)
     agent.load_session(lambda session: None)
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         await client.turn(session)
         await client.turn(session)
@@ -163,7 +163,7 @@ async def test_no_two_calls_of_a_session_share_an_id_not_even_after_a_load() -> 
     assert len(ids) == len(set(ids)) == 6
 
 
-async def test_a_call_is_used_inside_its_block_once_and_with_known_kinds_and_lines() -> None:
+async def test_misuse_of_a_tool_call_scope_raises_usage_errors() -> None:
     problems: list[str] = []
 
     async def misuses(turn: Turn) -> None:
@@ -182,5 +182,5 @@ async def test_a_call_is_used_inside_its_block_once_and_with_known_kinds_and_lin
             turn.tool_call("Look", locations=[("a.py", 0)])
         problems.append(str(too_early.value))
 
-    await calls_of(misuses)
+    await tool_call_updates(misuses)
     assert len(problems) == 1

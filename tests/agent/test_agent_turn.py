@@ -1,10 +1,10 @@
-"""A prompt turn: what comes in, what is said, and how it ends."""
+"""A prompt turn: its input, its output, and how it ends."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import STRICT, agent_that, silent, talk
+from tests.agent.agent_client import STRICT, connected_client, make_agent, silent
 
 from accord.agent import Accepts, Agent, ClientRequest, Turn
 from accord.errors import InvalidParams, UsageError
@@ -27,7 +27,7 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 
 @pytest.mark.rule(139, 140)
-async def test_text_and_links_are_always_taken_and_the_rest_when_accepted() -> None:
+async def test_text_and_links_are_always_accepted_and_other_blocks_if_advertised() -> None:
     seen: list[Any] = []
 
     async def look(turn: Turn) -> None:
@@ -35,15 +35,15 @@ async def test_text_and_links_are_always_taken_and_the_rest_when_accepted() -> N
         seen.append(turn.text)
 
     blocks = [{"type": "text", "text": "Fix"}, LINK, {"type": "text", "text": "please"}, FILE, IMAGE]
-    agent = agent_that(look, accepts=Accepts(image=True, embedded_context=True))
-    async with talk(agent, options=STRICT) as client:
+    agent = make_agent(look, accepts=Accepts(image=True, embedded_context=True))
+    async with connected_client(agent, options=STRICT) as client:
         await client.turn(await client.new_session(), blocks)
     assert seen == [TextContent, ResourceLink, TextContent, EmbeddedResource, ImageContent, "Fix\nplease"]
 
 
-async def test_blocks_that_were_not_accepted_are_refused_by_a_strict_agent_only() -> None:
+async def test_blocks_without_a_capability_are_refused_by_a_strict_agent_only() -> None:
     for options in (None, STRICT):
-        async with talk(agent_that(silent), options=options) as client:
+        async with connected_client(make_agent(silent), options=options) as client:
             id = client.prompt(await client.new_session(), [IMAGE])
             answer = await client.raw.answer_to(id)
         assert ("error" in answer) is (options is STRICT)
@@ -51,20 +51,20 @@ async def test_blocks_that_were_not_accepted_are_refused_by_a_strict_agent_only(
 
 @pytest.mark.rule(142, 143)
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
-async def test_a_turn_ends_for_the_reason_its_code_gives(reason: Any) -> None:
+async def test_a_handler_may_return_the_stop_reason(reason: Any) -> None:
     async def stops(turn: Turn) -> Any:
         return reason
 
-    async with talk(agent_that(stops)) as client:
+    async with connected_client(make_agent(stops)) as client:
         assert (await client.turn(await client.new_session()))[1] == {"stopReason": reason}
 
 
 @pytest.mark.rule(142, 310)
-async def test_a_turn_may_give_its_whole_answer() -> None:
+async def test_a_handler_may_return_the_whole_response() -> None:
     async def spends(turn: Turn) -> PromptResponse:
         return PromptResponse("end_turn", Usage(30, 20, 10))
 
-    async with talk(agent_that(spends)) as client:
+    async with connected_client(make_agent(spends)) as client:
         _, result = await client.turn(await client.new_session())
     assert result == {
         "stopReason": "end_turn",
@@ -72,34 +72,34 @@ async def test_a_turn_may_give_its_whole_answer() -> None:
     }
 
 
-async def test_a_plain_function_answers_prompts_as_well() -> None:
+async def test_a_prompt_handler_may_be_a_plain_function() -> None:
     def quick(turn: Turn) -> None:
         turn.think_now("quick")
         turn.say_now(TextContent("at once"))
 
-    async with talk(agent_that(quick)) as client:
+    async with connected_client(make_agent(quick)) as client:
         updates, _ = await client.turn(await client.new_session())
     assert [update["sessionUpdate"] for update in updates] == ["agent_thought_chunk", "agent_message_chunk"]
 
 
 @pytest.mark.parametrize("result", ["tool_use", 5, ["end_turn"], {"stopReason": "end_turn"}])
-async def test_no_invalid_stop_reason_ever_reaches_the_client(result: Any) -> None:
+async def test_an_invalid_return_value_is_answered_with_an_internal_error(result: Any) -> None:
     async def wrong(turn: Turn) -> Any:
         return result
 
-    async with talk(agent_that(wrong)) as client:
+    async with connected_client(make_agent(wrong)) as client:
         answer = await client.raw.answer_to(client.prompt(await client.new_session()))
     assert answer["error"]["code"] == -32603
 
 
 @pytest.mark.rule(27)
-async def test_a_failing_turn_is_answered_with_an_error_that_gives_nothing_away() -> None:
+async def test_an_exception_in_a_turn_is_answered_without_its_details() -> None:
     async def fails(turn: Turn) -> None:
         if turn.text == "ours":
             raise InvalidParams("No such file", {"path": "/a"})
         raise KeyError("/home/me/.ssh/secret")
 
-    async with talk(agent_that(fails)) as client:
+    async with connected_client(make_agent(fails)) as client:
         session = await client.new_session()
         ours = await client.raw.answer_to(client.prompt(session, "ours"))
         theirs = await client.raw.answer_to(client.prompt(session, "theirs"))
@@ -108,12 +108,12 @@ async def test_a_failing_turn_is_answered_with_an_error_that_gives_nothing_away(
 
 
 @pytest.mark.rule(144, 145, 146)
-async def test_all_updates_of_a_turn_precede_its_answer() -> None:
+async def test_all_updates_of_a_turn_precede_its_response() -> None:
     async def counts(turn: Turn) -> None:
         for number in range(500):
             await turn.say(str(number))
 
-    async with talk(agent_that(counts)) as client:
+    async with connected_client(make_agent(counts)) as client:
         session = await client.new_session()
         updates, _ = await client.turn(session)
         await client.new_session()
@@ -122,7 +122,7 @@ async def test_all_updates_of_a_turn_precede_its_answer() -> None:
 
 
 @pytest.mark.rule(147)
-async def test_a_message_keeps_its_id_until_something_else_comes_between() -> None:
+async def test_a_message_id_changes_after_a_thought_tool_call_or_plan() -> None:
     async def speaks(turn: Turn) -> None:
         await turn.say("one ")
         await turn.say("message")
@@ -136,7 +136,7 @@ async def test_a_message_keeps_its_id_until_something_else_comes_between() -> No
         await turn.plan(["step"])
         await turn.say("a fourth")
 
-    async with talk(agent_that(speaks)) as client:
+    async with connected_client(make_agent(speaks)) as client:
         session = await client.new_session()
         await client.turn(session)
         await client.turn(session)
@@ -152,7 +152,7 @@ async def test_a_message_keeps_its_id_until_something_else_comes_between() -> No
 @pytest.mark.parametrize("prompt", [[{"type": "text"}], [{"type": "zzz"}], 5, None, [5]])
 async def test_a_malformed_prompt_is_refused(prompt: Any) -> None:
     for options in (None, STRICT):
-        async with talk(agent_that(silent), options=options) as client:
+        async with connected_client(make_agent(silent), options=options) as client:
             session = await client.new_session()
             error = await client.error("session/prompt", {"sessionId": session, "prompt": prompt})
             await client.turn(session)
@@ -162,23 +162,23 @@ async def test_a_malformed_prompt_is_refused(prompt: Any) -> None:
 @pytest.mark.rule(151, 390)
 @pytest.mark.dialect(1, 2)
 @pytest.mark.parametrize("prompt", ["hi", ["hi"], {"type": "text", "text": "hi"}])
-async def test_a_prompt_as_bare_text_is_understood_unless_the_agent_is_strict(prompt: Any) -> None:
+async def test_a_prompt_as_bare_text_is_accepted_unless_the_agent_is_strict(prompt: Any) -> None:
     async def echo(turn: Turn) -> None:
         await turn.say(turn.text)
 
-    async with talk(agent_that(echo)) as client:
+    async with connected_client(make_agent(echo)) as client:
         session = await client.new_session()
         id = client.raw.ask("session/prompt", {"sessionId": session, "prompt": prompt, "timeoutMs": 60000})
         updates, _ = await client.turn_of(id)
     assert updates[0]["content"]["text"] == "hi"
-    async with talk(agent_that(echo), options=STRICT) as client:
+    async with connected_client(make_agent(echo), options=STRICT) as client:
         session = await client.new_session()
         error = await client.error("session/prompt", {"sessionId": session, "prompt": prompt})
     assert error["code"] == -32602
 
 
 @pytest.mark.rule(385)
-async def test_a_second_prompt_is_refused_and_the_first_goes_on() -> None:
+async def test_a_second_prompt_is_refused_and_the_first_continues() -> None:
     go = asyncio.Event()
 
     async def waits(turn: Turn) -> None:
@@ -186,10 +186,10 @@ async def test_a_second_prompt_is_refused_and_the_first_goes_on() -> None:
         await go.wait()
         await turn.say("b")
 
-    async with talk(agent_that(waits)) as client:
+    async with connected_client(make_agent(waits)) as client:
         session = await client.new_session()
-        first, same_breath = client.prompt(session), client.prompt(session)
-        refused = await client.raw.answer_to(same_breath)
+        first, second = client.prompt(session), client.prompt(session)
+        refused = await client.raw.answer_to(second)
         later = await client.error("session/prompt", {"sessionId": session, "prompt": []})
         go.set()
         updates, result = await client.turn_of(first)
@@ -199,13 +199,13 @@ async def test_a_second_prompt_is_refused_and_the_first_goes_on() -> None:
     assert result == {"stopReason": "end_turn"}
 
 
-async def test_a_turn_that_was_answered_cannot_be_used_any_more() -> None:
+async def test_a_finished_turn_cannot_be_used() -> None:
     kept: list[Turn] = []
 
     async def keeps(turn: Turn) -> None:
         kept.append(turn)
 
-    async with talk(agent_that(keeps)) as client:
+    async with connected_client(make_agent(keeps)) as client:
         await client.turn(await client.new_session())
         turn = kept[0]
         with pytest.raises(UsageError, match="over"):
@@ -221,8 +221,8 @@ async def test_a_turn_that_was_answered_cannot_be_used_any_more() -> None:
     assert client.updates() == []
 
 
-async def test_the_prompt_method_can_be_taken_over_and_still_be_cancelled() -> None:
-    agent = Agent("taken")
+async def test_a_custom_prompt_method_can_be_cancelled() -> None:
+    agent = Agent("custom")
 
     @agent.on("session/prompt")
     async def answer(request: PromptRequest, call: ClientRequest) -> PromptResponse:
@@ -230,7 +230,7 @@ async def test_the_prompt_method_can_be_taken_over_and_still_be_cancelled() -> N
             await asyncio.Event().wait()
         return PromptResponse("refusal")
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         assert (await client.turn(session))[1] == {"stopReason": "refusal"}
         id = client.prompt(session, [])
@@ -238,32 +238,32 @@ async def test_the_prompt_method_can_be_taken_over_and_still_be_cancelled() -> N
         assert (await client.turn_of(id))[1] == {"stopReason": "cancelled"}
 
 
-async def test_a_client_that_does_not_read_makes_the_agent_wait() -> None:
-    told = 0
+async def test_a_client_that_does_not_read_blocks_the_agents_output() -> None:
+    sent = 0
 
     async def floods(turn: Turn) -> None:
-        nonlocal told
+        nonlocal sent
         for _ in range(1000):
             await turn.say("x" * 1000)
-            told += 1
+            sent += 1
 
     ours, theirs = memory_pair()
     raw = RawPeer(theirs, hears="agent")
-    connection = agent_that(floods).connect(ours)
+    connection = make_agent(floods).connect(ours)
     await raw.call("initialize", {"protocolVersion": 1})
     session = (await raw.call("session/new", {"cwd": "/a", "mcpServers": []}))["sessionId"]
     theirs.pause()
     id = raw.ask("session/prompt", {"sessionId": session, "prompt": []})
     await settle()
-    assert 0 < told < 500
+    assert 0 < sent < 500
     theirs.resume()
     await raw.answer_to(id)
-    assert told == 1000
+    assert sent == 1000
     await raw.aclose()
     await connection
 
 
-async def test_what_is_no_content_or_no_json_is_refused_before_it_is_sent() -> None:
+async def test_invalid_content_and_values_that_are_not_json_are_refused() -> None:
     async def misuses(turn: Turn) -> None:
         with pytest.raises(UsageError, match="NoneType"):
             await turn.say(None)  # type: ignore[arg-type]
@@ -272,6 +272,6 @@ async def test_what_is_no_content_or_no_json_is_refused_before_it_is_sent() -> N
                 raise AssertionError("never announced")
         await turn.say("fine")
 
-    async with talk(agent_that(misuses)) as client:
+    async with connected_client(make_agent(misuses)) as client:
         updates, _ = await client.turn(await client.new_session())
     assert [update["content"]["text"] for update in updates] == ["fine"]

@@ -1,16 +1,16 @@
-"""Cancelling a turn: the code hears it as cancellation, and the client gets `cancelled`, whatever the code does."""
+"""Cancelling a turn: the handler gets `CancelledError`, the client gets `cancelled`."""
 
 import asyncio
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent
 
 from accord.agent import AgentOptions, Turn
 from accord.testing.clock import FakeClock
 
 
 @pytest.mark.rule(161, 162, 163, 164, 170)
-async def test_the_code_is_cancelled_and_its_last_words_precede_the_answer() -> None:
+async def test_a_cancelled_handler_may_send_updates_before_the_response() -> None:
     heard: list[bool] = []
 
     async def works(turn: Turn) -> None:
@@ -22,7 +22,7 @@ async def test_the_code_is_cancelled_and_its_last_words_precede_the_answer() -> 
             heard.append(turn.cancelled)
             await turn.say("stopped")
 
-    async with talk(agent_that(works)) as client:
+    async with connected_client(make_agent(works)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("tool_call_update")
@@ -40,7 +40,7 @@ async def test_the_code_is_cancelled_and_its_last_words_precede_the_answer() -> 
 
 @pytest.mark.rule(161, 162)
 @pytest.mark.parametrize("way", ["raises", "returns", "swallows", "refuses"])
-async def test_whatever_the_code_makes_of_it_the_answer_is_cancelled(way: str) -> None:
+async def test_the_stop_reason_is_cancelled_however_the_handler_ends(way: str) -> None:
     async def works(turn: Turn) -> str | None:
         try:
             await turn.say("begun")
@@ -54,7 +54,7 @@ async def test_whatever_the_code_makes_of_it_the_answer_is_cancelled(way: str) -
                 return "nonsense"
         return None
 
-    async with talk(agent_that(works)) as client:
+    async with connected_client(make_agent(works)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -65,35 +65,35 @@ async def test_whatever_the_code_makes_of_it_the_answer_is_cancelled(way: str) -
 
 
 @pytest.mark.rule(161)
-async def test_a_turn_cancelled_in_the_same_breath_never_begins() -> None:
-    began: list[Turn] = []
+async def test_a_turn_cancelled_right_after_its_prompt_never_starts() -> None:
+    started: list[Turn] = []
 
     async def works(turn: Turn) -> None:
-        began.append(turn)
+        started.append(turn)
 
-    async with talk(agent_that(works)) as client:
+    async with connected_client(make_agent(works)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         client.cancel(session)
         _, result = await client.turn_of(id)
     assert result == {"stopReason": "cancelled"}
-    assert began == []
+    assert started == []
 
 
 @pytest.mark.rule(162, 163, 164)
-async def test_code_that_will_not_stop_is_answered_for_and_no_longer_heard() -> None:
+async def test_a_handler_that_ignores_cancellation_is_answered_for_and_its_output_dropped() -> None:
     clock = FakeClock()
-    let_go = asyncio.Event()
+    released = asyncio.Event()
     over = asyncio.Event()
 
     async def stubborn(turn: Turn) -> None:
         if turn.text == "again":
             return
         async with turn.tool_call("Dig") as call:
-            while not let_go.is_set():
+            while not released.is_set():
                 try:
                     await turn.say("still here")
-                    await let_go.wait()
+                    await released.wait()
                 except asyncio.CancelledError:
                     continue
             await call.text("dug")
@@ -102,7 +102,7 @@ async def test_code_that_will_not_stop_is_answered_for_and_no_longer_heard() -> 
         over.set()
 
     options = AgentOptions(clock=clock, cancel_grace=5.0)
-    async with talk(agent_that(stubborn), options=options) as client:
+    async with connected_client(make_agent(stubborn), options=options) as client:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -110,7 +110,7 @@ async def test_code_that_will_not_stop_is_answered_for_and_no_longer_heard() -> 
         await client.update("agent_message_chunk")
         await clock.advance(5.0)
         updates, result = await client.turn_of(id)
-        let_go.set()
+        released.set()
         await over.wait()
         assert await client.turn(session, "again") == ([], {"stopReason": "end_turn"})
     assert result == {"stopReason": "cancelled"}
@@ -119,11 +119,11 @@ async def test_code_that_will_not_stop_is_answered_for_and_no_longer_heard() -> 
 
 
 @pytest.mark.rule(168)
-async def test_a_cancel_without_a_turn_is_harmless() -> None:
+async def test_a_cancel_without_a_turn_has_no_effect() -> None:
     async def speaks(turn: Turn) -> None:
         await turn.say("hi")
 
-    async with talk(agent_that(speaks)) as client:
+    async with connected_client(make_agent(speaks)) as client:
         session = await client.new_session()
         client.cancel(session)
         client.cancel("nope")
@@ -137,12 +137,12 @@ async def test_a_cancel_without_a_turn_is_harmless() -> None:
 @pytest.mark.rule(169)
 @pytest.mark.dialect(29)
 @pytest.mark.parametrize("way", ["outcome", "error", "silence"])
-async def test_a_cancelled_permission_may_be_answered_in_any_way(way: str) -> None:
+async def test_a_turn_is_cancelled_however_its_permission_request_is_answered(way: str) -> None:
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Delete", kind="delete") as call:
             await call.ask_permission()
 
-    async with talk(agent_that(asks)) as client:
+    async with connected_client(make_agent(asks)) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked("session/request_permission")
@@ -158,12 +158,12 @@ async def test_a_cancelled_permission_may_be_answered_in_any_way(way: str) -> No
 
 @pytest.mark.rule(161)
 @pytest.mark.dialect(30, 206)
-async def test_a_cancel_that_wants_an_answer_gets_one_and_its_old_name_works() -> None:
+async def test_a_cancel_request_is_answered_and_the_old_method_name_works() -> None:
     async def waits(turn: Turn) -> None:
         await turn.say("begun")
         await asyncio.Event().wait()
 
-    async with talk(agent_that(waits)) as client:
+    async with connected_client(make_agent(waits)) as client:
         session = await client.new_session()
         first = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -181,11 +181,11 @@ async def test_a_cancel_that_wants_an_answer_gets_one_and_its_old_name_works() -
 
 
 @pytest.mark.rule(157)
-async def test_a_running_turn_does_not_keep_the_agent_from_serving() -> None:
+async def test_other_requests_are_served_during_a_turn() -> None:
     async def waits(turn: Turn) -> None:
         await turn.client.read_text_file("a.txt")
 
-    async with talk(agent_that(waits), capabilities=EVERYTHING) as client:
+    async with connected_client(make_agent(waits), capabilities=EVERYTHING) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked("fs/read_text_file")

@@ -18,7 +18,7 @@ SCRIPTED = str(Path(__file__).parent / "agents" / "scripted.py")
 CLOSE = {"SCRIPTED_CAPABILITIES": json.dumps({"sessionCapabilities": {"close": {}}})}
 
 
-def agent_that(*arguments: str, handlers=None, options=None):
+def make_agent(*arguments: str, handlers=None, options=None):
     return connect(sys.executable, SCRIPTED, *arguments, env=CLOSE, handlers=handlers, options=options)
 
 
@@ -50,12 +50,12 @@ async def test_a_folder_that_does_not_exist(tmp_path):
 @pytest.mark.parametrize("phase", ["start", "initialize"])
 async def test_before_and_during_initialize(phase):
     with pytest.raises(HandshakeFailed, match="exited with code 7 before initialize was answered") as caught:
-        async with agent_that(f"exit:{phase}"):
+        async with make_agent(f"exit:{phase}"):
             pass
     assert caught.value.exit_code == 7
     assert "the disk is full" in caught.value.stderr
     with pytest.raises(HandshakeFailed) as caught:
-        async with agent_that(f"kill:{phase}"):
+        async with make_agent(f"kill:{phase}"):
             pass
     assert caught.value.signal == "SIGKILL"
 
@@ -71,7 +71,7 @@ async def test_a_program_that_is_no_agent():
 @pytest.mark.rule(37)
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_while_a_session_is_opened(how, tmp_path):
-    async with agent_that(f"{how}:new") as agent:
+    async with make_agent(f"{how}:new") as agent:
         with pytest.raises((Crashed, Killed)) as caught:
             await agent.new_session(tmp_path)
         assert_died(caught.value, how)
@@ -79,7 +79,7 @@ async def test_while_a_session_is_opened(how, tmp_path):
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_between_turns(how, tmp_path):
-    async with agent_that(f"{how}:between") as agent:
+    async with make_agent(f"{how}:between") as agent:
         session = await agent.new_session(tmp_path)
         told = [event async for event in _until_end(session.events())]
         assert_died(told[-1].error, how)
@@ -99,7 +99,7 @@ async def _until_end(events):
 @pytest.mark.rule(37)
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_in_the_middle_of_a_turn(how, tmp_path):
-    async with agent_that(f"{how}:turn") as agent:
+    async with make_agent(f"{how}:turn") as agent:
         session = await agent.new_session(tmp_path)
         turn = Watching(session.prompt("hi"))
         with pytest.raises((Crashed, Killed)) as caught:
@@ -124,7 +124,7 @@ async def test_while_a_permission_is_decided(how, tmp_path):
         finally:
             cancelled.set()
 
-    async with agent_that(f"{how}:permission", handlers=ClientHandlers(permissions=think)) as agent:
+    async with make_agent(f"{how}:permission", handlers=ClientHandlers(permissions=think)) as agent:
         session = await agent.new_session(tmp_path)
         turn = Watching(session.prompt("permission"))
         await turn.until(PermissionAsked)
@@ -137,7 +137,7 @@ async def test_while_a_permission_is_decided(how, tmp_path):
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
 async def test_while_a_session_is_closed(how, tmp_path):
-    async with agent_that(f"{how}:close") as agent:
+    async with make_agent(f"{how}:close") as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises((Crashed, Killed)) as caught:
             await session.close()
@@ -145,7 +145,7 @@ async def test_while_a_session_is_closed(how, tmp_path):
 
 
 async def test_killed_from_outside_while_idle(tmp_path):
-    async with agent_that() as agent:
+    async with make_agent() as agent:
         session = await agent.new_session(tmp_path)
         events = agent.events()
         waiting = asyncio.create_task(anext(events))
@@ -157,7 +157,7 @@ async def test_killed_from_outside_while_idle(tmp_path):
 
 
 async def test_leaving_the_block_is_no_death(tmp_path):
-    async with agent_that() as agent:
+    async with make_agent() as agent:
         session = await agent.new_session(tmp_path)
         watching = Watching(session.events())
     assert await watching.end() == []
@@ -165,7 +165,7 @@ async def test_leaving_the_block_is_no_death(tmp_path):
 
 async def test_a_body_that_fails_still_ends_the_agent(tmp_path):
     async def fail():
-        async with agent_that() as agent:
+        async with make_agent() as agent:
             await agent.new_session(tmp_path)
             raise ZeroDivisionError
 
@@ -176,7 +176,7 @@ async def test_a_body_that_fails_still_ends_the_agent(tmp_path):
 async def test_what_the_agent_writes_to_stderr_is_handed_on(tmp_path):
     lines: list[str] = []
     with pytest.raises(HandshakeFailed):
-        async with agent_that("exit:start", options=ClientOptions(on_stderr=lines.append)):
+        async with make_agent("exit:start", options=ClientOptions(on_stderr=lines.append)):
             pass
     assert [line.strip() for line in lines] == ["the disk is full"]
 
@@ -202,7 +202,7 @@ async def test_nothing_but_messages_goes_to_the_agents_stdin(tmp_path):
 
 
 async def test_an_agent_that_ignores_the_end_of_its_stdin_is_ended_all_the_same(tmp_path):
-    async with agent_that("ignore-eof") as agent:
+    async with make_agent("ignore-eof") as agent:
         session = await agent.new_session(tmp_path)
         pid = int(session.id.removeprefix("s"))
     with pytest.raises(ProcessLookupError):
@@ -212,7 +212,7 @@ async def test_an_agent_that_ignores_the_end_of_its_stdin_is_ended_all_the_same(
 async def test_a_message_over_the_size_limit_is_refused_and_the_turn_goes_on(tmp_path):
     reports: list[str] = []
     options = ClientOptions(largest_message=5000, observer=lambda report: reports.append(report.kind))
-    async with agent_that("big", options=options) as agent:
+    async with make_agent("big", options=options) as agent:
         session = await agent.new_session(tmp_path)
         assert (await session.ask("hi")).text == "heard hi; done"
     assert reports == ["oversized"]
@@ -225,7 +225,7 @@ async def test_an_observer_that_fails_disturbs_nothing(tmp_path):
     def observer(_report):
         raise RuntimeError("full")
 
-    async with agent_that("big", options=ClientOptions(largest_message=5000, observer=observer)) as agent:
+    async with make_agent("big", options=ClientOptions(largest_message=5000, observer=observer)) as agent:
         session = await agent.new_session(tmp_path)
         assert (await session.ask("hi")).text == "heard hi; done"
     assert failures == ["an observer of an Accord client failed"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import STRICT, Client, agent_that, silent, talk
+from tests.agent.agent_client import STRICT, Client, connected_client, make_agent, silent
 
 from accord.agent import Agent, AgentOptions, AgentSession, ClientRequest
 from accord.coder.auth import LOGIN, REFUSED_MEMBERS, TERMINAL, SignIn, auth_methods
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def signing_agent(flag: str | None = None, **environment: str) -> Agent:
     """Return an agent that starts sessions as the coding agent does."""
-    agent = agent_that(silent, auth_methods=auth_methods())
+    agent = make_agent(silent, auth_methods=auth_methods())
     models = Models(ModelsConfig(), environment=environment)
     sign_in = SignIn(lambda: models, flag)
     agent.authenticate(sign_in.authenticate)
@@ -47,28 +47,28 @@ async def refused(client: Client, method: str = "session/new", params: dict[str,
 
 
 async def test_login_is_always_listed_and_terminal_login_by_capability() -> None:
-    async with talk(signing_agent()) as client:
+    async with connected_client(signing_agent()) as client:
         assert [method["id"] for method in client.initialized["authMethods"]] == [LOGIN]
         assert client.initialized["agentCapabilities"]["auth"]["logout"] == {}
-    async with talk(signing_agent(), capabilities={"auth": {"terminal": True}}) as client:
+    async with connected_client(signing_agent(), capabilities={"auth": {"terminal": True}}) as client:
         terminal = client.initialized["authMethods"][1]
     assert (terminal["id"], terminal["type"], terminal["args"]) == (TERMINAL, "terminal", ["--login"])
 
 
 async def test_registry_terminal_auth_flag_is_understood_unless_strict() -> None:
     sign = {"terminal": True, "_meta": {"terminal_output": True, "terminal-auth": True}}
-    async with talk(signing_agent(), capabilities=sign) as client:
+    async with connected_client(signing_agent(), capabilities=sign) as client:
         ids = [method["id"] for method in client.initialized["authMethods"]]
     assert ids == [LOGIN, TERMINAL]
-    async with talk(signing_agent(), capabilities=sign, options=STRICT) as client:
+    async with connected_client(signing_agent(), capabilities=sign, options=STRICT) as client:
         assert len(client.initialized["authMethods"]) == 1
-    async with talk(signing_agent(), capabilities={"_meta": {"terminal-auth": "yes"}}) as client:
+    async with connected_client(signing_agent(), capabilities={"_meta": {"terminal-auth": "yes"}}) as client:
         assert len(client.initialized["authMethods"]) == 1
 
 
 @pytest.mark.rule(82, 83)
 async def test_missing_key_is_required_and_found_once_saved() -> None:
-    async with talk(signing_agent("openai:gpt-5")) as client:
+    async with connected_client(signing_agent("openai:gpt-5")) as client:
         line = "openai: no key found; set OPENAI_API_KEY or run `accord agent --login openai`"
         assert await refused(client) == line
         assert await refused(client, "authenticate", {"methodId": LOGIN}) == line
@@ -79,26 +79,28 @@ async def test_missing_key_is_required_and_found_once_saved() -> None:
 
 
 async def test_saved_key_needs_no_authenticate_call() -> None:
-    async with talk(signing_agent("openai:gpt-5")) as client:
+    async with connected_client(signing_agent("openai:gpt-5")) as client:
         await refused(client)
         save_key("openai", KEY)
         await client.new_session()
 
 
 async def test_session_starts_without_a_chosen_model_and_authenticate_names_the_command() -> None:
-    async with talk(signing_agent()) as client:
+    async with connected_client(signing_agent()) as client:
         await client.new_session()
         assert "run `accord agent --login`" in await refused(client, "authenticate", {"methodId": LOGIN})
         await client.new_session()
 
 
 async def test_key_without_a_model_is_reported_as_such() -> None:
-    async with talk(signing_agent(OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1")) as client:
+    async with connected_client(
+        signing_agent(OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    ) as client:
         assert "OPENAI_MODEL" in await refused(client, "authenticate", {"methodId": LOGIN})
 
 
 async def test_rehearsal_needs_no_key() -> None:
-    async with talk(signing_agent("rehearsal")) as client:
+    async with connected_client(signing_agent("rehearsal")) as client:
         assert await client.call("authenticate", {"methodId": LOGIN}) == {}
         await client.call("logout", {})
         await client.new_session()
@@ -112,7 +114,7 @@ async def test_rehearsal_needs_no_key() -> None:
 async def test_session_needs_sign_in_after_logout(flag: str | None, environment: dict[str, str]) -> None:
     save_key("openai", KEY)
     save_key("google", KEY)
-    async with talk(signing_agent(flag, **environment)) as client:
+    async with connected_client(signing_agent(flag, **environment)) as client:
         await client.new_session()
         assert await client.call("logout", {}) == {}
         assert not credentials_file().exists()
@@ -125,7 +127,7 @@ async def test_session_needs_sign_in_after_logout(flag: str | None, environment:
 
 async def test_logout_removes_a_credentials_file_readable_by_others() -> None:
     os.chmod(save_key("openai", KEY), 0o644)
-    async with talk(signing_agent("openai:gpt-5")) as client:
+    async with connected_client(signing_agent("openai:gpt-5")) as client:
         assert "chmod 600" in await refused(client, "authenticate", {"methodId": LOGIN})
         await client.call("logout", {})
         assert not credentials_file().exists()
@@ -146,7 +148,7 @@ OPTIONS = AgentOptions(refused_members=REFUSED_MEMBERS)
     ],
 )
 async def test_request_with_a_key_or_an_address_is_refused(method: str, params: str, member: str) -> None:
-    async with talk(signing_agent(), options=OPTIONS) as client:
+    async with connected_client(signing_agent(), options=OPTIONS) as client:
         client.raw.send(
             f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{{params}, "{member}": "{KEY}"}}}}'
         )
@@ -157,7 +159,7 @@ async def test_request_with_a_key_or_an_address_is_refused(method: str, params: 
 
 
 async def test_meta_may_hold_keys_and_other_params_are_read_as_usual() -> None:
-    async with talk(signing_agent(), options=OPTIONS) as client:
+    async with connected_client(signing_agent(), options=OPTIONS) as client:
         await client.call("session/new", {**HERE, "_meta": {"apiKey": "x", "baseUrl": "y"}})
         assert await client.call("_agentao.cn/set_model", {"model": "m", "_meta": {"apiKey": 1}}) == {
             "model": "m"

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client, agent_that, talk
+from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import Agent, AgentOptions, Turn
 from accord.coder.asking import METHOD, asker, asks_for_secret, read_answer
@@ -30,7 +30,7 @@ def asking_agent(*questions: Question, seconds: float | None = 60, clock: FakeCl
                 lines.append(f"refused: {failure}")
         await turn.say("\n".join(lines))
 
-    return agent_that(reply)
+    return make_agent(reply)
 
 
 async def answers_read(client: Client, id: Any) -> list[Any]:
@@ -49,7 +49,7 @@ CHOICE = Question("Which colour?", ("red", "blue"))
 
 
 async def test_question_is_a_form_with_one_field() -> None:
-    async with talk(asking_agent(WHICH), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(WHICH), capabilities=FORMS) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked("elicitation/create")
@@ -77,7 +77,7 @@ async def test_question_is_a_form_with_one_field() -> None:
     ],
 )
 async def test_options_are_a_choice_with_a_free_text_field(content: Any, answer: str | None) -> None:
-    async with talk(asking_agent(CHOICE), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(CHOICE), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
         asked = await client.asked("elicitation/create")
         fields = asked["params"]["requestedSchema"]["properties"]
@@ -90,7 +90,7 @@ async def test_options_are_a_choice_with_a_free_text_field(content: Any, answer:
 
 async def test_options_are_sanitized_and_shortened() -> None:
     options = ("a\nb", "", "  ", "a b", "x" * 500)
-    async with talk(asking_agent(Question("Which?", options)), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(Question("Which?", options)), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
         asked = await client.asked("elicitation/create")
         shown = asked["params"]["requestedSchema"]["properties"]["choice"]["enum"]
@@ -105,7 +105,7 @@ async def test_options_are_sanitized_and_shortened() -> None:
     "reply", [{"action": "decline"}, {"action": "cancel"}, {"action": "later"}, {}, "yes"]
 )
 async def test_declined_form_is_not_followed_by_the_extension(reply: Any) -> None:
-    async with talk(asking_agent(WHICH), capabilities={**FORMS, **ANNOUNCED}) as client:
+    async with connected_client(asking_agent(WHICH), capabilities={**FORMS, **ANNOUNCED}) as client:
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked("elicitation/create"), reply)
         assert await answers_read(client, id) == [None]
@@ -113,7 +113,7 @@ async def test_declined_form_is_not_followed_by_the_extension(reply: Any) -> Non
 
 
 async def test_failed_form_is_followed_by_the_extension() -> None:
-    async with talk(asking_agent(WHICH), capabilities={**FORMS, **ANNOUNCED}) as client:
+    async with connected_client(asking_agent(WHICH), capabilities={**FORMS, **ANNOUNCED}) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked("elicitation/create"), -32603)
         client.raw.reply(await client.asked(METHOD), {"answer": "green"})
@@ -134,7 +134,7 @@ async def test_failed_form_is_followed_by_the_extension() -> None:
     ],
 )
 async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> None:
-    async with talk(asking_agent(CHOICE), capabilities={"_meta": meta}) as client:
+    async with connected_client(asking_agent(CHOICE), capabilities={"_meta": meta}) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked(METHOD)
@@ -148,13 +148,13 @@ async def test_extension_is_used_without_form_support(meta: dict[str, Any]) -> N
 
 
 async def test_client_that_disables_the_extension_is_not_asked() -> None:
-    async with talk(asking_agent(WHICH), capabilities={"_meta": {METHOD: False}}) as client:
+    async with connected_client(asking_agent(WHICH), capabilities={"_meta": {METHOD: False}}) as client:
         assert await answers_read(client, client.prompt(await client.new_session())) == [None]
     assert METHOD not in client.methods()
 
 
 async def test_client_without_the_extension_is_asked_once_per_connection() -> None:
-    async with talk(asking_agent(WHICH, WHICH)) as client:
+    async with connected_client(asking_agent(WHICH, WHICH)) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked(METHOD), -32601)
         assert await answers_read(client, id) == [None, None]
@@ -164,14 +164,14 @@ async def test_client_without_the_extension_is_asked_once_per_connection() -> No
 
 
 async def test_error_of_an_unannounced_extension_counts_as_unsupported() -> None:
-    async with talk(asking_agent(WHICH, WHICH)) as client:
+    async with connected_client(asking_agent(WHICH, WHICH)) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked(METHOD), -32603)
         assert await answers_read(client, id) == [None, None]
 
 
 async def test_announced_extension_is_used_again_after_an_error() -> None:
-    async with talk(asking_agent(WHICH, WHICH), capabilities=ANNOUNCED) as client:
+    async with connected_client(asking_agent(WHICH, WHICH), capabilities=ANNOUNCED) as client:
         id = client.prompt(await client.new_session())
         client.raw.refuse(await client.asked(METHOD), -32603)
         client.raw.reply(await client.asked(METHOD), {"answer": "green"})
@@ -211,7 +211,7 @@ def test_answer_formats_are_read_and_other_values_are_ignored(answer: Any, read:
 
 
 async def test_very_long_answer_is_truncated() -> None:
-    async with talk(asking_agent(WHICH)) as client:
+    async with connected_client(asking_agent(WHICH)) as client:
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked(METHOD), {"answer": "red " * 100_000})
         [answer] = await answers_read(client, id)
@@ -228,7 +228,9 @@ async def test_timeout_withdraws_the_question_and_skips_others_in_the_turn(
 ) -> None:
     clock = FakeClock()
     agent = asking_agent(WHICH, WHICH, clock=clock)
-    async with talk(agent, capabilities=capabilities, options=AgentOptions(clock=clock)) as client:
+    async with connected_client(
+        agent, capabilities=capabilities, options=AgentOptions(clock=clock)
+    ) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked(method)
@@ -249,7 +251,7 @@ async def test_timeout_withdraws_the_question_and_skips_others_in_the_turn(
 
 @pytest.mark.parametrize(("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, METHOD)])
 async def test_cancelling_the_turn_withdraws_the_question(capabilities: dict[str, Any], method: str) -> None:
-    async with talk(asking_agent(WHICH, seconds=None), capabilities=capabilities) as client:
+    async with connected_client(asking_agent(WHICH, seconds=None), capabilities=capabilities) as client:
         session = await client.new_session()
         id = client.prompt(session)
         asked = await client.asked(method)
@@ -265,7 +267,7 @@ async def test_parallel_questions_are_asked_one_at_a_time() -> None:
         ask = asker(turn, seconds=None)
         await turn.say(json.dumps(await asyncio.gather(ask(Question("One?")), ask(Question("Two?")))))
 
-    async with talk(agent_that(reply), capabilities=FORMS) as client:
+    async with connected_client(make_agent(reply), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
         for number in ("One?", "Two?"):
             asked = await client.asked("elicitation/create")
@@ -291,7 +293,7 @@ async def test_parallel_questions_are_asked_one_at_a_time() -> None:
 )
 async def test_secrets_are_never_asked_for(question: str) -> None:
     assert asks_for_secret(question)
-    async with talk(asking_agent(Question(question)), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(Question(question)), capabilities=FORMS) as client:
         [refusal] = await answers_read(client, client.prompt(await client.new_session()))
     assert "environment variable" in refusal
     assert "elicitation/create" not in client.methods()
@@ -314,7 +316,7 @@ def test_questions_about_secrets_are_not_requests_for_them(question: str) -> Non
 
 async def test_choice_between_options_is_not_a_request_for_a_secret() -> None:
     question = Question("What is your password?", ("I will set it myself", "skip the login"))
-    async with talk(asking_agent(question)) as client:
+    async with connected_client(asking_agent(question)) as client:
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked(METHOD), {"answer": "skip the login"})
         assert await answers_read(client, id) == ["skip the login"]

@@ -1,4 +1,4 @@
-"""A stand-in for an MCP server: answers `initialize` with its own name, taken from its environment, and waits for the end."""
+"""A minimal MCP server: answers `initialize` with a name from its environment until stdin ends."""
 
 import json
 import os

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 
 from accord.agent import Agent
 from accord.coder.app import coding_agent

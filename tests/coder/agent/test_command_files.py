@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel
 
 from accord.coder.commands.filling import fill

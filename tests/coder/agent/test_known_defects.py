@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 
 from accord.coder.messages import AssistantMessage, ToolResult, text_of

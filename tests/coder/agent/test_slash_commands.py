@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
 from accord.coder.messages import text_of

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
 from accord.coder.messages import ToolResult, text_of

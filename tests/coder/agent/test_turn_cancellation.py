@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client
+from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
 from accord.coder.messages import ThoughtPart, ToolResult, ToolUse, UserMessage, text_of, uses_of

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.tools.harness import ToolHarness, diff_in
 
 from accord.agent import Turn
@@ -198,7 +198,7 @@ async def test_file_tools_use_the_client_of_the_session(project: Path) -> None:
         seen.append((await harness.done("edit_file", path="a.py", old_text="buffer", new_text="edit")).text)
 
     offered = {"fs": {"readTextFile": True, "writeTextFile": True}}
-    async with talk(agent_that(answer), capabilities=offered) as client:
+    async with connected_client(make_agent(answer), capabilities=offered) as client:
         session = await client.new_session(str(project))
         turn = client.prompt(session)
         for _ in range(2):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.agent.scene import Client, agent_that, talk
+from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.clock import SYSTEM_CLOCK, Clock
@@ -156,7 +156,9 @@ async def connected(
 ) -> AsyncGenerator["Editor"]:
     """Connect a client to an agent that runs the session."""
     options = AgentOptions(clock=session.context.clock, strict=strict)
-    async with talk(agent_that(session.run_turn), options=options, capabilities=capabilities) as client:
+    async with connected_client(
+        make_agent(session.run_turn), options=options, capabilities=capabilities
+    ) as client:
         yield Editor(client, await client.new_session(str(session.root)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.permissions.harness import make_session
 from tests.coder.tools.harness import text_in
 
@@ -189,7 +189,7 @@ async def test_only_the_trust_option_trusts(project: Path, trust: Trust, kind: s
     async def answer(turn: Turn) -> None:
         await ask_trust(files, asking_in(turn))
 
-    async with talk(agent_that(answer)) as client:
+    async with connected_client(make_agent(answer)) as client:
         turn = client.prompt(await client.new_session(str(project)))
         asked = await client.asked("session/request_permission")
         offered = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == kind]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import Client, agent_that, talk
+from tests.agent.agent_client import Client, connected_client, make_agent
 from tests.coder.permissions.harness import GateSession, make_session
 from tests.coder.tools.harness import ToolHarness
 
@@ -251,7 +251,7 @@ async def test_sandbox_is_used_in_client_terminals_on_this_machine(
         line = 'touch ../elsewhere/x; sh -c "touch inside"; env'
         outcomes.append((await tools_in(session, session.context).use("bash", command=line)).text)
 
-    async with talk(agent_that(answer), capabilities={"terminal": True}) as client:
+    async with connected_client(make_agent(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
         probed = await serve_terminal(client)
         asked = await serve_terminal(client)  # the probe is not repeated
@@ -276,7 +276,7 @@ async def test_sandbox_is_not_used_in_terminals_on_another_machine(
         session.context = await confinement.equip(ToolContext(cwd=str(session.root), terminal=turn.terminal))
         asked.append((await session.asked_decision("bash", command="make all")).reason)
 
-    async with talk(agent_that(answer), capabilities={"terminal": True}) as client:
+    async with connected_client(make_agent(answer), capabilities={"terminal": True}) as client:
         turn = client.prompt(await client.new_session(str(session.root)))
         await serve_terminal(client, elsewhere=True)
         await client.turn_of(turn)
@@ -301,7 +301,9 @@ async def test_client_that_opens_no_terminal_does_not_block(
         )
 
     options = AgentOptions(clock=clock)
-    async with talk(agent_that(answer), capabilities={"terminal": True}, options=options) as client:
+    async with connected_client(
+        make_agent(answer), capabilities={"terminal": True}, options=options
+    ) as client:
         turn = client.prompt(await client.new_session(str(tmp_path / "project")))
         created = await client.asked("terminal/create")
         if not silent:

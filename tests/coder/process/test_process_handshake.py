@@ -6,7 +6,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import pytest
-from tests.agent.scene import EVERYTHING
+from tests.agent.agent_client import EVERYTHING
 from tests.cli.terminal import in_terminal
 from tests.coder.process.editor import AGENT, environment, started
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.agent.scene import EVERYTHING
+from tests.agent.agent_client import EVERYTHING
 from tests.coder.process.editor import started
 from tests.coder.process.long_command import LongCommand, watch_command
 from tests.coder.process.terminals import Terminals

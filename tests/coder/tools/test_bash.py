@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.scene import agent_that, talk
+from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.tools.harness import ToolHarness, text_in, until
 from tests.workspace.helpers import Lifeline
 
@@ -291,7 +291,7 @@ async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
         outcomes.append(await harness.use("bash", command="make test"))
         shown.extend(harness.shown)
 
-    async with talk(agent_that(answer), capabilities=TERMINALS) as client:
+    async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
         created = await client.asked("terminal/create")
         params = created["params"]
@@ -331,7 +331,9 @@ async def test_timeout_in_the_client_terminal(project: Path) -> None:
 
     from accord.agent import AgentOptions
 
-    async with talk(agent_that(answer), capabilities=TERMINALS, options=AgentOptions(clock=clock)) as client:
+    async with connected_client(
+        make_agent(answer), capabilities=TERMINALS, options=AgentOptions(clock=clock)
+    ) as client:
         turn = client.prompt(await client.new_session(str(project)))
         client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
         waiting = await client.asked("terminal/wait_for_exit")
@@ -348,7 +350,7 @@ async def test_cancelling_the_turn_releases_the_client_terminal(project: Path) -
     async def answer(turn: Turn) -> None:
         await ToolHarness(turn.session.cwd, terminal=turn.terminal).use("bash", command=FOR_EVER)
 
-    async with talk(agent_that(answer), capabilities=TERMINALS) as client:
+    async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         session = await client.new_session(str(project))
         turn = client.prompt(session)
         client.raw.reply(await client.asked("terminal/create"), {"terminalId": "t1"})
@@ -368,7 +370,7 @@ async def test_refused_client_terminal_is_not_bypassed(project: Path) -> None:
         harness = ToolHarness(turn.session.cwd, terminal=turn.terminal)
         outcomes.append(await harness.use("bash", command="touch here"))
 
-    async with talk(agent_that(answer), capabilities=TERMINALS) as client:
+    async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
         client.raw.refuse(await client.asked("terminal/create"), -32602, "not today")
         await client.turn_of(turn)
@@ -381,7 +383,7 @@ async def test_sandboxed_command_is_wrapped_in_the_client_terminal(project: Path
         harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, sandbox=MarkingSandbox())
         await harness.use("bash", command="true")
 
-    async with talk(agent_that(answer), capabilities=TERMINALS) as client:
+    async with connected_client(make_agent(answer), capabilities=TERMINALS) as client:
         turn = client.prompt(await client.new_session(str(project)))
         created: Any = await client.asked("terminal/create")
         assert created["params"]["command"] == "/usr/bin/env"

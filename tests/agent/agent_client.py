@@ -1,6 +1,6 @@
-"""A scene: an agent of this library, and a client spoken by hand at the other end of a memory pair.
+"""A raw client connected to an agent over a memory pair.
 
-Everything the agent says is held to the schema, what a test reads and what it leaves unread.
+Every message of the agent is checked against the schema, including those that a test does not read.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,11 +19,11 @@ EVERYTHING: dict[str, Any] = {
     "plan": {},
     "subagents": {},
 }
-"""The capabilities of a client that can do all there is."""
+"""The capabilities of a client that supports everything."""
 
 
 class Client:
-    """The client's side of a scene, with the usual phrases of the protocol at hand."""
+    """The client's end of the connection, with the common requests of the protocol."""
 
     def __init__(self, raw: RawPeer, connection: AgentConnection) -> None:
         self.raw = raw
@@ -31,31 +31,31 @@ class Client:
         self.initialized: Any = None
 
     async def call(self, method: str, params: Any = None) -> Any:
-        """A request that must succeed: its result."""
+        """Send a request that must succeed; return its result."""
         return await self.raw.call(method, params)
 
     async def error(self, method: str, params: Any = None) -> dict[str, Any]:
-        """A request that must fail: its error."""
+        """Send a request that must fail; return its error."""
         answer = await self.raw.answer_to(self.raw.ask(method, params))
         assert "error" in answer, f"{method} succeeded: {answer}"
         return answer["error"]
 
     async def new_session(self, cwd: str = "/home/me/app", **more: Any) -> str:
-        """A new session: its id."""
+        """Open a session; return its id."""
         result = await self.call("session/new", {"cwd": cwd, "mcpServers": [], **more})
         return result["sessionId"]
 
     def prompt(self, session: str, prompt: str | list[Any] = "go", **more: Any) -> Any:
-        """Begin a turn: the id of the request."""
+        """Start a turn; return the id of the request."""
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
         return self.raw.ask("session/prompt", {"sessionId": session, "prompt": blocks, **more})
 
     async def turn(self, session: str, prompt: str | list[Any] = "go") -> tuple[list[Any], Any]:
-        """A whole turn: its updates, and its result."""
+        """Run a whole turn; return its updates and its result."""
         return await self.turn_of(self.prompt(session, prompt))
 
     async def turn_of(self, id: Any) -> tuple[list[Any], Any]:
-        """The rest of a turn that has begun: its updates, and its result."""
+        """Run a started turn to its end; return the remaining updates and the result."""
         updates: list[Any] = []
         while True:
             message = await self.raw.next()
@@ -66,21 +66,21 @@ class Client:
                 return updates, message["result"]
 
     def cancel(self, session: str) -> None:
-        """Ask the agent to end the turn."""
+        """Cancel the turn of a session."""
         self.raw.notify("session/cancel", {"sessionId": session})
 
     async def asked(self, method: str) -> Message:
-        """The next request of the agent, which must be this one; updates before it are passed over."""
+        """Wait for the next request of the agent, which must be this one; skip the updates before it."""
         message = await self.asked_any()
         assert message["method"] == method, message
         return message
 
     async def asked_any(self) -> Message:
-        """The next request of the agent, whichever it is."""
+        """Wait for the next request of the agent."""
         return await self.raw.until(lambda message: "id" in message and "method" in message)
 
     async def update(self, kind: str) -> Any:
-        """The next update of this kind."""
+        """Wait for the next update of this kind."""
         message = await self.raw.until(
             lambda message: (
                 message.get("method") == "session/update"
@@ -90,11 +90,11 @@ class Client:
         return message["params"]["update"]
 
     def said(self, kind: str) -> list[Any]:
-        """All updates of this kind heard so far."""
+        """All updates of this kind received so far."""
         return [update for update in self.updates() if update["sessionUpdate"] == kind]
 
     def updates(self) -> list[Any]:
-        """All updates heard so far, in order."""
+        """All updates received so far, in order."""
         return [
             message["params"]["update"]
             for message in self.raw.heard
@@ -102,19 +102,19 @@ class Client:
         ]
 
     def methods(self) -> list[str]:
-        """The methods of everything the agent sent of its own accord, in order."""
+        """The methods of all requests and notifications of the agent, in order."""
         return [message["method"] for message in self.raw.heard if "method" in message]
 
 
 @asynccontextmanager
-async def talk(
+async def connected_client(
     agent: Agent,
     *,
     capabilities: dict[str, Any] | None = None,
     initialize: bool = True,
     options: AgentOptions | None = None,
 ) -> AsyncGenerator[Client]:
-    """A client connected to the agent, with the handshake behind it. At the end it hangs up, and all is judged."""
+    """A client connected to the agent, by default initialized. Checks all messages at the end."""
     ours, raw = raw_pair(hears="agent")
     connection = agent.connect(ours, options=options)
     client = Client(raw, connection)
@@ -130,15 +130,15 @@ async def talk(
         raw.judge(message)
 
 
-def agent_that(answers: Callable[[Turn], Any], **more: Any) -> Agent:
-    """An agent with this function for its prompts."""
-    agent = Agent("scene", version="1.0", **more)
+def make_agent(answers: Callable[[Turn], Any], **more: Any) -> Agent:
+    """An agent with this prompt handler."""
+    agent = Agent("test-agent", version="1.0", **more)
     agent.prompt(answers)
     return agent
 
 
 async def silent(turn: Turn) -> None:
-    """Answers a prompt without a word."""
+    """Ends the turn without output."""
 
 
 STRICT = AgentOptions(strict=True)

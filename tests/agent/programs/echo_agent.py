@@ -1,4 +1,4 @@
-"""An agent as a program: speaks, prints where it should not, waits until it is cancelled, tells what it has imported."""
+"""An agent program: echoes prompts, prints to stdout, can wait for a cancel, lists its modules."""
 
 import asyncio
 import sys
@@ -6,12 +6,12 @@ from typing import Any
 
 import accord
 
-agent = accord.Agent("speaker", version="1.0")
+agent = accord.Agent("echo", version="1.0")
 
 
 @agent.prompt
 async def reply(turn: accord.Turn) -> None:
-    print("a stray line on stdout")  # noqa: T201 - a slip that must do no harm
+    print("a stray line on stdout")  # noqa: T201 - stray output must not break the protocol
     await turn.say(f"You said: {turn.text}\n🎉")
     if turn.text == "wait":
         await asyncio.Event().wait()
@@ -19,10 +19,10 @@ async def reply(turn: accord.Turn) -> None:
 
 @agent.load_session
 async def load(session: accord.AgentSession) -> None:
-    """Any session is known."""
+    """Accepts any session."""
 
 
-@agent.on("_speaker/modules")
+@agent.on("_echo/modules")
 def modules(params: Any, call: accord.ClientRequest) -> list[str]:
     return sorted(sys.modules)
 

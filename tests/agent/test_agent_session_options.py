@@ -1,9 +1,9 @@
-"""Modes and config options: checked, complete, and in step with each other."""
+"""Modes and config options of a session: validated, complete, and consistent with each other."""
 
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, STRICT, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, STRICT, connected_client, make_agent, silent
 
 from accord.agent import Agent, AgentSession, Turn
 from accord.errors import InvalidParams, UsageError
@@ -41,7 +41,7 @@ AUTO = SessionConfigBoolean("auto", "Auto", False)
 
 
 def agent_with(*options: Any, modes: SessionModeState | None = None, prompts: Any = silent) -> Agent:
-    agent = agent_that(prompts)
+    agent = make_agent(prompts)
 
     @agent.new_session
     @agent.load_session
@@ -59,7 +59,9 @@ def values(options: list[Any]) -> dict[str, Any]:
 
 @pytest.mark.rule(206, 212, 213, 214)
 async def test_a_new_session_shows_its_modes_and_options() -> None:
-    async with talk(agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING) as client:
+    async with connected_client(
+        agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING
+    ) as client:
         result = await client.call("session/new", {"cwd": "/a", "mcpServers": []})
     assert result["modes"] == {
         "currentModeId": "ask",
@@ -69,8 +71,8 @@ async def test_a_new_session_shows_its_modes_and_options() -> None:
 
 
 @pytest.mark.rule(157, 208, 225)
-async def test_set_mode_takes_effect_and_the_mode_option_follows() -> None:
-    async with talk(agent_with(MODE, MODEL, modes=MODES)) as client:
+async def test_set_mode_also_updates_the_mode_option() -> None:
+    async with connected_client(agent_with(MODE, MODEL, modes=MODES)) as client:
         session = await client.new_session()
         id = client.raw.ask("session/set_mode", {"sessionId": session, "modeId": "code"})
         answer = await client.raw.next()
@@ -84,8 +86,8 @@ async def test_set_mode_takes_effect_and_the_mode_option_follows() -> None:
 
 
 @pytest.mark.rule(157, 215, 225)
-async def test_setting_an_option_returns_all_of_them_and_the_mode_follows() -> None:
-    async with talk(agent_with(MODE, MODEL, modes=MODES)) as client:
+async def test_setting_the_mode_option_returns_all_options_and_updates_the_mode() -> None:
+    async with connected_client(agent_with(MODE, MODEL, modes=MODES)) as client:
         session = await client.new_session()
         set_model = {"sessionId": session, "configId": "llm", "value": "m2"}
         first = await client.call("session/set_config_option", set_model)
@@ -100,8 +102,10 @@ async def test_setting_an_option_returns_all_of_them_and_the_mode_follows() -> N
 
 
 @pytest.mark.rule(209, 220, 387)
-async def test_what_is_not_on_offer_is_refused_and_changes_nothing() -> None:
-    async with talk(agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING) as client:
+async def test_unknown_modes_options_and_values_are_refused() -> None:
+    async with connected_client(
+        agent_with(MODE, MODEL, AUTO, modes=MODES), capabilities=EVERYTHING
+    ) as client:
         session = await client.new_session()
         wrong: list[tuple[str, dict[str, Any]]] = [
             ("session/set_mode", {"modeId": "nope"}),
@@ -122,8 +126,8 @@ async def test_what_is_not_on_offer_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.rule(66)
-async def test_a_session_without_modes_or_options_serves_neither() -> None:
-    async with talk(agent_that(silent)) as client:
+async def test_a_session_without_modes_or_options_does_not_serve_their_methods() -> None:
+    async with connected_client(make_agent(silent)) as client:
         session = await client.new_session()
         modes = await client.error("session/set_mode", {"sessionId": session, "modeId": "a"})
         options = await client.error(
@@ -133,7 +137,7 @@ async def test_a_session_without_modes_or_options_serves_neither() -> None:
 
 
 @pytest.mark.rule(217)
-async def test_without_the_gate_an_on_off_option_is_shown_as_a_choice_of_two_everywhere() -> None:
+async def test_without_boolean_support_a_boolean_option_is_sent_as_a_select() -> None:
     heard: list[Any] = []
 
     async def flips(turn: Turn) -> None:
@@ -148,7 +152,7 @@ async def test_without_the_gate_an_on_off_option_is_shown_as_a_choice_of_two_eve
 
     here = {"cwd": "/a", "mcpServers": []}
     shown: list[Any] = []
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         opened = await client.call("session/new", here)
         session = opened["sessionId"]
         loaded = await client.call("session/load", {"sessionId": session, **here})
@@ -174,8 +178,8 @@ async def test_without_the_gate_an_on_off_option_is_shown_as_a_choice_of_two_eve
 
 
 @pytest.mark.rule(217)
-async def test_with_the_gate_it_is_on_or_off() -> None:
-    async with talk(agent_with(AUTO), capabilities=EVERYTHING) as client:
+async def test_with_boolean_support_a_boolean_option_is_sent_as_boolean() -> None:
+    async with connected_client(agent_with(AUTO), capabilities=EVERYTHING) as client:
         session = await client.new_session()
         switch = {"sessionId": session, "configId": "auto", "type": "boolean", "value": True}
         result = await client.call("session/set_config_option", switch)
@@ -186,8 +190,8 @@ async def test_with_the_gate_it_is_on_or_off() -> None:
 
 @pytest.mark.rule(219)
 @pytest.mark.parametrize("more", [{}, {"type": "id"}, {"type": "_x"}, {"type": None}])
-async def test_a_choice_is_set_without_a_type_or_with_any(more: Any) -> None:
-    async with talk(agent_with(MODEL), options=STRICT) as client:
+async def test_a_select_option_is_set_with_any_type_or_none(more: Any) -> None:
+    async with connected_client(agent_with(MODEL), options=STRICT) as client:
         session = await client.new_session()
         params = {"sessionId": session, "configId": "llm", "value": "m2", **more}
         result = await client.call("session/set_config_option", params)
@@ -196,8 +200,8 @@ async def test_a_choice_is_set_without_a_type_or_with_any(more: Any) -> None:
 
 @pytest.mark.rule(390)
 @pytest.mark.dialect(44, 201)
-async def test_other_names_for_setting_an_option_are_understood_unless_strict() -> None:
-    async with talk(agent_with(MODEL, AUTO), capabilities=EVERYTHING) as client:
+async def test_old_methods_for_setting_an_option_work_unless_strict() -> None:
+    async with connected_client(agent_with(MODEL, AUTO), capabilities=EVERYTHING) as client:
         session = await client.new_session()
         params = {"sessionId": session, "configId": "auto", "value": True}
         assert values((await client.call("config/set", params))["configOptions"])["auto"] is True
@@ -208,7 +212,7 @@ async def test_other_names_for_setting_an_option_are_understood_unless_strict() 
         result = await client.call("session/set_model", {"sessionId": session, "modelId": "m2"})
         assert values(result["configOptions"])["llm"] == "m2"
         assert client.connection.sessions[session].option("llm") == "m2"
-    async with talk(agent_with(MODEL, AUTO), capabilities=EVERYTHING, options=STRICT) as client:
+    async with connected_client(agent_with(MODEL, AUTO), capabilities=EVERYTHING, options=STRICT) as client:
         session = await client.new_session()
         params = {"sessionId": session, "configId": "auto", "value": True}
         assert (await client.error("config/set", params))["code"] == -32601
@@ -216,7 +220,7 @@ async def test_other_names_for_setting_an_option_are_understood_unless_strict() 
 
 
 @pytest.mark.rule(210, 216)
-async def test_a_change_of_the_agents_own_is_told_completely() -> None:
+async def test_changes_made_by_the_agent_are_sent_as_complete_updates() -> None:
     async def changes(turn: Turn) -> None:
         await turn.set_mode("code")
         await turn.set_option("llm", "m2")
@@ -228,11 +232,11 @@ async def test_a_change_of_the_agents_own_is_told_completely() -> None:
             turn.session.config_options = []
         await turn.session.set_options([MODEL])
 
-    async with talk(agent_with(MODE, MODEL, modes=MODES, prompts=changes)) as client:
+    async with connected_client(agent_with(MODE, MODEL, modes=MODES, prompts=changes)) as client:
         updates, _ = await client.turn(await client.new_session())
     assert updates[0] == {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
-    told = [values(update["configOptions"]) for update in updates[1:]]
-    assert told == [
+    sent = [values(update["configOptions"]) for update in updates[1:]]
+    assert sent == [
         {"how": "code", "llm": "m1"},
         {"how": "code", "llm": "m2"},
         {"mode": "code", "llm": "m1"},
@@ -240,18 +244,18 @@ async def test_a_change_of_the_agents_own_is_told_completely() -> None:
 
 
 @pytest.mark.rule(225)
-async def test_whichever_of_modes_and_mode_option_is_missing_is_made_from_the_other() -> None:
+async def test_modes_and_the_mode_option_are_derived_from_each_other() -> None:
     here = {"cwd": "/a", "mcpServers": []}
-    async with talk(agent_with(MODE)) as client:
+    async with connected_client(agent_with(MODE)) as client:
         only_option = await client.call("session/new", here)
-    async with talk(agent_with(MODEL, modes=MODES)) as client:
+    async with connected_client(agent_with(MODEL, modes=MODES)) as client:
         only_modes = await client.call("session/new", here)
         session = only_modes["sessionId"]
         await client.call(
             "session/set_config_option", {"sessionId": session, "configId": "mode", "value": "code"}
         )
         assert (await client.update("current_mode_update"))["currentModeId"] == "code"
-    async with talk(agent_with(modes=MODES)) as client:
+    async with connected_client(agent_with(modes=MODES)) as client:
         just_modes = await client.call("session/new", here)
     assert only_option["modes"]["currentModeId"] == "ask"
     assert [mode["id"] for mode in only_option["modes"]["availableModes"]] == ["ask", "code"]
@@ -260,7 +264,7 @@ async def test_whichever_of_modes_and_mode_option_is_missing_is_made_from_the_ot
     assert "configOptions" not in just_modes
 
 
-async def test_the_application_hears_of_changes_and_may_refuse_them() -> None:
+async def test_handlers_get_changes_and_may_refuse_them() -> None:
     heard: list[Any] = []
     agent = agent_with(MODE, MODEL, modes=MODES)
 
@@ -274,7 +278,7 @@ async def test_the_application_hears_of_changes_and_may_refuse_them() -> None:
             raise InvalidParams("m2 is sold out")
         heard.append((config_id, value))
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         await client.call("session/set_mode", {"sessionId": session, "modeId": "code"})
         await client.call(
@@ -288,12 +292,12 @@ async def test_the_application_hears_of_changes_and_may_refuse_them() -> None:
     assert refused["message"] == "m2 is sold out"
 
 
-async def test_the_application_hears_only_of_what_it_declared() -> None:
+async def test_handlers_get_only_modes_and_options_that_the_agent_declared() -> None:
     heard: list[Any] = []
     agent = agent_with(MODEL, modes=MODES)
     agent.set_mode(lambda session, mode_id: heard.append(mode_id))
     agent.set_config_option(lambda session, config_id, value: heard.append((config_id, value)))
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         await client.call("session/set_mode", {"sessionId": session, "modeId": "code"})
         await client.call(
@@ -302,7 +306,7 @@ async def test_the_application_hears_only_of_what_it_declared() -> None:
     assert heard == ["code", "ask"]
 
 
-async def test_a_choice_may_bring_other_options() -> None:
+async def test_setting_an_option_may_change_the_list_of_options() -> None:
     agent = agent_with(MODEL)
     effort = SessionConfigSelect("effort", "Effort", "low", [SessionConfigSelectOption("low", "Low")])
 
@@ -313,7 +317,7 @@ async def test_a_choice_may_bring_other_options() -> None:
         else:
             await session.set_options([effort])
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         params = {"sessionId": session, "configId": "llm", "value": "m2"}
         more = await client.call("session/set_config_option", params)
@@ -323,26 +327,26 @@ async def test_a_choice_may_bring_other_options() -> None:
 
 
 @pytest.mark.rule(206, 213)
-async def test_nothing_inconsistent_is_ever_offered() -> None:
-    nowhere = SessionConfigSelect("a", "A", "x", [SessionConfigSelectOption("y", "Y")])
+async def test_inconsistent_modes_or_options_fail_session_new() -> None:
+    invalid = SessionConfigSelect("a", "A", "x", [SessionConfigSelectOption("y", "Y")])
     for agent in (
-        agent_with(nowhere),
+        agent_with(invalid),
         agent_with(MODEL, MODEL),
         agent_with(modes=SessionModeState("nope", MODES.available_modes)),
     ):
-        async with talk(agent) as client:
+        async with connected_client(agent) as client:
             error = await client.error("session/new", {"cwd": "/a", "mcpServers": []})
         assert error["code"] == -32603
 
 
-async def test_a_handler_may_give_modes_and_options_in_its_response() -> None:
-    agent = agent_that(silent)
+async def test_a_load_handler_may_return_modes_and_options() -> None:
+    agent = make_agent(silent)
 
     @agent.load_session
     async def load(session: AgentSession) -> LoadSessionResponse:
         return LoadSessionResponse(modes=MODES, config_options=[MODE, AUTO])
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         result = await client.call("session/load", {"sessionId": "old", "cwd": "/a", "mcpServers": []})
         await client.call("session/set_mode", {"sessionId": "old", "modeId": "code"})
     assert values(result["configOptions"]) == {"how": "ask", "auto": "false"}

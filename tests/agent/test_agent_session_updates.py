@@ -1,10 +1,10 @@
-"""What an agent tells about a session: plans, commands, titles, usage, notices, compaction, subagents, MCP over ACP."""
+"""Updates of a session: plans, commands, titles, usage, notices, compaction, subagents, MCP over ACP."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.scene import EVERYTHING, agent_that, silent, talk
+from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
 
 from accord.agent import Accepts, AgentSession, Turn
 from accord.errors import InternalError, NotOffered, RpcError, UsageError
@@ -19,7 +19,7 @@ from accord.schema import (
     TextContent,
 )
 
-WITHOUT = [
+UNSUPPORTED = [
     {},
     {"session": {}},
     {"session": {"notices": None, "compaction": None}},
@@ -28,13 +28,13 @@ WITHOUT = [
 
 
 async def updates_of(turn: Any, capabilities: Any = None) -> list[Any]:
-    async with talk(agent_that(turn), capabilities=capabilities) as client:
+    async with connected_client(make_agent(turn), capabilities=capabilities) as client:
         updates, _ = await client.turn(await client.new_session())
     return updates
 
 
 @pytest.mark.rule(203, 205)
-async def test_a_plan_is_sent_whole_every_time() -> None:
+async def test_every_plan_update_contains_the_whole_plan() -> None:
     async def plans(turn: Turn) -> None:
         steps = [
             "Look",
@@ -68,7 +68,7 @@ async def several_plans(turn: Turn) -> None:
 
 
 @pytest.mark.rule(284)
-async def test_several_plans_for_a_client_that_shows_them() -> None:
+async def test_several_plans_are_sent_to_a_client_that_shows_them() -> None:
     assert await updates_of(several_plans, {"plan": {}}) == [
         {
             "sessionUpdate": "plan_update",
@@ -91,8 +91,8 @@ async def test_several_plans_for_a_client_that_shows_them() -> None:
 
 
 @pytest.mark.rule(284, 285)
-@pytest.mark.parametrize("capabilities", WITHOUT)
-async def test_several_plans_become_one_for_a_client_that_shows_one(capabilities: Any) -> None:
+@pytest.mark.parametrize("capabilities", UNSUPPORTED)
+async def test_several_plans_are_merged_for_a_client_that_shows_one(capabilities: Any) -> None:
     updates = await updates_of(several_plans, capabilities)
     assert {update["sessionUpdate"] for update in updates} == {"plan"}
     assert [[entry["content"] for entry in update["entries"]] for update in updates] == [
@@ -104,7 +104,7 @@ async def test_several_plans_become_one_for_a_client_that_shows_one(capabilities
 
 
 @pytest.mark.rule(227, 230)
-async def test_commands_are_listed_and_recognised_in_prompts() -> None:
+async def test_commands_are_listed_and_recognized_in_prompts() -> None:
     async def obeys(turn: Turn) -> None:
         if turn.text == "start":
             hidden = AvailableCommand("help", "What there is")
@@ -113,7 +113,7 @@ async def test_commands_are_listed_and_recognised_in_prompts() -> None:
                 await turn.commands([("/bad", "With a slash")])
         await turn.say(str(turn.command))
 
-    async with talk(agent_that(obeys)) as client:
+    async with connected_client(make_agent(obeys)) as client:
         session = await client.new_session()
         prompts = ["start", "/test unit  tests ", "/help", "/nope", "test", "/testing"]
         answers = [(await client.turn(session, prompt))[0][-1]["content"]["text"] for prompt in prompts]
@@ -130,7 +130,7 @@ async def test_commands_are_listed_and_recognised_in_prompts() -> None:
 
 
 @pytest.mark.rule(232, 233, 235, 320)
-async def test_titles_and_usage() -> None:
+async def test_title_and_usage_updates() -> None:
     async def reports(turn: Turn) -> None:
         await turn.title("Fix the bug")
         await turn.title(None)
@@ -164,7 +164,7 @@ async def warns(turn: Turn) -> None:
 
 
 @pytest.mark.rule(287, 289, 312)
-async def test_a_notice_goes_to_a_client_that_shows_notices() -> None:
+async def test_a_notice_is_sent_to_a_client_that_shows_notices() -> None:
     updates = await updates_of(warns, EVERYTHING)
     assert updates[1:3] == [
         {
@@ -179,8 +179,8 @@ async def test_a_notice_goes_to_a_client_that_shows_notices() -> None:
 
 
 @pytest.mark.rule(312, 313)
-@pytest.mark.parametrize("capabilities", WITHOUT)
-async def test_without_the_gate_it_becomes_a_message_of_its_own(capabilities: Any) -> None:
+@pytest.mark.parametrize("capabilities", UNSUPPORTED)
+async def test_without_notice_support_a_notice_becomes_a_separate_message(capabilities: Any) -> None:
     updates = await updates_of(warns, capabilities)
     assert [(update["sessionUpdate"], update["content"]["text"]) for update in updates] == [
         ("agent_message_chunk", "Working"),
@@ -192,9 +192,9 @@ async def test_without_the_gate_it_becomes_a_message_of_its_own(capabilities: An
 
 
 @pytest.mark.rule(312, 313)
-async def test_a_notice_between_turns() -> None:
+async def test_a_notice_can_be_sent_between_turns() -> None:
     for capabilities, kind in ((EVERYTHING, "notice"), ({}, "agent_message_chunk")):
-        async with talk(agent_that(silent), capabilities=capabilities) as client:
+        async with connected_client(make_agent(silent), capabilities=capabilities) as client:
             session = await client.new_session()
             await client.connection.sessions[session].notice("Low battery")
             assert (await client.update(kind))["sessionUpdate"] == kind
@@ -215,10 +215,10 @@ async def compacts(turn: Turn) -> None:
 
 
 @pytest.mark.rule(291, 318)
-async def test_a_compaction_is_begun_summarised_and_ended_once() -> None:
+async def test_a_compaction_reports_its_start_summary_and_one_end() -> None:
     updates = await updates_of(compacts, EVERYTHING)
-    told = [(update["sessionUpdate"], update.get("status"), update.get("error")) for update in updates]
-    assert told == [
+    reported = [(update["sessionUpdate"], update.get("status"), update.get("error")) for update in updates]
+    assert reported == [
         ("compaction_update", "in_progress", None),
         ("compaction_summary_chunk", None, None),
         ("compaction_summary_chunk", None, None),
@@ -232,8 +232,8 @@ async def test_a_compaction_is_begun_summarised_and_ended_once() -> None:
 
 
 @pytest.mark.rule(291)
-@pytest.mark.parametrize("capabilities", WITHOUT)
-async def test_without_the_gate_nothing_is_told_of_a_compaction(capabilities: Any) -> None:
+@pytest.mark.parametrize("capabilities", UNSUPPORTED)
+async def test_without_compaction_support_no_compaction_update_is_sent(capabilities: Any) -> None:
     assert await updates_of(compacts, capabilities) == []
 
 
@@ -241,7 +241,7 @@ async def test_without_the_gate_nothing_is_told_of_a_compaction(capabilities: An
 @pytest.mark.parametrize(
     "update", [Notice("info", "x"), CompactionUpdate("c", "completed"), SubagentUpdate("child")]
 )
-async def test_no_gated_update_can_be_forced_out(update: Any) -> None:
+async def test_an_update_the_client_does_not_support_is_refused(update: Any) -> None:
     async def forces(turn: Turn) -> None:
         with pytest.raises(NotOffered, match="capability"):
             await turn.update(update)
@@ -269,8 +269,8 @@ async def delegates(turn: Turn) -> None:
 
 
 @pytest.mark.rule(374, 375, 376)
-async def test_a_subagent_is_announced_reports_and_can_be_stopped() -> None:
-    async with talk(agent_that(delegates), capabilities=EVERYTHING) as client:
+async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
+    async with connected_client(make_agent(delegates), capabilities=EVERYTHING) as client:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("session_info_update")
@@ -299,8 +299,8 @@ async def test_a_subagent_is_announced_reports_and_can_be_stopped() -> None:
 
 
 @pytest.mark.rule(374)
-@pytest.mark.parametrize("capabilities", WITHOUT)
-async def test_without_the_gate_nothing_of_a_subagent_is_sent(capabilities: Any) -> None:
+@pytest.mark.parametrize("capabilities", UNSUPPORTED)
+async def test_without_subagent_support_no_subagent_update_is_sent(capabilities: Any) -> None:
     assert await updates_of(delegates, capabilities) == []
 
 
@@ -308,8 +308,8 @@ ACP = {"type": "acp", "name": "ide", "serverId": "srv"}
 
 
 @pytest.mark.rule(364, 366)
-async def test_mcp_goes_through_the_client_request_by_request() -> None:
-    news: list[Any] = []
+async def test_mcp_requests_go_through_the_client() -> None:
+    notifications: list[Any] = []
 
     async def uses(turn: Turn) -> None:
         session = turn.session
@@ -317,7 +317,7 @@ async def test_mcp_goes_through_the_client_request_by_request() -> None:
             await session.mcp_request("nope", "tools/list")
 
         def heard(method: str, params: Any) -> None:
-            news.append((method, params))
+            notifications.append((method, params))
 
         result = await session.mcp_request("srv", "tools/call", {"name": "open"}, on_notification=heard)
         await turn.say(str(result))
@@ -326,8 +326,8 @@ async def test_mcp_goes_through_the_client_request_by_request() -> None:
         assert failed.value.code == -32601
         assert await session.mcp_request("srv", "ping") is None
 
-    agent = agent_that(uses, accepts=Accepts(mcp_acp=True))
-    async with talk(agent, capabilities=EVERYTHING) as client:
+    agent = make_agent(uses, accepts=Accepts(mcp_acp=True))
+    async with connected_client(agent, capabilities=EVERYTHING) as client:
         session = (await client.call("session/new", {"cwd": "/a", "mcpServers": [ACP]}))["sessionId"]
         id = client.prompt(session)
         first = await client.asked("mcp/message")
@@ -345,15 +345,15 @@ async def test_mcp_goes_through_the_client_request_by_request() -> None:
         await client.turn_of(id)
     assert first["params"]["requestId"] != second["params"]["requestId"]
     assert first["params"]["params"] == {"name": "open"}
-    assert news == [("notifications/progress", {"progress": 1})]
+    assert notifications == [("notifications/progress", {"progress": 1})]
     assert client.said("agent_message_chunk")[0]["content"]["text"] == "{'ok': 1}"
 
 
-async def test_a_session_can_be_told_about_at_any_time() -> None:
-    agent = agent_that(silent)
+async def test_updates_can_be_sent_at_any_time() -> None:
+    agent = make_agent(silent)
     kept: list[AgentSession] = []
     agent.new_session(kept.append)
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         await client.new_session()
         await kept[0].usage(1, 2)
         kept[0].push(AgentMessageChunk(TextContent("psst"), "m"))

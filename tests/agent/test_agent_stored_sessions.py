@@ -1,39 +1,39 @@
-"""Stored sessions, shown with an example agent that remembers: load, resume, list, delete, fork, archive, titles."""
+"""Stored sessions of an example agent: load, resume, list, delete, fork, archive, titles."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.keeper import Story, keeper
-from tests.agent.scene import EVERYTHING, Client, agent_that, talk
+from tests.agent.agent_client import EVERYTHING, Client, connected_client, make_agent
+from tests.agent.memory_agent import StoredSession, memory_agent
 
 from accord.agent import AgentSession, Turn
 
 HERE = {"cwd": "/home/me/app", "mcpServers": []}
 
 
-async def told(stories: dict[str, Story], *prompts: str, cwd: str = "/home/me/app") -> str:
-    """A session of an earlier run in which these prompts were answered."""
-    async with talk(keeper(stories)) as client:
+async def earlier_session(store: dict[str, StoredSession], *prompts: str, cwd: str = "/home/me/app") -> str:
+    """The id of a session in which these prompts were answered in an earlier run."""
+    async with connected_client(memory_agent(store)) as client:
         session = await client.new_session(cwd)
         for prompt in prompts:
             await client.turn(session, prompt)
     return session
 
 
-async def recalled(client: Client, session: str) -> str:
+async def recall(client: Client, session: str) -> str:
     updates, _ = await client.turn(session, "recall")
     return updates[-1]["content"]["text"]
 
 
 @pytest.mark.rule(104, 105, 106, 288)
-async def test_load_replays_the_conversation_and_answers_behind_it() -> None:
-    stories: dict[str, Story] = {}
-    session = await told(stories, "remember milk", "remember eggs")
-    async with talk(keeper(stories), capabilities=EVERYTHING) as client:
+async def test_load_replays_the_conversation_before_its_response() -> None:
+    store: dict[str, StoredSession] = {}
+    session = await earlier_session(store, "remember milk", "remember eggs")
+    async with connected_client(memory_agent(store), capabilities=EVERYTHING) as client:
         id = client.raw.ask("session/load", {"sessionId": session, **HERE})
         updates, result = await client.turn_of(id)
-        assert await recalled(client, session) == "milk, eggs"
+        assert await recall(client, session) == "milk, eggs"
     assert [(update["sessionUpdate"], update["content"]["text"]) for update in updates] == [
         ("user_message_chunk", "remember milk"),
         ("agent_message_chunk", "noted"),
@@ -44,22 +44,22 @@ async def test_load_replays_the_conversation_and_answers_behind_it() -> None:
 
 
 @pytest.mark.rule(110, 111, 112)
-async def test_resume_restores_the_context_and_replays_nothing() -> None:
-    stories: dict[str, Story] = {}
-    session = await told(stories, "remember milk")
-    async with talk(keeper(stories)) as client:
+async def test_resume_restores_the_context_without_a_replay() -> None:
+    store: dict[str, StoredSession] = {}
+    session = await earlier_session(store, "remember milk")
+    async with connected_client(memory_agent(store)) as client:
         id = client.raw.ask("session/resume", {"sessionId": session, "cwd": "/home/me/app"})
         first = await client.raw.next()
         title = await client.update("session_info_update")
-        assert await recalled(client, session) == "milk"
+        assert await recall(client, session) == "milk"
     assert (first["id"], first["result"]) == (id, {})
     assert title["title"] == "remember milk"
 
 
 @pytest.mark.rule(133)
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-async def test_extra_roots_are_never_restored_by_themselves(method: str) -> None:
-    async with talk(keeper()) as client:
+async def test_additional_directories_are_not_restored_from_the_stored_session(method: str) -> None:
+    async with connected_client(memory_agent()) as client:
         session = await client.new_session(additionalDirectories=["/home/me/lib"])
         assert client.connection.sessions[session].roots == ("/home/me/app", "/home/me/lib")
         await client.call(method, {"sessionId": session, **HERE})
@@ -68,36 +68,36 @@ async def test_extra_roots_are_never_restored_by_themselves(method: str) -> None
         assert client.connection.sessions[session].roots == ("/home/me/app", "/other")
 
 
-async def test_a_session_taken_up_again_takes_the_place_of_the_open_one() -> None:
-    agent = keeper()
+async def test_loading_an_open_session_replaces_it() -> None:
+    agent = memory_agent()
     closed: list[AgentSession] = []
 
     @agent.close_session
     async def close(session: AgentSession) -> None:
         closed.append(session)
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         before = client.connection.sessions[session]
         await client.call("session/load", {"sessionId": session, **HERE})
         assert closed == [before]
         assert before.state == "closed"
         assert client.connection.sessions[session] is not before
-        assert await recalled(client, session) == "nothing"
+        assert await recall(client, session) == "nothing"
 
 
-async def test_a_session_in_the_middle_of_a_turn_cannot_be_taken_up_again() -> None:
+async def test_a_session_with_a_running_turn_cannot_be_loaded() -> None:
     async def busy(turn: Turn) -> None:
         await turn.say("busy")
         await asyncio.Event().wait()
 
-    agent = agent_that(busy)
+    agent = make_agent(busy)
 
     @agent.load_session
     async def load(session: AgentSession) -> None:
-        """Any session is known."""
+        """Accepts any session."""
 
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         prompt = client.prompt(session)
         await client.update("agent_message_chunk")
@@ -109,11 +109,11 @@ async def test_a_session_in_the_middle_of_a_turn_cannot_be_taken_up_again() -> N
 
 
 @pytest.mark.rule(117, 118, 119, 120, 123, 124, 125)
-async def test_the_list_is_paged_filtered_and_changes_nothing() -> None:
-    stories: dict[str, Story] = {}
-    here = [await told(stories, f"remember {n}") for n in range(3)]
-    there = await told(stories, "remember x", cwd="/home/me/other")
-    async with talk(keeper(stories)) as client:
+async def test_the_session_list_is_paged_and_filtered_and_opens_no_session() -> None:
+    store: dict[str, StoredSession] = {}
+    here = [await earlier_session(store, f"remember {n}") for n in range(3)]
+    there = await earlier_session(store, "remember x", cwd="/home/me/other")
+    async with connected_client(memory_agent(store)) as client:
         first = await client.call("session/list", {})
         rest = await client.call("session/list", {"cursor": first["nextCursor"]})
         assert await client.call("session/list", {}) == first
@@ -131,8 +131,8 @@ async def test_the_list_is_paged_filtered_and_changes_nothing() -> None:
 
 
 @pytest.mark.rule(26, 117)
-async def test_the_list_needs_no_params() -> None:
-    async with talk(keeper()) as client:
+async def test_the_session_list_needs_no_params() -> None:
+    async with connected_client(memory_agent()) as client:
         for text in (
             '{"jsonrpc":"2.0","id":1,"method":"session/list"}',
             '{"jsonrpc":"2.0","id":1,"method":"session/list","params":null}',
@@ -143,7 +143,7 @@ async def test_the_list_needs_no_params() -> None:
 
 @pytest.mark.rule(34, 127, 128)
 async def test_a_deleted_session_is_gone_and_may_be_deleted_again() -> None:
-    async with talk(keeper()) as client:
+    async with connected_client(memory_agent()) as client:
         session = await client.new_session()
         assert await client.call("session/delete", {"sessionId": session}) == {}
         assert (await client.call("session/list", {}))["sessions"] == []
@@ -153,21 +153,21 @@ async def test_a_deleted_session_is_gone_and_may_be_deleted_again() -> None:
 
 
 @pytest.mark.rule(281, 283)
-async def test_a_fork_is_a_session_of_its_own_with_the_sources_context() -> None:
-    async with talk(keeper()) as client:
+async def test_a_fork_is_a_separate_session_with_the_context_of_its_source() -> None:
+    async with connected_client(memory_agent()) as client:
         source = await client.new_session(additionalDirectories=["/home/me/lib"])
         await client.turn(source, "remember milk")
         fork = (await client.call("session/fork", {"sessionId": source, "cwd": "/home/me/app"}))["sessionId"]
         await client.turn(fork, "remember eggs")
-        assert await recalled(client, fork) == "milk, eggs"
-        assert await recalled(client, source) == "milk"
+        assert await recall(client, fork) == "milk, eggs"
+        assert await recall(client, source) == "milk"
         assert client.connection.sessions[fork].roots == ("/home/me/app",)
     assert fork != source
 
 
 @pytest.mark.rule(332, 334, 335, 336, 337, 338)
-async def test_an_archived_session_is_hidden_kept_and_brought_back() -> None:
-    async with talk(keeper()) as client:
+async def test_an_archived_session_is_hidden_until_unarchived() -> None:
+    async with connected_client(memory_agent()) as client:
         kept, hidden = await client.new_session(), await client.new_session()
 
         async def listed(**params: Any) -> list[tuple[str, bool]]:
@@ -195,37 +195,37 @@ async def test_an_archived_session_is_hidden_kept_and_brought_back() -> None:
             assert (await client.error("session/list", {"archived": value}))["code"] == -32602
 
 
-async def test_a_filter_for_archived_sessions_is_refused_where_there_is_no_archive() -> None:
-    agent = agent_that(lambda turn: None)
+async def test_a_filter_for_archived_sessions_is_refused_without_archive_support() -> None:
+    agent = make_agent(lambda turn: None)
     agent.list_sessions(lambda request, call: [])
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         assert (await client.error("session/list", {"archived": "only"}))["code"] == -32602
 
 
 @pytest.mark.rule(333)
-async def test_archiving_in_the_middle_of_a_turn_cancels_it_first() -> None:
+async def test_archiving_during_a_turn_cancels_it_first() -> None:
     async def busy(turn: Turn) -> None:
         await turn.say("busy")
         await asyncio.Event().wait()
 
-    agent = agent_that(busy)
+    agent = make_agent(busy)
     agent.list_sessions(lambda request, call: [])
     agent.on("session/archive")(lambda request, call: None)
     agent.on("session/unarchive")(lambda request, call: None)
-    async with talk(agent) as client:
+    async with connected_client(agent) as client:
         session = await client.new_session()
         prompt = client.prompt(session)
         await client.update("agent_message_chunk")
-        archiving = client.raw.ask("session/archive", {"sessionId": session})
+        archive = client.raw.ask("session/archive", {"sessionId": session})
         ended, archived = await client.raw.next(), await client.raw.next()
     assert (ended["id"], ended["result"]) == (prompt, {"stopReason": "cancelled"})
-    assert (archived["id"], archived["result"]) == (archiving, {})
+    assert (archived["id"], archived["result"]) == (archive, {})
 
 
 @pytest.mark.rule(342, 343, 344)
-async def test_the_status_of_a_session_is_told_without_touching_it() -> None:
-    agent = keeper()
-    async with talk(agent) as one, talk(agent) as two:
+async def test_the_session_status_does_not_open_the_session() -> None:
+    agent = memory_agent()
+    async with connected_client(agent) as one, connected_client(agent) as two:
         session = await one.new_session()
         for client in (one, two):
             assert await client.call("session/status", {"sessionId": session}) == {"status": "open"}
@@ -239,10 +239,10 @@ async def test_the_status_of_a_session_is_told_without_touching_it() -> None:
 
 
 @pytest.mark.rule(347, 348, 349)
-async def test_a_title_of_the_clients_is_stored_and_stays() -> None:
-    stories: dict[str, Story] = {}
-    session = await told(stories, "remember milk")
-    async with talk(keeper(stories)) as client:
+async def test_a_title_set_by_the_client_is_stored_and_kept() -> None:
+    store: dict[str, StoredSession] = {}
+    session = await earlier_session(store, "remember milk")
+    async with connected_client(memory_agent(store)) as client:
         result = await client.call("session/set_title", {"sessionId": session, "title": "  Groceries  "})
         await client.call("session/resume", {"sessionId": session, "cwd": "/home/me/app"})
         await client.turn(session, "remember eggs")
@@ -259,19 +259,19 @@ async def test_a_title_of_the_clients_is_stored_and_stays() -> None:
 
 
 @pytest.mark.rule(352)
-async def test_an_appended_system_prompt_is_applied_wherever_a_session_begins() -> None:
+async def test_an_appended_system_prompt_applies_to_new_load_resume_and_fork() -> None:
     french: dict[str, Any] = {
         "systemPrompt": {"mode": "append", "content": [{"type": "text", "text": "Bonjour."}]}
     }
-    async with talk(keeper()) as client:
+    async with connected_client(memory_agent()) as client:
         session = await client.new_session(**french)
-        assert await recalled(client, session) == "Bonjour. nothing"
+        assert await recall(client, session) == "Bonjour. nothing"
         plain = await client.new_session(systemPrompt=None)
         for method in ("session/load", "session/resume"):
             await client.call(method, {"sessionId": plain, **HERE, **french})
-            assert await recalled(client, plain) == "Bonjour. nothing"
+            assert await recall(client, plain) == "Bonjour. nothing"
         fork = await client.call("session/fork", {"sessionId": plain, **HERE, **french})
-        assert await recalled(client, fork["sessionId"]) == "Bonjour. nothing"
+        assert await recall(client, fork["sessionId"]) == "Bonjour. nothing"
 
 
 @pytest.mark.rule(353)
@@ -286,8 +286,8 @@ async def test_an_appended_system_prompt_is_applied_wherever_a_session_begins() 
         "text",
     ],
 )
-async def test_a_system_prompt_that_cannot_be_applied_makes_no_session(prompt: Any) -> None:
-    async with talk(keeper()) as client:
+async def test_an_unsupported_system_prompt_creates_no_session(prompt: Any) -> None:
+    async with connected_client(memory_agent()) as client:
         error = await client.error("session/new", {**HERE, "systemPrompt": prompt})
         listed = await client.call("session/list", {})
     assert error["code"] == -32602
