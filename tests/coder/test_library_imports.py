@@ -50,7 +50,7 @@ def test_choosing_and_resolving_models_imports_nothing_heavy() -> None:
     assert not set(HEAVY) & set(modules)
 
 
-def test_background_preload_does_not_block_exit() -> None:
+def test_preload_runs_in_the_background_and_does_not_block_exit() -> None:
     before, after = run(
         """
         import asyncio, json, sys

@@ -1,4 +1,4 @@
-"""Sign-in and sign-out over ACP: offered methods, when a session may start, and that no key crosses the wire."""
+"""Sign-in and sign-out over ACP: offered methods, session start, and that no key crosses the wire."""
 
 import os
 from pathlib import Path
@@ -149,9 +149,8 @@ OPTIONS = AgentOptions(refused_members=REFUSED_MEMBERS)
 )
 async def test_request_with_a_key_or_an_address_is_refused(method: str, params: str, member: str) -> None:
     async with connected_client(signing_agent(), options=OPTIONS) as client:
-        client.raw.send(
-            f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{{params}, "{member}": "{KEY}"}}}}'
-        )
+        members = f'{params}, "{member}": "{KEY}"'
+        client.raw.send(f'{{"jsonrpc": "2.0", "id": 7, "method": "{method}", "params": {{{members}}}}}')
         error = (await client.raw.answer_to(7))["error"]
     assert error["code"] == -32602
     assert "never travel over ACP" in error["message"]

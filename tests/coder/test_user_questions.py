@@ -45,7 +45,7 @@ WHICH = Question("Which colour?")
 CHOICE = Question("Which colour?", ("red", "blue"))
 
 
-# -- forms ------------------------------------------------------------------------------------------------------
+# -- forms ---------------------------------------------------------------------------------------------------
 
 
 async def test_question_is_a_form_with_one_field() -> None:
@@ -120,7 +120,7 @@ async def test_failed_form_is_followed_by_the_extension() -> None:
         assert await answers_read(client, id) == ["green"]
 
 
-# -- extension --------------------------------------------------------------------------------------------------
+# -- extension -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ async def test_very_long_answer_is_truncated() -> None:
         assert answer.startswith("red")
 
 
-# -- timeouts and cancellation ----------------------------------------------------------------------------------
+# -- timeouts and cancellation -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("capabilities", "method"), [(FORMS, "elicitation/create"), (ANNOUNCED, METHOD)])
@@ -277,7 +277,7 @@ async def test_parallel_questions_are_asked_one_at_a_time() -> None:
         assert await answers_read(client, id) == [["One", "Two"]]
 
 
-# -- secrets ----------------------------------------------------------------------------------------------------
+# -- secrets -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

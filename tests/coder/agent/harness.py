@@ -38,7 +38,7 @@ def use(tool: str, /, **arguments: Any) -> ToolUse:
 
 
 class ScriptedModel:
-    """Answers each request with the next step of its script and keeps the requests. After the script it says `done`."""
+    """Answers each request with the next step of its script, then with `done`. Keeps the requests."""
 
     provider = "openai"
     name = "scripted"

@@ -44,7 +44,7 @@ async def prompt_text(client: Client, session: str, prompt: str) -> str:
     return "".join(u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk")
 
 
-# -- user commands ----------------------------------------------------------------------------------------------
+# -- user commands -------------------------------------------------------------------------------------------
 
 
 async def test_user_file_becomes_a_command(harness: AgentHarness) -> None:
@@ -144,7 +144,7 @@ async def test_invalid_command_files_are_listed_with_reasons(harness: AgentHarne
     assert ".hidden" not in said
 
 
-# -- project commands -------------------------------------------------------------------------------------------
+# -- project commands ----------------------------------------------------------------------------------------
 
 
 def answer(client: Client, question: Any, option: str) -> None:
@@ -219,7 +219,7 @@ async def test_project_command_linked_outside_the_project_is_rejected(harness: A
     assert "Dear diary" not in said
 
 
-# -- file contents ----------------------------------------------------------------------------------------------
+# -- file contents -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ async def updates_before_response(
     return [heard["params"]["update"] for heard in told if heard.get("method") == "session/update"]
 
 
-# -- turns -------------------------------------------------------------------------------------------------------
+# -- turns ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prompt", [[], [{"type": "text", "text": ""}], [{"type": "text", "text": " \n"}]])
@@ -53,7 +53,7 @@ async def test_empty_prompt_is_refused_and_not_logged(harness: AgentHarness, pro
     assert model.prompts == ["something"]
 
 
-async def test_cancelled_command_is_killed_and_its_result_is_in_the_next_request(harness: AgentHarness):
+async def test_cancelled_command_fails_and_its_result_is_in_the_next_request(harness: AgentHarness):
     command = use("bash", command="echo up; exec tail -f /dev/null")
     model = ScriptedModel(["I start it.", command], ["Back."])
     async with harness.client(model=model, mode="full-access") as client:
@@ -150,7 +150,7 @@ async def test_unknown_clear_command_does_not_clear_history(harness: AgentHarnes
     assert model.prompts == ["Remember the heron", "Noted.", "/clear"]
 
 
-# -- tool calls --------------------------------------------------------------------------------------------------
+# -- tool calls ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_permission_request_repeats_the_details_of_its_tool_call(harness: 
     assert question["content"][0]["type"] == "diff"
 
 
-# -- settings ----------------------------------------------------------------------------------------------------
+# -- settings ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_meta_is_accepted_in_set_config_option(harness: AgentHarness):
         assert {option["id"]: option["currentValue"] for option in told["configOptions"]}["mode"] == "plan"
 
 
-# -- sessions ----------------------------------------------------------------------------------------------------
+# -- sessions ------------------------------------------------------------------------------------------------
 
 
 async def test_open_session_can_be_loaded_again_but_not_from_another_folder(harness: AgentHarness):

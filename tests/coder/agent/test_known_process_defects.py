@@ -110,7 +110,8 @@ def test_initialize_is_answered_before_heavy_imports(harness: AgentHarness):
                 self.loaded = sorted(sys.modules)
 
         async def main():
-            coder = Watched(Start(environment={"ANTHROPIC_API_KEY": "sk", "ACCORD_MODEL": "anthropic:claude"}))
+            environment = {"ANTHROPIC_API_KEY": "sk", "ACCORD_MODEL": "anthropic:claude"}
+            coder = Watched(Start(environment=environment))
             ours, raw = raw_pair(hears="agent")
             connection = coding_agent(coder).connect(ours)
             await raw.call("initialize", {"protocolVersion": 1})

@@ -1,4 +1,4 @@
-"""Files that a command writes to /tmp in its sandbox are readable by name; the user's /tmp is not affected."""
+"""Files in the private /tmp of the sandbox are readable by name; the user's /tmp is not affected."""
 
 import tempfile
 from pathlib import Path

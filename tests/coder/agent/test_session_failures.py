@@ -28,7 +28,7 @@ async def closed_session(harness: AgentHarness, *prompts: str) -> str:
     return session
 
 
-# -- logs -------------------------------------------------------------------------------------------------------
+# -- logs ----------------------------------------------------------------------------------------------------
 
 
 async def test_resume_of_a_session_open_in_another_process_starts_a_new_session(
@@ -91,7 +91,7 @@ async def test_full_disk_is_reported_and_session_continues_once_space_is_free(
         (harness.project / name).write_text("words on a line\n" * 3000)
 
     def disk(pages: int) -> None:
-        store._file.connection.execute(f"PRAGMA max_page_count = {pages}")  # pyright: ignore[reportPrivateUsage]
+        store._file.connection.execute(f"PRAGMA max_page_count = {pages}")
 
     def read_much(request: ModelRequest) -> list[Any]:
         disk(1)  # no pages beyond the existing ones
@@ -114,7 +114,7 @@ async def test_full_disk_is_reported_and_session_continues_once_space_is_free(
     assert "Cancelled by the user" not in words  # the user did not cancel
 
 
-# -- cancelled prompts ------------------------------------------------------------------------------------------
+# -- cancelled prompts ---------------------------------------------------------------------------------------
 
 
 async def test_prompt_cancelled_at_trust_question_is_kept_and_question_is_repeated(
@@ -200,7 +200,7 @@ async def test_turn_that_ignores_cancel_is_answered_and_its_late_end_is_not_logg
     assert frame == [TurnStarted, TurnEnded] * 2
 
 
-# -- models -----------------------------------------------------------------------------------------------------
+# -- models --------------------------------------------------------------------------------------------------
 
 
 async def test_model_set_by_extension_is_reported_once_as_config_option(harness: AgentHarness):

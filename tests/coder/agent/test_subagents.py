@@ -20,7 +20,7 @@ def delegate(prompt: str = "look into a.txt", **more: Any) -> Any:
 
 
 class TurnDriver:
-    """The client side of turns. Allows the sub-agent itself and gives the test's answer to all other requests."""
+    """The client side of turns. Allows the sub-agent and gives the test's answer to all other requests."""
 
     def __init__(self, client: Client, session: str) -> None:
         self.client = client
@@ -91,7 +91,7 @@ async def start(client: Client, harness: AgentHarness, mode: str | None = None) 
     return TurnDriver(client, session)
 
 
-# -- context ----------------------------------------------------------------------------------------------------
+# -- context -------------------------------------------------------------------------------------------------
 
 
 async def test_subagent_gets_its_task_and_only_its_final_text_returns(harness: AgentHarness) -> None:
@@ -154,7 +154,7 @@ async def test_subagent_must_read_files_itself_and_its_edits_outdate_the_parents
     assert (harness.project / "a.txt").read_text() == "beta\n"
 
 
-# -- updates ----------------------------------------------------------------------------------------------------
+# -- updates -------------------------------------------------------------------------------------------------
 
 
 async def test_parent_call_lists_the_steps_and_ends_with_the_final_text(harness: AgentHarness) -> None:
@@ -213,7 +213,7 @@ async def test_subagent_without_final_text_is_reported(harness: AgentHarness) ->
     assert "without a word" in results(model.requests[-1])[0]
 
 
-# -- permissions ------------------------------------------------------------------------------------------------
+# -- permissions ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("answer", "written"), [("allow_once", True), ("reject_once", False)])
@@ -256,7 +256,7 @@ async def test_subagent_cannot_start_subagents(harness: AgentHarness) -> None:
     assert len(turns.calls()) == 1
 
 
-# -- ends -------------------------------------------------------------------------------------------------------
+# -- ends ----------------------------------------------------------------------------------------------------
 
 
 async def test_failing_model_fails_the_call_and_not_the_turn(harness: AgentHarness) -> None:
@@ -310,7 +310,7 @@ async def test_cancelling_the_turn_ends_the_subagent(harness: AgentHarness) -> N
     assert len(results(model.requests[-1])) == 1, "the cancelled call must have a result"
 
 
-# -- clients that show child sessions ---------------------------------------------------------------------------
+# -- clients that show child sessions ------------------------------------------------------------------------
 
 
 async def test_subagent_capability_shows_the_child_session(harness: AgentHarness) -> None:

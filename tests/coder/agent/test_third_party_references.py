@@ -1,6 +1,6 @@
 """Speaks to the agent process as the iac-code, Agentao and quick references describe a server.
 
-The messages are copied from the references where they print one.
+The messages have the form that the references print.
 """
 
 import json
@@ -43,7 +43,7 @@ def current_values(told: Any) -> dict[str, str]:
     return {option["id"]: option["currentValue"] for option in told["configOptions"]}
 
 
-# -- iac-code ----------------------------------------------------------------------------------------------------
+# -- iac-code ------------------------------------------------------------------------------------------------
 
 
 async def test_iac_code_session_lifecycle(editor: Editor) -> None:
@@ -150,7 +150,7 @@ async def test_unsupported_image_and_audio_blocks_do_not_fail_the_prompt(
     assert told.stop == "end_turn"
 
 
-# -- Agentao -----------------------------------------------------------------------------------------------------
+# -- Agentao -------------------------------------------------------------------------------------------------
 
 
 async def test_agentao_initialize(harness: AgentHarness) -> None:
@@ -258,7 +258,7 @@ async def test_agentao_ask_user(editor: Editor, answer: Any, read: str) -> None:
     assert read in json.dumps(told.call["content"])
 
 
-# -- the quick reference -----------------------------------------------------------------------------------------
+# -- the quick reference -------------------------------------------------------------------------------------
 
 
 async def test_quick_reference_minimal_sequence(harness: AgentHarness) -> None:

@@ -23,7 +23,7 @@ STEP = 5
 
 
 def long_turn_script() -> list[Any]:
-    """A script with thoughts, text, parallel reads, a plan, a write, a command, a question, a sub-agent and failing calls."""
+    """Return a script with text, parallel reads, a plan, writes, a command, a question and a sub-agent."""
     return [
         [ThoughtPart("Hm. "), "I look.", use("read_file", path="a"), use("list_files", path=".")],
         [

@@ -54,7 +54,7 @@ async def test_session_title_comes_from_the_first_prompt(harness: AgentHarness):
         assert [update["title"] for update in client.said("session_info_update")] == ["Fix the parser"]
 
 
-async def test_read_calls_end_before_a_write_call_starts(harness: AgentHarness):
+async def test_read_calls_end_before_a_write_call(harness: AgentHarness):
     for name in "ab":
         (harness.project / name).write_text(name)
     steps = [

@@ -3,9 +3,12 @@
 SAMPLES: dict[str, tuple[str, int, int]] = {
     "prose": (
         """\
-The agent reads a file before it changes it, and it checks every step. When the window of the model is full, the older part of the
-conversation gives way to a summary. Nothing that was promised is lost on the way: the plan stays, the last prompt stays in the user's own
-words, and the names of the files are told so that they can be read again. If the model cannot write the summary, a mechanical one takes its place.
+The agent reads a file before it changes it, and it checks every step. When the window of the model is \
+full, the older part of the
+conversation gives way to a summary. Nothing that was promised is lost on the way: the plan stays, the last \
+prompt stays in the user's own
+words, and the names of the files are told so that they can be read again. If the model cannot write the \
+summary, a mechanical one takes its place.
 """,
         94,
         96,
@@ -38,8 +41,10 @@ class ConnectionPool:
     "json": (
         """\
 {"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "sess_4f2a91", "prompt": [
-  {"type": "text", "text": "Please fix the failing test."}, {"type": "resource_link", "uri": "file:///home/me/app/a.py", "name": "a.py",
-  "mimeType": "text/x-python", "size": 1834}], "_meta": {"editor": "zed", "version": "0.201.4", "windows": [1, 2, 3]}}}
+  {"type": "text", "text": "Please fix the failing test."}, {"type": "resource_link", "uri": \
+"file:///home/me/app/a.py", "name": "a.py",
+  "mimeType": "text/x-python", "size": 1834}], "_meta": {"editor": "zed", "version": "0.201.4", "windows": \
+[1, 2, 3]}}}
 """,
         137,
         139,
@@ -74,7 +79,8 @@ class ConnectionPool:
         "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAYAAACqaXHeAAAB7klEQVR42u2aPU7DMBTHf0kLEhMwMnMBBhgQYmFjYoCFgYEbcAVO"
         "wA24AUfgCnAFGJgYkBASUoUQH22aMMRBVpTEz3aSNu37S1Hj2I7/z8/v2c9WgiAICIKw2Wy6gEsAjwCOAJwBGAEYABgCGADoA+gB"
         "6ALoAGgDaAHYAtAEsAlgA8A6gDUAqwBWACwDWAKwCGABwDyAOQCzAKYBTAGYBDABYBzAGIBRAOoAagCqACoAygBKAIoACgDyAHIA"
-        "sgAyANIAUgCSABIA4gBiAKIAIgDCAEIAggACAPwAfAC8ADwA3ABcAJwAHADsAGwArAAsAMwATACMAAwA9AB0ALQANADUAFQAlAAU",
+        "sgAyANIAUgCSABIA4gBiAKIAIgDCAEIAggACAPwAfAC8ADwA3ABcAJwAHAD"
+        "sAGwArAAsAMwATACMAAwA9AB0ALQANADUAFQAlAAU",
         253,
         258,
     ),

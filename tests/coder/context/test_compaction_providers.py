@@ -5,7 +5,7 @@ import json
 
 import pytest
 from tests.coder.context.scripted_model import SUMMARY, turns
-from tests.coder.models.model_requests import KINDS, READ, ask, final_message, remote_model
+from tests.coder.models.harness import KINDS, READ, ask, final_message, remote_model
 
 from accord.coder.context.compaction import Material, compact
 from accord.coder.models.config import Kind

@@ -1,4 +1,4 @@
-"""File tools through the client's file methods: unsaved buffers count, and bytes that text cannot carry survive."""
+"""File tools through the client: unsaved buffers count, and line endings and encodings survive."""
 
 from pathlib import Path
 from typing import Any

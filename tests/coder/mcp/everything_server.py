@@ -1,4 +1,4 @@
-"""An MCP server with tools, prompts and resources of every kind, built on the `mcp` package. Runs over stdio."""
+"""An MCP server on stdio with tools, prompts and resources of every kind, built on the `mcp` package."""
 
 import asyncio
 import base64

@@ -237,8 +237,9 @@ async def test_crashed_server_fails_the_call_and_restarts_for_the_next(tmp_path:
         await session.ready()
         said = await session.refused("old__die")
         assert said == (
-            "old ended before it answered, so that this may or may not have had effects: it exited with code 7; "
-            "its last words: out of memory. It will be started again for the next call."
+            "old ended before it answered, so that this may or may not have had effects: "
+            "it exited with code 7; its last words: out of memory. "
+            "It will be started again for the next call."
         )
         assert session.failures == [("old", "it exited with code 7; its last words: out of memory")]
         assert session.status == {"old": "failed"}

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.coder.models.model_requests import KEY
+from tests.coder.models.harness import KEY
 
 from accord.coder.models import (
     CredentialsError,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.models.model_requests import KEY, KINDS, ask_with_retries, remote_model, request
+from tests.coder.models.harness import KEY, KINDS, ask_with_retries, remote_model, request
 
 from accord.coder.messages import user
 from accord.coder.models import ConfigError, ModelName, Models, ModelsConfig, save_key

@@ -1,7 +1,7 @@
 """How a model is chosen: names, endpoints and precedence."""
 
 import pytest
-from tests.coder.models.registry import models
+from tests.coder.models.harness import models
 
 from accord.coder.models import (
     Choice,

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.models.model_requests import KEY, ask, request
-from tests.coder.models.registry import models
+from tests.coder.models.harness import KEY, ask, models, request
 
 from accord.coder.models import (
     Model,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.models.model_requests import KEY
+from tests.coder.models.harness import KEY
 
 from accord.coder.models import (
     ConfigError,

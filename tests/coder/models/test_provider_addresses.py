@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
-from tests.coder.models.model_requests import KEY, ask, final_message, of, remote_model, request
+from tests.coder.models.harness import KEY, ask, final_message, of, remote_model, request
 
 from accord.clock import SYSTEM_CLOCK
 from accord.coder.messages import user

@@ -1,4 +1,4 @@
-"""Provider and network failures in all four wire formats: classified, retried visibly, and partial answers kept."""
+"""Provider and network failures in all four wire formats: classified, retried, partial answers kept."""
 
 import asyncio
 import socket
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.coder.models.model_requests import KINDS, ask, ask_with_retries, of, remote_model, request
+from tests.coder.models.harness import KINDS, ask, ask_with_retries, of, remote_model, request
 
 from accord.coder.messages import TextPart, ThoughtPart
 from accord.coder.models import ModelError, ModelEvent, Retrying, Stopped, TextDelta, Usage
@@ -220,7 +220,7 @@ async def test_silent_provider_times_out(kind: Kind) -> None:
 
 
 class ObservedClock(FakeClock):
-    """Sets an event when it is read. The model reads the clock for every byte it receives."""
+    """Sets an event when it is read. The model reads the clock whenever bytes arrive."""
 
     def __init__(self) -> None:
         super().__init__()

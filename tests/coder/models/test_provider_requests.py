@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.coder.models.model_requests import KEY, KINDS, READ, ask, final_message, of, remote_model, request
+from tests.coder.models.harness import KEY, KINDS, READ, ask, final_message, of, remote_model, request
 
 from accord.coder.messages import (
     ImagePart,

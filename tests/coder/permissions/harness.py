@@ -1,7 +1,7 @@
 """A session with a permission gate: real tools in a project on disk, a small agent, and a raw client.
 
-The prompt holds the calls of one model answer as JSON. The agent runs them in order, or all in parallel when the
-prompt says `together`.
+The prompt holds the calls of one model answer as JSON. The agent runs them in order, or in parallel when
+the prompt says `together`.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ def selected(option: Any) -> Any:
 
 
 async def write_after_answer(tmp_path: Path, result: Any, *, strict: bool = False) -> tuple[bool, str]:
-    """Answer the request; return whether the file was written and what the model was told. The turn always ends."""
+    """Answer the request. Return whether the file was written and what the model was told."""
     session = make_session(tmp_path)
     file = session.root / "made.txt"
     file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Permission decisions: what runs without asking, what is asked, what is denied, the audit, and "always" answers."""
+"""Permission decisions: what runs, what is asked, what is denied, the audit, and "always" answers."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def write(path: str, content: str = "x") -> tuple[str, dict[str, str]]:
     return ("write_file", {"path": path, "content": content})
 
 
-# -- modes -------------------------------------------------------------------------------------------------------
+# -- modes ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,8 @@ async def test_missing_required_sandbox_denies_commands(tmp_path: Path) -> None:
 
 async def test_read_only_external_tool_runs_without_asking(tmp_path: Path) -> None:
     session = make_session(tmp_path)
-    tool = replace(TOOLS["read_file"], name="mcp__db__query", kind="other", category="external")  # type: ignore[type-var]
+    read_file: Any = TOOLS["read_file"]
+    tool = replace(read_file, name="mcp__db__query", kind="other", category="external")
 
     async def run(_: Any) -> ToolOutcome:
         raise AssertionError
@@ -128,7 +129,7 @@ async def test_read_only_external_tool_runs_without_asking(tmp_path: Path) -> No
     assert (await session.rule(tool, replace(call, subject=Subject(read_only=True)))).allowed
 
 
-# -- text for the model ------------------------------------------------------------------------------------------
+# -- text for the model --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ async def test_reject_always_is_not_asked_again(tmp_path: Path) -> None:
     assert (await session.ruling("bash", ALLOW, command="npm test")).allowed
 
 
-# -- allow always ------------------------------------------------------------------------------------------------
+# -- allow always --------------------------------------------------------------------------------------------
 
 
 async def test_allow_always_covers_the_subcommand_or_the_tool(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ async def test_answer_counts_only_with_an_offered_id_and_its_kind(tmp_path: Path
         assert not ruling.allowed
 
 
-# -- mode change during a question -------------------------------------------------------------------------------
+# -- mode change during a question ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("mode", "made"), [("workspace-write", True), ("read-only", False)])
@@ -303,7 +304,7 @@ async def test_new_rules_settle_open_questions(tmp_path: Path) -> None:
     assert "denied by a rule" in session.results[0]
 
 
-# -- audit -------------------------------------------------------------------------------------------------------
+# -- audit ---------------------------------------------------------------------------------------------------
 
 
 async def test_each_decision_is_one_private_audit_line_without_secrets(tmp_path: Path) -> None:
@@ -347,7 +348,7 @@ async def test_audit_inside_the_project_denies_everything(tmp_path: Path) -> Non
     assert "keep it outside" in (await session.ruling("read_file", path="a.py")).told
 
 
-# -- search ------------------------------------------------------------------------------------------------------
+# -- search --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rules", [{}, {"deny": [{"tool": "bash", "command": "rm *"}]}])

@@ -78,8 +78,8 @@ async def test_found_files_are_untrusted_and_unused(project: Path, trust: Trust)
     }
     assert (files.trusted, files.rules()) == ({}, None)
     assert files.lines() == [
-        "not trusted, so not used: .accord/permissions.toml, .accord/config.toml, .accord/mcp.json, .mcp.json, "
-        ".accord/commands/deploy.md"
+        "not trusted, so not used: .accord/permissions.toml, .accord/config.toml, .accord/mcp.json, "
+        ".mcp.json, .accord/commands/deploy.md"
     ]
 
 
@@ -200,7 +200,7 @@ async def test_only_the_trust_option_trusts(project: Path, trust: Trust, kind: s
     assert (files.untrusted == {}) is (kind == "allow_always")
 
 
-# -- rules ---------------------------------------------------------------------------------------------------------
+# -- rules ---------------------------------------------------------------------------------------------------
 
 
 async def trusted_files(project: Path, trust: Trust) -> ProjectFiles:
@@ -231,7 +231,7 @@ async def test_project_rules_tighten_and_never_widen(project: Path, trust: Trust
         ({"permissions.toml": RULES, "permissions.json": "{}"}, "keep one of them"),
     ],
 )
-async def test_unreadable_rules_make_every_write_ask(
+async def test_unreadable_rules_make_writes_ask(
     project: Path, trust: Trust, tmp_path: Path, texts: dict[str, str], said: str
 ) -> None:
     for name, text in texts.items():
@@ -245,7 +245,7 @@ async def test_unreadable_rules_make_every_write_ask(
     assert (await session.ruling("read_file", path="a.py")).allowed
 
 
-# -- invalid files -------------------------------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------------------
 
 
 async def test_outside_links_large_files_and_non_files_are_left_out(

@@ -41,7 +41,7 @@ def tools_in(session: GateSession, context: ToolContext) -> ToolHarness:
     return harness
 
 
-# -- status ------------------------------------------------------------------------------------------------------
+# -- status --------------------------------------------------------------------------------------------------
 
 
 async def test_status_before_the_first_command_is_not_tried(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
     await confinement.aclose()
 
 
-# -- lifecycle ---------------------------------------------------------------------------------------------------
+# -- lifecycle -----------------------------------------------------------------------------------------------
 
 
 @needs_sandbox
@@ -154,7 +154,7 @@ async def test_close_during_creation(tmp_path: Path) -> None:
     assert confinement.sandbox is None
 
 
-# -- commands ----------------------------------------------------------------------------------------------------
+# -- commands ------------------------------------------------------------------------------------------------
 
 
 @needs_sandbox
@@ -211,7 +211,7 @@ async def test_private_temp_file_is_found_from_outside(confinement: Confinement,
     assert confinement.outside(str(session.root / "a")) == str(session.root / "a")
 
 
-# -- client terminals --------------------------------------------------------------------------------------------
+# -- client terminals ----------------------------------------------------------------------------------------
 
 
 async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str, Any]:

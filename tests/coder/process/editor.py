@@ -1,7 +1,7 @@
 """An editor that starts `accord agent`, speaks ACP with the process by hand, and keeps every line.
 
-When the editor closes, everything the agent sent is checked strictly and against the official schemas. The agent must
-exit by itself at the end of its input, with code 0 and only the expected stderr.
+When the editor closes, everything the agent sent is checked strictly and against the official schemas. The
+agent must exit by itself at the end of its input, with code 0 and only the expected stderr.
 """
 
 import asyncio
@@ -224,7 +224,7 @@ class Editor:
         self._next = 0
         wire.on_request = self._asked
 
-    # -- messages to the agent ----------------------------------------------------------------------------------
+    # -- messages to the agent -------------------------------------------------------------------------------
 
     def ask(self, method: str, **params: Any) -> Any:
         """Send a request and return its id."""
@@ -276,7 +276,7 @@ class Editor:
         listed = await self.call("session/list", cwd=str(folder or self.folder))
         return [session["sessionId"] for session in listed["sessions"]]
 
-    # -- answers to the agent -----------------------------------------------------------------------------------
+    # -- answers to the agent --------------------------------------------------------------------------------
 
     def offer_files(self) -> None:
         """Answer `fs/*` from the buffers, otherwise from the disk."""
@@ -357,7 +357,8 @@ async def started(
 ) -> AsyncGenerator[Editor]:
     """Start `accord agent WORDS` and an editor that has initialized it.
 
-    With `stderr` None the test checks stderr and the exit code itself. `edition` names the official schema to check against.
+    With `stderr` None the test checks stderr and the exit code itself. `edition` names the official schema to
+    check against.
     """
     transport = await spawn(
         [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), patience=LONG_PATIENCE
@@ -380,7 +381,7 @@ async def started(
 
 
 def check_wire(wire: Wire, edition: Edition = "schema") -> None:
-    """Check every message of the agent with our decoder and the official schema, and that no id is answered twice."""
+    """Check all messages of the agent with our decoder and the official schema, and that no id repeats."""
     record = WireRecord(wire.sent, wire.lines)
     assert record.breaches("agent") == []
     assert record.unofficial("agent", edition=edition) == []

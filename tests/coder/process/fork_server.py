@@ -1,7 +1,8 @@
 """A server that forks `accord agent` processes, without the time that Python takes to start.
 
-It has imported everything. For each pair of pipes it receives with command-line words, it forks. The child runs the
-program on these pipes until it is killed. The parent sends the child's pid, and later that the child is gone.
+It has imported everything. For each pair of pipes it receives with command-line words, it forks. The child
+runs the program on these pipes until it is killed. The parent sends the child's pid, and later that the child
+is gone.
 """
 
 import os

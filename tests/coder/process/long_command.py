@@ -1,6 +1,7 @@
 """A command that runs until it is killed, with a way to see that it runs and that no process of it is left.
 
-The command holds a named pipe in the project open, also from inside a sandbox. The pipe ends with its last process.
+The command holds a named pipe in the project open, also from inside a sandbox. The pipe ends with the last
+of its processes.
 """
 
 import asyncio

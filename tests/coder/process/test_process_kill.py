@@ -1,7 +1,7 @@
-"""Kills the agent with SIGKILL at 200 moments: everything the client received is in the log, and the session loads.
+"""Kills the agent with SIGKILL at 200 moments. The log must have everything the client received.
 
-Moments are counted in lines that the client has received, since the start or since the prompt. What the agent is
-doing at that moment is left to chance.
+Moments are counted in lines that the client has received, since the start or since the prompt. What the agent
+is doing at that moment is left to chance.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The real process with the provider code for both OpenAI APIs, Anthropic and Google, against a scripted server.
+"""The real process with the provider code for OpenAI, Anthropic and Google, against a scripted server.
 
 One agent has a key for each provider. Each test has its own session.
 """

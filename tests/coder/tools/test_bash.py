@@ -181,7 +181,7 @@ async def test_long_command_is_complete_in_the_preview(harness: ToolHarness) -> 
     assert await (await harness.prepare("bash", {"command": "ls"})).preview() == ()
 
 
-# -- background jobs -------------------------------------------------------------------------------------------------
+# -- background jobs -----------------------------------------------------------------------------------------
 
 
 async def job_output(harness: ToolHarness, job: str) -> str:
@@ -236,7 +236,7 @@ async def test_number_of_jobs_is_limited(harness: ToolHarness) -> None:
     assert "stop one first" in await harness.refused("bash", command=FOR_EVER, background=True)
 
 
-# -- sandbox ---------------------------------------------------------------------------------------------------------
+# -- sandbox -------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -277,7 +277,7 @@ async def test_command_refused_by_the_sandbox_does_not_run(project: Path) -> Non
     assert not (project / "here").exists()
 
 
-# -- client terminals ------------------------------------------------------------------------------------------------
+# -- client terminals ----------------------------------------------------------------------------------------
 
 TERMINALS = {"terminal": True}
 

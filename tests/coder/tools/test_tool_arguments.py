@@ -107,7 +107,8 @@ def test_incomplete_object_is_refused() -> None:
     """The missing part could change the meaning."""
     text = error_text(BashArguments, '{"command": "rm -rf build')
     assert text == (
-        'tool was not run: its arguments must be one complete JSON object, not "{\\"command\\": \\"rm -rf build". '
+        "tool was not run: its arguments must be one complete JSON object, "
+        'not "{\\"command\\": \\"rm -rf build". '
         "Arguments of tool: command, [timeout], [background], [cwd], [outside_sandbox], [description]."
     )
 

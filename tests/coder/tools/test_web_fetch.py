@@ -187,7 +187,7 @@ async def test_long_page_is_read_in_parts(project: Path, site: Site) -> None:
     assert "there is no line 9" in await harness.refused("web_fetch", url=url, offset=9)
 
 
-# -- limits ----------------------------------------------------------------------------------------------------------
+# -- limits --------------------------------------------------------------------------------------------------
 
 
 async def test_endless_body_is_truncated_and_the_connection_closed(project: Path, site: Site) -> None:
@@ -275,7 +275,7 @@ async def test_broken_responses_are_reported(harness: ToolHarness, site: Site, a
     assert text.startswith("web_fetch failed: site.test ")
 
 
-# -- redirects -------------------------------------------------------------------------------------------------------
+# -- redirects -----------------------------------------------------------------------------------------------
 
 
 async def test_redirects_on_the_same_host_are_followed(harness: ToolHarness, site: Site) -> None:
@@ -294,8 +294,8 @@ async def test_redirect_to_another_host_is_returned_and_not_followed(
     site.redirect("/a", f"http://other.test:{site.port}/leak?secret")
     outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/a")
     assert outcome.text == (
-        f"http://site.test:{site.port}/a redirects to another host: http://other.test:{site.port}/leak?secret. "
-        "To follow it, fetch that address."
+        f"http://site.test:{site.port}/a redirects to another host: "
+        f"http://other.test:{site.port}/leak?secret. To follow it, fetch that address."
     )
     assert len(site.asked) == 1
 
@@ -316,7 +316,7 @@ async def test_redirect_to_an_invalid_address_is_refused(harness: ToolHarness, s
     assert "web_fetch failed" in await harness.refused("web_fetch", url=f"http://site.test:{site.port}/a")
 
 
-# -- forbidden addresses ---------------------------------------------------------------------------------------------
+# -- forbidden addresses -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ async def test_unknown_host_and_unsupported_scheme(harness: ToolHarness) -> None
         await harness.prepare("web_fetch", {"url": "file:///etc/passwd"})
 
 
-# -- TLS -------------------------------------------------------------------------------------------------------------
+# -- TLS -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

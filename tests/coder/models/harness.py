@@ -1,12 +1,23 @@
-"""Sends model requests to a scripted provider server. The model tests share it."""
+"""Models for the tests: a registry without environment, and remote models of a scripted provider server."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from accord.coder.messages import AssistantMessage, Message, user
-from accord.coder.models import Model, ModelError, ModelEvent, ModelRequest, Retrying, Stopped, ToolSpec
+from accord.coder.models import (
+    Model,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Models,
+    ModelsConfig,
+    Retrying,
+    Stopped,
+    ToolSpec,
+)
 from accord.coder.models.config import Kind, ModelFacts, RequestConfig
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import Endpoint
@@ -29,7 +40,16 @@ READ = ToolSpec(
     {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
 )
 
+MISSING_FILE = Path("/nowhere/credentials.json")
 T = TypeVar("T")
+
+
+def models(
+    environment: Mapping[str, str] | None = None, config: ModelsConfig | None = None, **more: Any
+) -> Models:
+    """Return a model registry that does not depend on the machine's environment."""
+    options: dict[str, Any] = {"keys": MISSING_FILE, **more}
+    return Models(config or ModelsConfig(), environment=environment or {}, **options)
 
 
 @asynccontextmanager
