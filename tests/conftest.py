@@ -8,13 +8,14 @@ import pytest
 from hypothesis import settings
 from tests.rule_coverage import RuleCoverage
 
-# In CI the same examples every time, so that a red run is the change's own; everywhere else new ones.
+# CI uses the same examples every time, so that a failure comes from the change. Other runs use new ones.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
-# A run in the background of a script ignores Ctrl-C, one under `nohup` a hang-up, and every program that a test starts would, too.
+# A background run ignores Ctrl-C and a run under `nohup` ignores a hang-up. Reset both, because every program
+# that a test starts would inherit that.
 for _name, _usual in (
     ("SIGINT", signal.default_int_handler),
     ("SIGQUIT", signal.SIG_DFL),
@@ -32,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test printed or logged may be no Unicode at all; where the tests run in several processes it has to be, to get told."""
+    """Escape captured output that is not valid Unicode. Parallel test processes cannot send it otherwise."""
     report = yield
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections

@@ -1,6 +1,6 @@
 """What some tests need from the machine: Node, the pinned npm packages, Chromium.
 
-Where it is missing the test is skipped with the reason; in CI (the variable `CI` is set) that is a failure.
+If it is missing, the test is skipped with the reason. In CI (the variable `CI` is set) the test fails.
 """
 
 import os

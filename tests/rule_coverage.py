@@ -1,7 +1,8 @@
-"""Which rules and dialect rows have a test: read from the marks of the collected tests, printed after a whole run.
+"""Which rules and dialect rows have a test, read from the marks of the collected tests and printed after a
+full run.
 
-A number that no rule or row has is an error. A whole run fails while a rule of the core, or any stable rule of a client, is
-unproven.
+A mark with an unknown number is an error. A full run fails while a core rule or a stable client rule has no
+test.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +38,7 @@ def core_rules() -> set[int]:
 
 
 def client_rules() -> set[int]:
-    """The stable rules of a client, those that it only should keep included."""
+    """The stable rules of a client, including SHOULD rules."""
     return {rule.id for rule in rules(side="CLIENT", status="stable")}
 
 
@@ -55,20 +56,20 @@ def numbers(items: Iterable[pytest.Item], mark: str, known: Iterable[int]) -> se
 
 
 class RuleCoverage:
-    """The plugin that collects the marks and reports them. Where the tests run in several processes, each of these tells the
-    first one what it collected.
+    """The plugin that collects the marks and reports them. Parallel test processes send theirs to the first
+    one.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self._worker: dict[str, Any] | None = getattr(config, "workeroutput", None)
-        self.whole = self._worker is None and _asks_for_everything(config)
+        self.whole = self._worker is None and _is_full_run(config)
         self.proven: set[int] = set()
         self.rows: set[int] = set()
 
     @property
     def missing(self) -> list[int]:
-        """The rules of the core and of a client without a test."""
+        """The core rules and client rules without a test."""
         return sorted((core_rules() | client_rules()) - self.proven)
 
     @pytest.hookimpl(tryfirst=True)
@@ -116,8 +117,8 @@ class RuleCoverage:
         return "\n".join(lines)
 
 
-def _asks_for_everything(config: pytest.Config) -> bool:
-    """Whether this run was started on the whole tests folder, without a filter."""
+def _is_full_run(config: pytest.Config) -> bool:
+    """Whether this run covers the whole tests folder, without a filter."""
     everything = {config.rootpath, Path(__file__).parent}
     folders = {(config.invocation_params.dir / arg).resolve() for arg in config.args}
     filters = ("keyword", "markexpr", "lf", "ignore", "ignore_glob", "deselect", "stepwise")

@@ -1,4 +1,4 @@
-"""The names people import, and what importing them costs."""
+"""The public names, what importing them loads, and the errors that users raise."""
 
 import subprocess
 import sys
@@ -7,10 +7,11 @@ import pytest
 
 import accord
 import accord.testing
+from accord.errors import InternalError, NotFound, RpcError, UsageError
 
 
 @pytest.mark.parametrize("module", [accord, accord.testing], ids=lambda module: module.__name__)
-def test_every_public_name_can_be_had(module: object) -> None:
+def test_every_public_name_can_be_imported(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined]
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
@@ -27,14 +28,14 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_accord_imports_none_of_its_rooms() -> None:
+def test_importing_accord_imports_none_of_its_packages() -> None:
     assert not {name for name in loaded_after("import accord") if name.startswith("accord.")}
 
 
-def test_an_agent_never_loads_the_client_or_anything_heavy() -> None:
+def test_an_agent_loads_neither_the_client_nor_heavy_libraries() -> None:
     loaded = loaded_after("import accord\naccord.Agent('x', version='1')")
-    rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("accord.")}
-    assert not rooms & {"accord.client", "accord.testing", "accord.cli"}
+    packages = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("accord.")}
+    assert not packages & {"accord.client", "accord.testing", "accord.cli"}
     assert not loaded & {
         "pydantic",
         "pydantic_ai",
@@ -45,3 +46,16 @@ def test_an_agent_never_loads_the_client_or_anything_heavy() -> None:
         "textual",
         "platformdirs",
     }
+
+
+def test_an_rpc_error_has_a_text_and_optionally_a_code_and_data() -> None:
+    error = RpcError("out of paper", {"tray": 2}, code=7)
+    assert (error.code, error.message, error.data) == (7, "out of paper", {"tray": 2})
+    assert (InternalError().code, InternalError().message) == (-32603, "Internal error")
+    assert isinstance(RpcError.of(-32002, "no such file"), NotFound)
+
+
+@pytest.mark.rule(27, 28)
+def test_an_rpc_error_with_a_code_as_text_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"an RpcError begins with its text: RpcError\('why', code=-32000\)"):
+        RpcError(-32000, "out of paper")  # pyright: ignore[reportArgumentType]

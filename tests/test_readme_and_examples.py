@@ -1,4 +1,4 @@
-"""What the README and the examples say, done literally."""
+"""The README and the examples work exactly as written."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def test_the_coding_agent_works_for_the_example_client() -> None:
     assert said.endswith("notes.txt is now 'apples'\n")
 
 
-def test_a_batch_works_in_many_folders_and_one_that_fails_costs_no_other(tmp_path: Path) -> None:
+def test_a_batch_works_in_many_folders_and_survives_one_failure(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text(f"TODO {name}\n")
@@ -56,13 +56,11 @@ def test_a_batch_works_in_many_folders_and_one_that_fails_costs_no_other(tmp_pat
     assert done.stdout.count(": done") == 3
     for name in ("one", "two", "three"):
         made = sorted(path.name for path in (tmp_path / name).iterdir())
-        assert made == ["a.txt", "new.txt"], (
-            "a rule let it write, another kept it out of deploy, none let it run rm"
-        )
+        assert made == ["a.txt", "new.txt"], "one rule allows writing, another forbids deploy, none allows rm"
 
 
 def test_make_run_finishes_a_turn_of_the_coding_agent(tmp_path: Path) -> None:
-    """The recipe without what sets up the environment."""
+    """Runs the recipe without the setup of the environment."""
     recipe = re.search(r"^run:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
     line = recipe[1].replace("\\\n", " ").strip().removeprefix("@")
@@ -103,6 +101,6 @@ def test_every_python_block_of_the_docs_compiles(page: Path) -> None:
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))],
     ids=lambda page: page.name,
 )
-def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
+def test_every_link_to_a_file_exists(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []

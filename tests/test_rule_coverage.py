@@ -1,4 +1,4 @@
-"""The report of proven rules: what counts, and that a wrong number in a mark stops the run."""
+"""The report of proven rules: what counts, and that an unknown number in a mark stops the run."""
 
 import pytest
 from tests.rule_coverage import CORE_CHAPTERS, client_rules, core_rules, numbers
@@ -7,7 +7,7 @@ from accord.schema.rules import RULES
 
 
 class Marked:
-    """A collected test, as far as the report looks at it."""
+    """The part of a collected test that the report reads."""
 
     nodeid = "tests/test_x.py::test_x"
 
@@ -18,18 +18,18 @@ class Marked:
         return [mark for mark in self._marks if mark.name == name]
 
 
-def test_the_core_is_what_has_to_be_proven():
+def test_the_core_rules_are_the_stable_must_rules_of_the_core_chapters():
     assert set(CORE_CHAPTERS) <= set(RULES.chapters)
     assert {1, 9, 62, 139, 161, 200, 245, 256, 280} <= core_rules()
     assert not {17, 76, 203, 281, 383} & core_rules()
 
 
-def test_of_a_client_everything_stable_has_to_be_proven():
+def test_the_client_rules_are_all_stable_rules_of_a_client():
     assert {2, 18, 79, 150, 192, 245, 315, 393} <= client_rules()
     assert not {1, 282, 302, 371} & client_rules()
 
 
-def test_numbers_are_gathered_from_the_marks():
+def test_numbers_are_collected_from_the_marks():
     items = [Marked(pytest.mark.rule(9, 10)), Marked(pytest.mark.dialect(7), pytest.mark.rule(11))]
     assert numbers(items, "rule", RULES) == {9, 10, 11}  # type: ignore[arg-type]
     assert numbers(items, "dialect", [7]) == {7}  # type: ignore[arg-type]

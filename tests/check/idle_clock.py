@@ -1,6 +1,7 @@
-"""A clock that goes on by itself as soon as nothing else does: bounds run out at once, and never too early.
+"""A clock that advances by itself whenever nothing else runs: timeouts expire at once, but never too
+early.
 
-For conversations in memory only; it cannot see that another process or thread is still at work.
+For connections in memory only: it cannot see that another process or thread is still working.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from accord.testing import FakeClock, settle
 
 @asynccontextmanager
 async def idle_clock() -> AsyncGenerator[FakeClock]:
-    """The clock, running while the block does."""
+    """Run the clock while the block runs."""
     clock = FakeClock()
 
     async def run() -> None:
@@ -20,10 +21,10 @@ async def idle_clock() -> AsyncGenerator[FakeClock]:
             await settle()
             await clock.advance(1.0 if clock.waiting else 0.0)
 
-    hands = asyncio.get_running_loop().create_task(run())
+    ticking = asyncio.get_running_loop().create_task(run())
     try:
         yield clock
     finally:
-        hands.cancel()
+        ticking.cancel()
         with suppress(asyncio.CancelledError):
-            await hands
+            await ticking

@@ -1,4 +1,6 @@
-"""`accord check agent` and `accord check client` as people type them: what both print, what they write, how they end."""
+"""`accord check agent` and `accord check client` on the command line: their output, their files, their exit
+codes.
+"""
 
 import os
 import signal
@@ -9,7 +11,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
-from tests.check.commands import MODEL, ODD_AGENT, PLACES, SIMPLE_CLIENT, model_script, told
+from tests.check.commands import MODEL, ODD_AGENT, PLACEHOLDERS, SIMPLE_CLIENT, model_script, printed_report
 from tests.cli.run.running import alive
 from tests.cli.terminal import in_terminal
 
@@ -41,8 +43,8 @@ AGENT = Kind(
 )
 CLIENT = Kind(
     name="client",
-    good=(*SIMPLE_CLIENT, "good", *PLACES),
-    wrong=(*SIMPLE_CLIENT, "wrong", *PLACES),
+    good=(*SIMPLE_CLIENT, "good", *PLACEHOLDERS),
+    wrong=(*SIMPLE_CLIENT, "wrong", *PLACEHOLDERS),
     rule="16",
     other="58",
     head="simple 1, with the script: ",
@@ -62,7 +64,7 @@ def check(kind: Kind, words: list[str], command: tuple[str, ...], folder: Path) 
     return ["check", kind.name, *words, *script, "--", *command]
 
 
-def test_a_sound_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conforming_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--only", kind.rule, "--only", f"{kind.other}, schema", "--skip", "schema"]
     assert main(check(kind, words, kind.good, tmp_path)) == 0
     shown = capsys.readouterr().out
@@ -70,7 +72,7 @@ def test_a_sound_program_passes(kind: Kind, tmp_path: Path, capsys: pytest.Captu
     assert shown.endswith("\n2 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n")
 
 
-def test_a_broken_rule_is_shown_with_its_frames_and_ends_in_1(
+def test_a_broken_rule_is_printed_with_its_frames_and_exits_with_1(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(check(kind, ["--only", kind.rule], kind.wrong, tmp_path)) == 1
@@ -79,7 +81,9 @@ def test_a_broken_rule_is_shown_with_its_frames_and_ends_in_1(
     assert all(frame in shown for frame in kind.frames)
 
 
-def test_a_quiet_run_tells_the_sum(kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_the_totals_and_broken_rules(
+    kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(check(kind, ["--only", kind.rule, "--quiet"], kind.good, tmp_path)) == 0
     who = kind.head.partition(",")[0]
     assert capsys.readouterr().out == f"{who}: 1 pass, 0 fail, 0 warn, 0 not applicable, 0 not shown\n"
@@ -87,13 +91,13 @@ def test_a_quiet_run_tells_the_sum(kind: Kind, tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.startswith(f"  x     {kind.rule}  fail  ")
 
 
-def test_the_reports_for_machines_and_browsers(
+def test_reports_as_json_junit_and_html(
     kind: Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     junit, page = tmp_path / "report.xml", tmp_path / "report.html"
     words = ["--only", f"{kind.rule},{kind.other}", "--json", "--junit", str(junit), "--html", str(page)]
     assert main(check(kind, words, kind.wrong, tmp_path)) == 1
-    report = told(capsys)
+    report = printed_report(capsys)
     assert report["checked"] == kind.name
     assert (report["counts"]["pass"], report["counts"]["fail"]) == (1, 1)
     broken = report["rules"][0]
@@ -114,7 +118,7 @@ def test_the_reports_for_machines_and_browsers(
     assert "<script src" not in html
 
 
-def test_a_terminal_shows_how_far_it_is(kind: Kind, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
     words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
     with in_terminal(*words, env=dict(os.environ)) as terminal:
         terminal.expect(f"[0/1] {kind.scene}")
@@ -142,7 +146,7 @@ def test_a_terminal_shows_how_far_it_is(kind: Kind, tmp_path: Path) -> None:
         (["--slow", "inf", "--", "x", "{agent}"], 2, "--slow wants a number above 0, not inf"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
+def test_an_error_is_reported_once_without_a_traceback(
     kind: Kind, words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", kind.name, *words]) == code
@@ -160,7 +164,7 @@ def test_what_cannot_be_done_is_said_in_a_line(
         ("{", "cannot be used"),
     ],
 )
-def test_a_script_with_a_mistake_is_refused(
+def test_an_invalid_script_is_rejected(
     kind: Kind, content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "script.json"
@@ -169,7 +173,7 @@ def test_a_script_with_a_mistake_is_refused(
     assert says in capsys.readouterr().err
 
 
-def test_nothing_is_left_behind(kind: Kind, tmp_path: Path) -> None:
+def test_no_temporary_files_are_left(kind: Kind, tmp_path: Path) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
     words = check(kind, ["--only", kind.rule], kind.good, tmp_path)
@@ -185,7 +189,9 @@ def test_nothing_is_left_behind(kind: Kind, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_and_all_it_started(kind: Kind, number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_the_check_and_its_process_tree(
+    kind: Kind, number: signal.Signals, tmp_path: Path
+) -> None:
     folder, noted = tmp_path / "tmp", tmp_path / "noted"
     folder.mkdir()
     os.mkfifo(noted)
@@ -193,7 +199,7 @@ def test_a_signal_ends_it_and_all_it_started(kind: Kind, number: signal.Signals,
         "agent": (*ODD_AGENT, "hangs", str(noted)),
         "client": (*SIMPLE_CLIENT, "hangs", str(noted), "--", "{agent}"),
     }[kind.name]
-    # In a session of its own, where nobody has told it to mind no interrupt.
+    # Restores the handler of SIGINT, which may be ignored in a background run.
     check = subprocess.Popen(
         [sys.executable, "-m", "accord.cli", "check", kind.name, "--", *command],
         env={**os.environ, "TMPDIR": str(folder)},
@@ -201,7 +207,7 @@ def test_a_signal_ends_it_and_all_it_started(kind: Kind, number: signal.Signals,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    with noted.open() as file:  # comes open once the first program does the same
+    with noted.open() as file:  # opens once the first program opens it too
         pids = [int(pid) for pid in file.readline().split()]
     check.send_signal(number)
     out, err = check.communicate()

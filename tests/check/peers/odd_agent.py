@@ -1,4 +1,7 @@
-"""Agents that shake hands, open sessions, and then do one odd thing. Run as a program: odd_agent.py MANNER [NOTE]."""
+"""Agents that complete the handshake, open sessions, and then misbehave in one way.
+
+Usage: odd_agent.py BEHAVIOR [FILE]. Writes its process id to FILE.
+"""
 
 import json
 import os
@@ -24,57 +27,57 @@ def crashes(message: dict[str, Any]) -> None:
 
 
 def floods(message: dict[str, Any]) -> None:
-    """Updates without an end, and never the answer."""
+    """Send updates without end, and never the answer."""
     lines = (json.dumps({"jsonrpc": "2.0", **update(CHUNK)}) + "\n") * 100
     while True:
         sys.stdout.write(lines)
 
 
-def gushes(message: dict[str, Any]) -> None:
-    """Requests without an end."""
+def floods_requests(message: dict[str, Any]) -> None:
+    """Send requests without end."""
     number = 0
     while True:
         number += 1
         put({"id": f"q{number}", "method": "terminal/create", "params": {"sessionId": "s", "command": "x"}})
 
 
-def bloats(message: dict[str, Any]) -> None:
-    """An answer that is too long to be read."""
+def answers_too_long(message: dict[str, Any]) -> None:
+    """Send an answer that is too long to be read."""
     sys.stdout.write(
         json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"x": "y" * (65 << 20)}}) + "\n"
     )
     sys.stdout.flush()
 
 
-def digs(message: dict[str, Any]) -> None:
-    """An answer of a hundred thousand levels."""
+def nests_deeply(message: dict[str, Any]) -> None:
+    """Send an answer with a hundred thousand levels."""
     deep = "[" * 100_000 + "]" * 100_000
     sys.stdout.write(f'{{"jsonrpc":"2.0","id":{json.dumps(message["id"])},"result":{{"x":{deep}}}}}\n')
     sys.stdout.flush()
 
 
-def misfits(message: dict[str, Any]) -> None:
-    """A plan that is no list, in every turn."""
+def sends_invalid_plans(message: dict[str, Any]) -> None:
+    """Send a plan that is not a list in every turn."""
     if message["method"] == "session/prompt":
         put(update({"sessionUpdate": "plan", "entries": 5}))
         put({"id": message["id"], "result": {"stopReason": "end_turn"}})
     else:
-        refuses(message)
+        rejects(message)
 
 
-def refuses(message: dict[str, Any]) -> None:
+def rejects(message: dict[str, Any]) -> None:
     put({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
 
 
 def hangs(message: dict[str, Any]) -> None:
-    """Turns are never answered, and neither the end of the input nor anything else ends it; it notes who it is."""
+    """Never answer a prompt, and keep running after the end of the input."""
     if message["method"] != "session/prompt":
-        refuses(message)
+        rejects(message)
 
 
-def tears(message: dict[str, Any]) -> None:
-    """It takes what one read brings for a line."""
-    refuses(message)
+def reads_chunks(message: dict[str, Any]) -> None:
+    """Treat the result of one read as a line."""
+    rejects(message)
 
 
 def chunks() -> Iterator[str]:
@@ -82,17 +85,28 @@ def chunks() -> Iterator[str]:
         yield data.decode("utf-8", "replace")
 
 
-MANNERS: dict[str, Callable[[dict[str, Any]], None]] = {
-    one.__name__: one for one in (crashes, floods, gushes, bloats, digs, misfits, refuses, hangs, tears)
+BEHAVIORS: dict[str, Callable[[dict[str, Any]], None]] = {
+    one.__name__: one
+    for one in (
+        crashes,
+        floods,
+        floods_requests,
+        answers_too_long,
+        nests_deeply,
+        sends_invalid_plans,
+        rejects,
+        hangs,
+        reads_chunks,
+    )
 }
 
 
-def main(manner: str, note: str) -> None:
-    if note:
-        with open(note, "a", encoding="utf-8") as file:
+def main(behavior: str, pid_file: str) -> None:
+    if pid_file:
+        with open(pid_file, "a", encoding="utf-8") as file:
             file.write(f"{os.getpid()}\n")
     opened = 0
-    for line in chunks() if manner == "tears" else sys.stdin:
+    for line in chunks() if behavior == "reads_chunks" else sys.stdin:
         try:
             message = json.loads(line)
         except ValueError:
@@ -101,12 +115,12 @@ def main(manner: str, note: str) -> None:
             continue
         if message["method"] == "initialize":
             put({"id": message["id"], "result": INFO})
-        elif message["method"] == "session/new" and manner != "crashes":
+        elif message["method"] == "session/new" and behavior != "crashes":
             opened += 1
             put({"id": message["id"], "result": {"sessionId": f"s{opened}"}})
         else:
-            MANNERS[manner](message)
-    while manner == "hangs":
+            BEHAVIORS[behavior](message)
+    while behavior == "hangs":
         os.read(os.pipe()[0], 1)
 
 

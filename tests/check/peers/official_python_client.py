@@ -1,4 +1,4 @@
-"""One turn of any agent, with a client on the official Python SDK: prints what the agent says.
+"""One turn with any agent, with a client on the official Python SDK. Prints the agent's text.
 
 Usage: official_python_client.py FOLDER PROMPT [--allow | --reject] [--session ID] -- AGENT [ARGUMENT ...]
 """
@@ -16,7 +16,7 @@ from official_python_desk import Desk  # pyright: ignore[reportMissingImports, r
 
 
 class Client(Desk):  # pyright: ignore[reportUntypedBaseClass]
-    """Serves files, terminals and forms; decides by its options."""
+    """Serves files, terminals and forms. Decides permissions by its options."""
 
     def __init__(self, *, allow: bool) -> None:
         super().__init__()

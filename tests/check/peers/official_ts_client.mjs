@@ -1,4 +1,4 @@
-// One turn of any agent, with a client on the official TypeScript SDK: prints what the agent says.
+// One turn with any agent, with a client on the official TypeScript SDK. Prints the agent's text.
 // Usage: official_ts_client.mjs FOLDER PROMPT [--allow | --reject] [--session ID] -- AGENT [ARGUMENT ...]
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,6 +1,7 @@
-"""A client of a few lines on nothing but the standard library: `good`, `wrong`, `crashes`, `floods` or `hangs`.
+"""A minimal client on the standard library: `good`, `wrong`, `crashes`, `floods` or `hangs`.
 
-Usage: simple_client.py MANNER PROMPT [OPTION ...] -- AGENT [ARGUMENT ...]. Who hangs notes its processes in the file PROMPT.
+Usage: simple_client.py BEHAVIOR PROMPT [OPTION ...] -- AGENT [ARGUMENT ...]. With `hangs`, it writes its
+process ids to the file PROMPT.
 """
 
 import json
@@ -10,45 +11,45 @@ import subprocess
 import sys
 
 
-def main(manner: str, prompt: str, command: list[str]) -> None:
+def main(behavior: str, prompt: str, command: list[str]) -> None:
     agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert agent.stdin is not None
     assert agent.stdout is not None
-    if manner == "hangs":
+    if behavior == "hangs":
         with open(prompt, "a") as file:
             file.write(f"{os.getpid()} {agent.pid}\n")
-    said, asked = agent.stdin, agent.stdout
+    agent_input, agent_output = agent.stdin, agent.stdout
 
     def send(**message: object) -> None:
-        said.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        said.flush()
+        agent_input.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        agent_input.flush()
 
     def ask(number: int, method: str, **params: object) -> dict[str, object]:
         send(id=number, method=method, params=params)
-        while line := asked.readline():
+        while line := agent_output.readline():
             message = json.loads(line)
             if message.get("id") == number and "method" not in message:
                 return message["result"]
-            while "id" in message and manner == "floods":
+            while "id" in message and behavior == "floods":
                 send(method="session/cancel", params={"sessionId": "check-1"})
             if "id" in message:
-                code = -32000 if manner == "wrong" else -32601
+                code = -32000 if behavior == "wrong" else -32601
                 send(id=message["id"], error={"code": code, "message": "no such method"})
             elif message["params"].get("update", {}).get("sessionUpdate") == "agent_message_chunk":
                 sys.stdout.write(message["params"]["update"]["content"].get("text", ""))
                 sys.stdout.flush()
-            elif manner == "crashes" and message["params"].get("update", {}).get("sessionUpdate") == "zzz":
+            elif behavior == "crashes" and message["params"].get("update", {}).get("sessionUpdate") == "zzz":
                 os.kill(os.getpid(), signal.SIGABRT)
         sys.exit("the agent is gone")
 
     ask(1, "initialize", protocolVersion=1, clientInfo={"name": "simple", "version": "1"})
     session = ask(2, "session/new", cwd=os.getcwd(), mcpServers=[])["sessionId"]
     ask(3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": prompt}])
-    if manner == "hangs":
+    if behavior == "hangs":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             signal.pause()
-    said.close()
+    agent_input.close()
     agent.wait()
 
 

@@ -1,6 +1,6 @@
-"""Defects that only show in the shape of what is sent: each takes a message and gives it back spoiled.
+"""Defects in the shape of sent messages: each takes a message and returns it damaged.
 
-The key is the rule that is broken.
+The key is the broken rule.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def _text_id(message: Message) -> Message:
 
 
 def _level(**members: Any) -> Callable[[Message], Message]:
-    """Change the option `level` wherever options are told."""
+    """Change the option `level` wherever options are sent."""
 
     def mutate(message: Message) -> Message:
         places = [message.get("result"), message.get("params", {}).get("update")]
@@ -103,7 +103,12 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     67: _result("agentInfo", _drop("agentInfo")),
     76: _result("authMethods", lambda result: result["authMethods"].append(result["authMethods"][0])),
     77: _result("authMethods", lambda result: result["authMethods"].append(_TERMINAL)),
-    120: _result("sessions", lambda result: [one.update(cwd="extra") for one in result["sessions"] if one["cwd"].endswith("extra")]),
+    120: _result(
+        "sessions",
+        lambda result: [
+            one.update(cwd="extra") for one in result["sessions"] if one["cwd"].endswith("extra")
+        ],
+    ),
     117: _result("sessions", _set(sessions={})),
     142: _result("stopReason", _set(stopReason="done")),
     145: _update("agent_message_chunk", _drop("sessionUpdate")),
@@ -113,7 +118,10 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     174: lambda message: message,
     175: _update("tool_call", _set(kind="zzz")),
     176: _update("tool_call", _set(status="waiting")),
-    177: _update("tool_call_update", lambda update: "content" in update and update.update(content=[{"type": "text", "text": "x"}])),
+    177: _update(
+        "tool_call_update",
+        lambda update: "content" in update and update.update(content=[{"type": "text", "text": "x"}]),
+    ),
     178: _update("tool_call", lambda update: update.update(locations=[{"path": "notes.txt"}])),
     180: _update("tool_call", lambda update: [place.update(line=0) for place in update.get("locations", [])]),
     193: _params("session/request_permission", lambda params: params["toolCall"].pop("toolCallId")),
@@ -124,9 +132,16 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     212: _level(currentValue=None),
     213: _level(currentValue="zzz"),
     214: _level(options=_MIXED),
-    215: _result("configOptions", lambda result: "sessionId" not in result and result.update(configOptions=result["configOptions"][:1])),
-    216: _update("config_option_update", lambda update: update.update(configOptions=update["configOptions"][:1])),
-    227: _update("available_commands_update", lambda update: update["availableCommands"][0].pop("description")),
+    215: _result(
+        "configOptions",
+        lambda result: "sessionId" not in result and result.update(configOptions=result["configOptions"][:1]),
+    ),
+    216: _update(
+        "config_option_update", lambda update: update.update(configOptions=update["configOptions"][:1])
+    ),
+    227: _update(
+        "available_commands_update", lambda update: update["availableCommands"][0].pop("description")
+    ),
     232: _update("session_info_update", _set(cwd="/tmp")),
     233: _update("usage_update", _set(used="many")),
     235: _update("usage_update", _set(size=0)),
@@ -134,19 +149,38 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     258: _params("terminal/create", _set(cwd="here")),
     262: _params("elicitation/create", _drop("message")),
     263: _params("elicitation/create", _set(requestId=1)),
-    264: _params("elicitation/create", lambda params: "requestedSchema" in params and params["requestedSchema"]["properties"].update(more={"type": "object"})),
-    265: _params("elicitation/create", lambda params: "requestedSchema" in params and params["requestedSchema"]["properties"].update(password={"type": "string"})),
+    264: _params(
+        "elicitation/create",
+        lambda params: (
+            "requestedSchema" in params
+            and params["requestedSchema"]["properties"].update(more={"type": "object"})
+        ),
+    ),
+    265: _params(
+        "elicitation/create",
+        lambda params: (
+            "requestedSchema" in params
+            and params["requestedSchema"]["properties"].update(password={"type": "string"})
+        ),
+    ),
     267: _params("elicitation/create", lambda params: "url" in params and params.update(elicitationId="one")),
-    268: _params("elicitation/create", lambda params: "url" in params and params.update(url="https://example.com/?token=abc")),
+    268: _params(
+        "elicitation/create",
+        lambda params: "url" in params and params.update(url="https://example.com/?token=abc"),
+    ),
     269: _params("elicitation/complete", _set(elicitationId="another")),
     287: _update("notice", _drop("title")),
-    300: _result("providers", lambda result: result["providers"][1].update(_meta={"seen": "a-secret-of-the-check"})),
+    300: _result(
+        "providers", lambda result: result["providers"][1].update(_meta={"seen": "a-secret-of-the-check"})
+    ),
     310: _result("usage", lambda result: result["usage"].pop("totalTokens")),
     320: _update("usage_update", lambda update: update["cost"].update(currency=5)),
-    331: _result("agentCapabilities", lambda result: result["agentCapabilities"]["sessionCapabilities"].pop("list")),
+    331: _result(
+        "agentCapabilities", lambda result: result["agentCapabilities"]["sessionCapabilities"].pop("list")
+    ),
     338: _result("sessions", lambda result: [one.pop("archived") for one in result["sessions"]]),
     359: _result("state", _drop("state")),
     364: _params("mcp/message", _set(serverId="another")),
     376: _update("subagent_update", _set(cwd="here")),
-}  # fmt: skip
-"""Spoiled messages, by the rule they break."""
+}
+"""Functions that damage a message, by the rule they break."""

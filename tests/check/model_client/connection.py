@@ -1,4 +1,6 @@
-"""The wire of the model client: what it sends, how it hears and serves. Where one rule is broken, it is broken here or in the desk."""
+"""The connection of the model client: sending, receiving and serving. Rules are broken here or in
+`request_handlers.py`.
+"""
 
 import asyncio
 import json
@@ -7,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.check.puppet.defects import MUTATIONS, deadly
-from tests.check.puppet.desk import Desk, Refuse, Terminal
-from tests.check.puppet.words import readable
+from tests.check.model_client.defects import MUTATIONS, crash_on_defect
+from tests.check.model_client.messages import readable
+from tests.check.model_client.request_handlers import ErrorResponse, RequestHandlers, Terminal
 
 from accord.check.client.launch import Order
 from accord.clock import Clock
@@ -22,12 +24,12 @@ class Crash(Exception):
     """The process dies."""
 
 
-class Failed(Exception):
-    """The turn failed; what to tell, and the exit code."""
+class TurnFailed(Exception):
+    """The turn failed. Holds the text to print and the exit code."""
 
 
 class Connection:
-    """A client's end of the wire, and what it knows of its session."""
+    """A client's end of the connection, and the state of its session."""
 
     wire: Any
     connect: Callable[..., Any]
@@ -45,8 +47,8 @@ class Connection:
         self.agent: Message = {}
         self.cancelled = asyncio.Event()
         self.logged_in = asyncio.Event()
-        self.leaving: list[Terminal] = []
-        self.desk = Desk(self)
+        self.released: list[Terminal] = []
+        self.handlers = RequestHandlers(self)
         self.calls: set[str] = set()
         self.prompting = False
         self.over = False
@@ -63,8 +65,8 @@ class Connection:
     def breaks(self, rule: Any) -> bool:
         return rule is not None and self.broken == rule
 
-    def told(self, word: str) -> str:
-        """What the command line says of it: the value, the word itself, or nothing."""
+    def option(self, word: str) -> str:
+        """The value of a command-line option, its name if it has no value, or an empty string."""
         for given in self.order.words:
             name, _, value = given.partition("=")
             if name == word:
@@ -77,7 +79,7 @@ class Connection:
             found = found.get(name) if isinstance(found, dict) else None
         return found is True or isinstance(found, dict)
 
-    # -- the wire
+    # -- sending
 
     def crash(self) -> None:
         if not self._broke.done():
@@ -113,19 +115,19 @@ class Connection:
         return self._asked[id].result()
 
     def lost(self, wire: Any) -> None:
-        """An agent is gone."""
+        """An agent has ended."""
         if wire is not self.wire:
             self.logged_in.set()
             return
         hangs = (self.breaks(37) and self.prompting) or (self.breaks("fault-dies") and not self.prompting)
         if not hangs and not self._broke.done() and not self.over:
-            self._broke.set_exception(Failed("the agent is gone", 3))
+            self._broke.set_exception(TurnFailed("the agent is gone", 3))
 
-    def heard(self, frame: bytes) -> None:
+    def receive(self, frame: bytes) -> None:
         with suppress(Crash):
-            self._heard(frame)
+            self._receive(frame)
 
-    def _heard(self, frame: bytes) -> None:
+    def _receive(self, frame: bytes) -> None:
         if self.breaks("fault-huge") and len(frame) > 1_000_000:
             self.crash()
         try:
@@ -134,16 +136,16 @@ class Connection:
             message = None
         if not isinstance(message, dict) or not ({"method", "result", "error"} & set(message)):
             if self.breaks(22) or self.breaks("fault-noise"):
-                self._broke.set_exception(Failed("", 1))
+                self._broke.set_exception(TurnFailed("", 1))
                 self.wire.close()
             return
-        deadly(self, message)
+        crash_on_defect(self, message)
         if "method" in message:
-            self._call(message)
+            self._handle_call(message)
         else:
-            self._answered(message)
+            self._handle_answer(message)
 
-    def _answered(self, message: Message) -> None:
+    def _handle_answer(self, message: Message) -> None:
         id = message.get("id")
         future = self._asked.get(id) if isinstance(id, (int, str)) and not isinstance(id, bool) else None
         if future is None or future.done():
@@ -152,19 +154,19 @@ class Connection:
                 self.crash()
             return
         if "error" in message:
-            future.set_exception(Refuse(message["error"]["code"], str(message["error"]["message"])))
+            future.set_exception(ErrorResponse(message["error"]["code"], str(message["error"]["message"])))
             future.exception()
         elif self.breaks("fault-reordered") and self._last == "session/request_permission":
-            pass  # it waits on
+            pass  # it keeps waiting
         else:
             self.opened = self.opened or "sessionId" in (message.get("result") or {})
             future.set_result(message.get("result"))
 
-    def _call(self, message: Message) -> None:
+    def _handle_call(self, message: Message) -> None:
         method, params, id = message.get("method"), message.get("params"), message.get("id")
         self._last = str(method)
         if "id" not in message:
-            self._noted(method, params)
+            self._handle_notification(method, params)
         elif self.breaks(158) and self.prompting:
             pass  # once the turn is over
         else:
@@ -173,8 +175,8 @@ class Connection:
     async def _serve(self, id: Any, method: str, params: Any) -> None:
         answer: Message
         try:
-            answer = {"result": await self.desk.serve(method, params)}
-        except Refuse as refused:
+            answer = {"result": await self.handlers.serve(method, params)}
+        except ErrorResponse as refused:
             answer = {"error": {"code": refused.code, "message": str(refused)}}
             if refused.data is not None:
                 answer["error"]["data"] = refused.data
@@ -188,7 +190,7 @@ class Connection:
         if self.breaks(12) and method == "_test/x":
             self.send({"id": id, **answer})
 
-    def _noted(self, method: Any, params: Any) -> None:
+    def _handle_notification(self, method: Any, params: Any) -> None:
         if method == "session/update":
             self._update(params)
         elif method == "$/cancel_request":
@@ -214,10 +216,10 @@ class Connection:
             self.children.add(update["sessionId"])
 
     async def leave(self) -> None:
-        """End what it started."""
+        """End the tasks and terminals that it started."""
         for task in self._serving.values():
             task.cancel()
         await asyncio.gather(*self._serving.values(), return_exceptions=True)
-        for terminal in [*self.desk.terminals.values(), *self.leaving]:
+        for terminal in [*self.handlers.terminals.values(), *self.released]:
             terminal.kill()
             await terminal.wait()

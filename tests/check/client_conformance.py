@@ -1,5 +1,7 @@
-"""`python -m tests.check.conformance_of_clients`: run the kit on `accord run` and on clients of the official SDKs, and write what
-came of it to the second half of docs/conformance.md.
+"""Run `accord check client` on `accord run` and on clients on the official SDKs, and write the second half of
+docs/conformance.md.
+
+Usage: `python -m tests.check.client_conformance`.
 """
 
 import asyncio
@@ -9,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from tests.check.conformance import CLIENTS, HERE, PAGE, ROOT, Checked, page
+from tests.check.agent_conformance import CLIENTS, HERE, PAGE, ROOT, CheckedProgram, page
 
 from accord import __version__
 from accord.check.client.launch import ProcessLauncher
@@ -21,7 +23,7 @@ from accord.check.script import read_script
 
 PEERS = HERE / "peers"
 ONE_TURN = PEERS / "client.json"
-PLACES = ("{folder}", "{prompt}", "{options}", "--", "{agent}")
+PLACEHOLDERS = ("{folder}", "{prompt}", "{options}", "--", "{agent}")
 
 HEAD = (
     CLIENTS
@@ -37,40 +39,40 @@ line that is not a message.
 )
 
 
-def clients() -> list[Checked]:
-    """Those that can be started here."""
+def clients() -> list[CheckedProgram]:
+    """The clients that can be started here."""
     sdk = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk/package.json"
     python, node = sys.executable, shutil.which("node")
     run = (python, "-m", "accord.cli", "run", "{prompt}", "--", "{agent}")
     found = [
-        Checked("`accord run`", f"accord {__version__}", run),
-        Checked(
+        CheckedProgram("`accord run`", f"accord {__version__}", run),
+        CheckedProgram(
             "a client on the official Python SDK",
             f"agent-client-protocol {version('agent-client-protocol')}",
-            (python, str(PEERS / "official_python_client.py"), *PLACES),
+            (python, str(PEERS / "official_python_client.py"), *PLACEHOLDERS),
             ONE_TURN,
         ),
     ]
     if node and sdk.exists():
         found.append(
-            Checked(
+            CheckedProgram(
                 "a client on the official TypeScript SDK",
                 f"@agentclientprotocol/sdk {json.loads(sdk.read_text())['version']}",
-                (node, str(PEERS / "official_ts_client.mjs"), *PLACES),
+                (node, str(PEERS / "official_ts_client.mjs"), *PLACEHOLDERS),
                 ONE_TURN,
             )
         )
     return found
 
 
-async def check(checked: Checked) -> Report:
-    """Hold one to all rules."""
+async def check(checked: CheckedProgram) -> Report:
+    """Check one client against all rules."""
     options = Options(script=read_script(checked.script, ClientScript) if checked.script else None)
     return await check_client(ProcessLauncher(checked.command), options=options)
 
 
 def main() -> None:
-    """Run them one after the other."""
+    """Check the clients one after the other and write the page."""
     reports = [(checked, asyncio.run(check(checked))) for checked in clients()]
     agents, _, _ = PAGE.read_text("utf-8").partition(CLIENTS)
     PAGE.write_text(agents + page(HEAD, "client", reports, f"{datetime.now(UTC):%Y-%m-%d}"), "utf-8")

@@ -1,15 +1,15 @@
-"""`python -m tests.check.model [RULE]`: the model agent on stdio, breaking this rule."""
+"""`python -m tests.check.model_agent [RULE]`: the model agent on stdio, breaking this rule."""
 
 import asyncio
 import sys
 
-from tests.check.model.agent import ModelAgent
+from tests.check.model_agent.agent import ModelAgent
 
 from accord.wire.stdio import StdioTransport
 
 
 async def serve(broken: int | str | None) -> None:
-    """Until the client is gone."""
+    """Serve until the client disconnects."""
     agent = ModelAgent(StdioTransport(), broken, strict="--strict" in sys.argv)
     agent.start()
     await agent.over.wait()

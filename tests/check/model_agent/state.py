@@ -1,4 +1,4 @@
-"""What the model agent keeps: sessions, on a store that outlives one process, and what goes with them."""
+"""The state of the model agent: sessions, in a store that outlives one process."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Store:
     """The sessions of one home folder."""
 
     sessions: dict[str, Session] = field(default_factory=dict)
-    looks: int = 0
+    list_calls: int = 0
 
     def add(self, session: Session) -> None:
         self.sessions[session.id] = session
@@ -61,10 +61,29 @@ def options(session: Session, *, boolean: bool) -> list[Message]:
     models = [{"value": value, "name": value} for value in ("small", "large")]
     levels = [{"group": "all", "name": "All", "options": [{"value": v, "name": v} for v in ("low", "high")]}]
     found: list[Message] = [
-        {"type": "select", "id": "model", "name": "Model", "currentValue": values["model"], "options": models},
-        {"type": "select", "id": "mode", "name": "Mode", "category": "mode", "currentValue": session.mode, "options": mode},
-        {"type": "select", "id": "level", "name": "Level", "currentValue": values["level"], "options": levels},
-    ]  # fmt: skip
+        {
+            "type": "select",
+            "id": "model",
+            "name": "Model",
+            "currentValue": values["model"],
+            "options": models,
+        },
+        {
+            "type": "select",
+            "id": "mode",
+            "name": "Mode",
+            "category": "mode",
+            "currentValue": session.mode,
+            "options": mode,
+        },
+        {
+            "type": "select",
+            "id": "level",
+            "name": "Level",
+            "currentValue": values["level"],
+            "options": levels,
+        },
+    ]
     if boolean:
         found.append({"type": "boolean", "id": "fast", "name": "Fast", "currentValue": values["fast"]})
     return found

@@ -1,4 +1,6 @@
-"""The kit proves itself: an agent that keeps every rule passes, and for each rule one that breaks it is found out."""
+"""Proves the checks of agents: an agent that keeps every rule passes, and for each rule an agent that breaks
+it fails exactly that rule.
+"""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.check.idle_clock import idle_clock
-from tests.check.model.launch import SCRIPT, ModelLauncher
+from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
 
 from accord.check.agent.run import agent_rules, agent_run, check_agent, first_words
 from accord.check.agent.scenes import UNTRIED, scenes
@@ -15,21 +17,21 @@ from accord.check.run import Options
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {66: ("session/status",)}
-"""What the model agent must not have, for there is nothing to see otherwise."""
-IN_OTHER_PROCESSES = (95, 96)
+"""Capabilities that the model agent must lack to show a rule."""
+WITH_REAL_PROCESSES = (95, 96)
 BOUNDS = Bounds(answer=100.0, turn=100.0, soon=1.0)
-"""With real time: long for what must come, short for what must not."""
+"""With real time: long for what must come, short for what must not come."""
 CANNOT_FAIL = {124: "a page of any size may be a bounded one"}
 FALLIBLE = [rule for rule in agent_rules() if rule not in UNTRIED and rule not in CANNOT_FAIL]
 
 
 async def broken_rules(rule: Any, folder: Path) -> set[Any]:
-    """The rules that an agent with this defect is found to break, in all scenes that are about it."""
-    clock = nullcontext(SYSTEM_CLOCK) if rule in IN_OTHER_PROCESSES else idle_clock()
-    async with clock as hands:
+    """The rules that an agent with this defect is found to break, in all scenes for the rule."""
+    context = nullcontext(SYSTEM_CLOCK) if rule in WITH_REAL_PROCESSES else idle_clock()
+    async with context as clock:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()))
         options = Options(
-            script=SCRIPT, jobs=1, clock=hands, bounds=BOUNDS if rule in IN_OTHER_PROCESSES else Bounds()
+            script=SCRIPT, jobs=1, clock=clock, bounds=BOUNDS if rule in WITH_REAL_PROCESSES else Bounds()
         )
         initialized = await first_words(launcher, folder / "first", options)
         run = agent_run(launcher, folder, SCRIPT, initialized, options)
@@ -38,7 +40,7 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
 
 
 @pytest.mark.parametrize("rule", FALLIBLE)
-async def test_an_agent_that_breaks_one_rule_is_found_to_break_that_one(rule: Any, tmp_path: Path) -> None:
+async def test_an_agent_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, tmp_path: Path) -> None:
     assert await broken_rules(rule, tmp_path) == {rule}
 
 
@@ -46,7 +48,7 @@ async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
     options = Options(script=SCRIPT, jobs=1, bounds=Bounds().times(5))
     report = await check_agent(ModelLauncher(), options=options)
     others = {finding.subject.id: finding.why for finding in report.findings if finding.verdict != "pass"}
-    # What the model agent has, it cannot lack: rule 66 is shown by the one that lacks something.
+    # Rule 66 is about a missing capability, so it is shown by an agent that lacks one.
     assert set(others) == {"66", *map(str, UNTRIED)}, others
     report = await check_agent(ModelLauncher(lacks=LACKS[66]), [66], Options(script=SCRIPT, jobs=1))
     assert [finding.verdict for finding in report.findings] == ["pass"]

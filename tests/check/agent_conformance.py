@@ -1,5 +1,8 @@
-"""`python -m tests.check.conformance`: run the kit on Accord's agents and on those of the official SDKs, and write what came
-of it to docs/conformance.md. `python -m tests.check.conformance_of_clients` does the same with clients, in the page's second half.
+"""Run `accord check agent` on Accord's agents and on agents on the official SDKs, and write
+docs/conformance.md.
+
+Usage: `python -m tests.check.agent_conformance`. `python -m tests.check.client_conformance` does the same for
+clients, in the second half of the page.
 """
 
 import asyncio
@@ -26,27 +29,29 @@ HERE = Path(__file__).parent
 PAGE = ROOT / "docs" / "conformance.md"
 
 
-class Checked(NamedTuple):
-    """One agent: what it is called here, what it stands on, how it is started, its script."""
+class CheckedProgram(NamedTuple):
+    """One program: its name, what it is built on, its command and its script."""
 
     name: str
-    stands_on: str
+    built_on: str
     command: tuple[str, ...]
     script: Path | None = None
 
 
-def agents() -> list[Checked]:
-    """Those that can be started here."""
+def agents() -> list[CheckedProgram]:
+    """The agents that can be started here."""
     own = f"accord {__version__}"
     sdk = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk/package.json"
     python, node = sys.executable, shutil.which("node")
     found = [
-        Checked("`accord agent` on `rehearsal`", own, (python, "-m", "accord.cli", "agent")),
-        Checked("`examples/agent.py`", own, (python, str(ROOT / "examples/agent.py")), HERE / "example.json"),
-        Checked(
+        CheckedProgram("`accord agent` on `rehearsal`", own, (python, "-m", "accord.cli", "agent")),
+        CheckedProgram(
+            "`examples/agent.py`", own, (python, str(ROOT / "examples/agent.py")), HERE / "example.json"
+        ),
+        CheckedProgram(
             "the test agent on Accord", own, (python, str(PEERS / "accord_agent.py")), HERE / "interop.json"
         ),
-        Checked(
+        CheckedProgram(
             "the test agent on the official Python SDK",
             f"agent-client-protocol {version('agent-client-protocol')}",
             (python, str(PEERS / "official_python_agent.py")),
@@ -55,7 +60,7 @@ def agents() -> list[Checked]:
     ]
     if node and sdk.exists():
         found.append(
-            Checked(
+            CheckedProgram(
                 "the test agent on the official TypeScript SDK",
                 f"@agentclientprotocol/sdk {json.loads(sdk.read_text())['version']}",
                 (node, str(PEERS / "official_ts_agent.mjs")),
@@ -65,22 +70,22 @@ def agents() -> list[Checked]:
     return found
 
 
-async def check(checked: Checked) -> Report:
-    """Hold one to all rules."""
+async def check(checked: CheckedProgram) -> Report:
+    """Check one agent against all rules."""
     options = Options(script=read_script(checked.script, AgentScript) if checked.script else None)
     return await check_agent(ProcessLauncher(checked.command), options=options)
 
 
 CLIENTS = "\n# Clients\n"
-"""Where the half about clients begins."""
+"""The heading of the half about clients."""
 HEAD = """# Conformance
 
 Run the checker on Accord's agents and on agents that use the official SDKs, and write the results to this
 page:
 
 ```console
-$ python -m tests.check.conformance             # agents
-$ python -m tests.check.conformance_of_clients  # clients, the second half of this page
+$ python -m tests.check.agent_conformance   # agents
+$ python -m tests.check.client_conformance  # clients, the second half of this page
 ```
 
 The rules and verdicts are those of [`accord check`](check.md). `accord agent` is the program that Accord
@@ -94,8 +99,8 @@ library alone decides whether the rules on lines, envelopes, params and capabili
 """
 
 
-def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str) -> str:
-    """The page of agents, or its half about clients."""
+def page(head: str, kind: str, reports: list[tuple[CheckedProgram, Report]], date: str) -> str:
+    """The page about agents, or its half about clients."""
     lines = [
         head + f"Run on {date}.",
         "",
@@ -104,7 +109,7 @@ def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str)
     ]
     for checked, report in reports:
         counts = " | ".join(str(count) for count in report.counts.values())
-        lines.append(f"| {checked.name} | {checked.stands_on} | {counts} |")
+        lines.append(f"| {checked.name} | {checked.built_on} | {counts} |")
     for checked, report in reports:
         lines += ["", f"## {checked.name[0].upper()}{checked.name[1:]}", ""]
         broken = report.of("fail", "warn")
@@ -122,7 +127,7 @@ def page(head: str, kind: str, reports: list[tuple[Checked, Report]], date: str)
 
 
 def main() -> None:
-    """Run them one after the other."""
+    """Check the agents one after the other and write the page."""
     reports = [(checked, asyncio.run(check(checked))) for checked in agents()]
     _, mark, clients = PAGE.read_text("utf-8").partition(CLIENTS)
     PAGE.write_text(page(HEAD, "agent", reports, f"{datetime.now(UTC):%Y-%m-%d}") + mark + clients, "utf-8")

@@ -1,4 +1,6 @@
-"""Defects as data: messages that are sent spoiled, and messages that the client does not survive. The key is the rule."""
+"""Defects as data: messages that are sent damaged, and messages that crash the client. The key is the broken
+rule.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,11 +33,11 @@ MUTATIONS: dict[Any, Callable[[Message], Message]] = {
     43: _params("session/new", lambda params: params.update(mine=1)),
     90: _params("session/new", lambda params: params.pop("mcpServers")),
 }
-"""Spoiled messages."""
+"""Functions that damage a message."""
 
 
 def _kind(named: str, /, **members: Any) -> Callable[[Message], bool]:
-    """An update of this kind with these members."""
+    """Match an update of this kind with these members."""
     return lambda update: update.get("sessionUpdate") == named and members.items() <= update.items()
 
 
@@ -54,7 +56,7 @@ _UPDATES: dict[Any, Callable[[Message], bool]] = {
     316: _kind("notice"),
     322: lambda update: "name" in update and update["name"] is None,
 }
-"""Updates that the client dies of."""
+"""Updates that crash the client."""
 _NOTES: dict[Any, Callable[[Message], bool]] = {
     20: lambda message: message["method"] == "_test/n",
     53: lambda message: message["method"] == "$/cancel_request" and message["params"]["requestId"] == "never",
@@ -62,11 +64,11 @@ _NOTES: dict[Any, Callable[[Message], bool]] = {
     270: lambda message: message["method"] == "elicitation/complete",
     362: lambda message: message["method"] == "auth/status_update",
 }
-"""Notifications that the client dies of."""
+"""Notifications that crash the client."""
 
 
-def deadly(client: Any, message: Message) -> None:
-    """Crash on what this client cannot take."""
+def crash_on_defect(client: Any, message: Message) -> None:
+    """Crash if this client's defect applies to the message."""
     params: Any = message.get("params")
     update = params.get("update") if isinstance(params, dict) else None
     if "id" not in message and client.broken in _NOTES and _NOTES[client.broken](message):

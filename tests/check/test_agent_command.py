@@ -1,10 +1,10 @@
-"""`accord check agent` with agents that do something odd, and what only it has."""
+"""`accord check agent`: agents that misbehave, and options that only this command has."""
 
 import re
 from pathlib import Path
 
 import pytest
-from tests.check.commands import MODEL, ODD_AGENT, model_script, told, verdicts
+from tests.check.commands import MODEL, ODD_AGENT, model_script, printed_report, verdicts
 
 from accord.check.agent.launch import ProcessLauncher
 from accord.check.agent.run import check_agent
@@ -17,18 +17,18 @@ from accord.check.verdict import Finding
 from accord.cli import main
 
 
-async def findings(manner: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
-    """What is found of an odd agent, which is not waited for when it is to leave."""
+async def findings(behavior: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
+    """The findings for a misbehaving agent. The checker hardly waits for it to exit."""
     bounds = Bounds(answer=100.0, turn=turn, soon=turn, leave=0.2)
-    launcher = ProcessLauncher((*ODD_AGENT, manner), leave=bounds.leave)
+    launcher = ProcessLauncher((*ODD_AGENT, behavior), leave=bounds.leave)
     report = await check_agent(launcher, rules, Options(bounds=bounds))
     return {one.subject.id: one for one in report.findings}
 
 
-def test_what_only_should_be_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_should_rule_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--only", "17", "--json", "--script", model_script(tmp_path)]
     assert main(["check", "agent", *words, "--", *MODEL, "17"]) == 0
-    report = told(capsys)
+    report = printed_report(capsys)
     assert report["counts"]["warn"] == 1
     (rule,) = report["rules"]
     assert rule["verdict"] == "warn"
@@ -37,9 +37,9 @@ def test_what_only_should_be_is_a_warning(tmp_path: Path, capsys: pytest.Capture
     assert [frame["from"] for frame in rule["frames"]] == ["client", "agent"]
 
 
-def test_an_agent_that_crashes_is_started_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_crashes_is_restarted(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", "agent", "--only", "31,62,72", "--json", "--", *ODD_AGENT, "crashes"])
-    rules = {rule["id"]: rule for rule in told(capsys)["rules"]}
+    rules = {rule["id"]: rule for rule in printed_report(capsys)["rules"]}
     assert code == 1
     assert rules["31"]["verdict"] == "warn"
     assert "the agent ended" in rules["31"]["why"]
@@ -48,7 +48,7 @@ def test_an_agent_that_crashes_is_started_again(capsys: pytest.CaptureFixture[st
     assert rules["72"]["verdict"] == "fail"
 
 
-async def test_an_agent_that_hangs_is_given_up_and_ended() -> None:
+async def test_an_agent_that_hangs_is_abandoned_and_ended() -> None:
     found = await findings("hangs", 15, 143, "fault-dies", turn=0.5)
     assert found["15"].verdict == "pass"
     assert found["143"].verdict == "fail"
@@ -57,19 +57,19 @@ async def test_an_agent_that_hangs_is_given_up_and_ended() -> None:
     assert "it still ran 0.2 seconds after its input was closed" in found["fault-dies"].why
 
 
-async def test_an_agent_that_reads_no_lines_is_found_out() -> None:
+async def test_an_agent_that_does_not_read_lines_fails() -> None:
     bounds = Bounds(answer=5.0, leave=0.2)
-    launcher = ProcessLauncher((*ODD_AGENT, "tears"), leave=bounds.leave)
+    launcher = ProcessLauncher((*ODD_AGENT, "reads_chunks"), leave=bounds.leave)
     report = await check_agent(launcher, ["fault-pieces"], Options(bounds=bounds))
     (found,) = report.findings
     assert (found.verdict, found.why) == ("fail", "initialize was not answered within 5 seconds")
-    found = await findings("refuses", "fault-pieces")
+    found = await findings("rejects", "fault-pieces")
     assert found["fault-pieces"].verdict == "pass"
 
 
-@pytest.mark.parametrize("manner", ["floods", "gushes"])
-async def test_a_flood_ends_in_a_verdict(manner: str) -> None:
-    found = await findings(manner, "schema", 9, 15)
+@pytest.mark.parametrize("behavior", ["floods", "floods_requests"])
+async def test_a_flood_of_messages_ends_in_a_verdict(behavior: str) -> None:
+    found = await findings(behavior, "schema", 9, 15)
     assert found["9"].verdict == "fail"
     assert re.search(r"_check/id was not answered in a flood: \d+ lines, \d+ bytes", found["9"].why)
     assert found["15"].verdict == "not shown"
@@ -77,44 +77,47 @@ async def test_a_flood_ends_in_a_verdict(manner: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manner", "what"),
-    [("bloats", "bytes, more than the 64 MiB that are read"), ("digs", "more than 100 levels")],
+    ("behavior", "what"),
+    [
+        ("answers_too_long", "bytes, more than the 64 MiB that are read"),
+        ("nests_deeply", "more than 100 levels"),
+    ],
 )
-async def test_a_message_that_is_too_big_is_not_judged(manner: str, what: str) -> None:
-    found = await findings(manner, "schema", 9, 29)
+async def test_a_message_that_is_too_big_is_not_judged(behavior: str, what: str) -> None:
+    found = await findings(behavior, "schema", 9, 29)
     assert found["29"].verdict == "pass"
     assert {found[id].verdict for id in ("schema", "9")} == {"not shown"}
     assert what in found["schema"].why
     assert what in found["9"].why
 
 
-def test_the_schema_alone_is_judged_in_all_scenes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_schema_rule_alone_is_checked_in_all_scenes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["check", "agent", "--json", "--only"]
-    assert main([*words, "schema", "--", *ODD_AGENT, "misfits"]) == 1
-    (rule,) = told(capsys)["rules"]
+    assert main([*words, "schema", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
+    (rule,) = printed_report(capsys)["rules"]
     assert rule["why"] == "plan: $.update.entries: expected array, got number"
-    # Where the rule that says it closest is there too, it is blamed instead.
-    assert main([*words, "schema,205,142", "--", *ODD_AGENT, "misfits"]) == 1
+    # A more specific rule is blamed instead, if it is selected.
+    assert main([*words, "schema,205,142", "--", *ODD_AGENT, "sends_invalid_plans"]) == 1
     assert verdicts(capsys) == {"schema": "pass", "205": "fail", "142": "pass"}
 
 
-def test_a_few_rules_that_were_not_shown_say_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "agent", "--only", "205", "--", *ODD_AGENT, "refuses"]) == 0
+def test_selected_rules_that_were_not_shown_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "agent", "--only", "205", "--", *ODD_AGENT, "rejects"]) == 0
     assert "?    205  not shown" in capsys.readouterr().out
 
 
-def test_what_is_needed_has_to_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_needed_rule_that_was_not_shown_fails(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["check", "agent", "--only", "15,205", "--need", "205"]
-    assert main([*words, "--", *ODD_AGENT, "refuses"]) == 1
+    assert main([*words, "--", *ODD_AGENT, "rejects"]) == 1
     shown = capsys.readouterr().out
     assert "x    205  fail" in shown
     assert "needed, and not shown: " in shown
-    assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "refuses"]) == 2
+    assert main(["check", "agent", "--need", "2", "--", *ODD_AGENT, "rejects"]) == 2
 
 
-def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rules_are_listed_with_their_scenes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "rules", "--json"]) == 0
-    rows = {row["id"]: row for row in told(capsys)}
+    rows = {row["id"]: row for row in printed_report(capsys)}
     assert len(rows) == 221
     assert rows["15"]["scenes"] == [
         "ids, unknown methods, notifications: requests under all kinds of ids, methods that nobody has, "
@@ -124,14 +127,14 @@ def test_the_rules_and_how_they_are_tried(capsys: pytest.CaptureFixture[str]) ->
     assert "person" in rows["89"]["untried"]
 
 
-def test_the_page_tells_every_act() -> None:
+def test_the_docs_list_every_act() -> None:
     page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
     table = page.partition("| act |")[2].partition("The other members")[0]
     named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
     assert named == set(ACTS)
 
 
-def test_the_scripts_that_ship_are_sound() -> None:
+def test_the_shipped_agent_scripts_are_valid() -> None:
     assert shipped("accord", AgentScript).agents == ("accord",)
     assert shipped("accord", AgentScript).strict == ("--strict",)
     assert shipped("plain", AgentScript).agents == ()

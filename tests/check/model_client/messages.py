@@ -1,4 +1,4 @@
-"""What the model client says, and how it reads updates."""
+"""The messages of the model client, and how it reads updates."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Message = dict[str, Any]
 
 
 def capabilities(lacks: tuple[str, ...]) -> Message:
-    """What it offers."""
+    """The capabilities it offers."""
     offered: Message = {
         "fs": {"readTextFile": True, "writeTextFile": True},
         "terminal": True,
@@ -23,7 +23,7 @@ def capabilities(lacks: tuple[str, ...]) -> Message:
 
 
 def initialize(broken: Any, offered: Message) -> Message:
-    """The params of initialize."""
+    """The params of `initialize`."""
     key = "capabilities" if broken == 61 else "clientCapabilities"
     if broken == 47:
         offered.pop("_meta")
@@ -34,10 +34,10 @@ def initialize(broken: Any, offered: Message) -> Message:
 
 
 def new_session(client: Any) -> Message:
-    """The params that all ways to open a session share."""
+    """The params that all methods to open a session share."""
     params: Message = {"cwd": "." if client.breaks(91) else str(client.folder), "mcpServers": []}
-    root = client.told("roots")
-    resumes = client.told("session")
+    root = client.option("roots")
+    resumes = client.option("session")
     taken = client.has("sessionCapabilities.additionalDirectories") or client.breaks(129)
     if root and taken and not (resumes and client.breaks(134)):
         params["additionalDirectories"] = ["extra" if client.breaks(130) else root]
@@ -47,8 +47,8 @@ def new_session(client: Any) -> Message:
 
 
 def servers(client: Any) -> list[Message]:
-    """The MCP servers that the agent can take."""
-    if not client.told("servers"):
+    """The MCP servers that the agent supports."""
+    if not client.option("servers"):
         return []
     own: Message = {"name": "own", "command": "/bin/true", "args": [], "env": []}
     web: Message = {"type": "http", "name": "web", "url": "https://mcp.example", "headers": []}
@@ -67,7 +67,7 @@ def servers(client: Any) -> list[Message]:
 
 
 def readable(params: Any, *, repair: bool) -> Message | None:
-    """The update, if it can be read."""
+    """The update, or None if it cannot be read."""
     if not isinstance(params, dict):
         return None
     update = params.get("update")

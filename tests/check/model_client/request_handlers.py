@@ -1,4 +1,4 @@
-"""What the model client does for agents: permissions, files, terminals, forms, its own MCP server."""
+"""How the model client serves requests: permissions, files, terminals, forms, its own MCP server."""
 
 import asyncio
 import os
@@ -11,8 +11,8 @@ from typing import Any
 Message = dict[str, Any]
 
 
-class Refuse(Exception):
-    """An error answer."""
+class ErrorResponse(Exception):
+    """An error response."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class Refuse(Exception):
 
 
 class Terminal:
-    """A command and what it has printed."""
+    """A command and its output."""
 
     def __init__(self, process: Process, limit: int | None) -> None:
         self.process = process
@@ -51,8 +51,8 @@ class Terminal:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-class Desk:
-    """The answers. `breaks(rule)` says which one is not kept."""
+class RequestHandlers:
+    """Serves the requests of the agent. `breaks(rule)` says which rule to break."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -75,9 +75,9 @@ class Desk:
         gate = {"fs/": "fs", "terminal/": "terminal"}.get(method.partition("/")[0] + "/")
         if served is None or (gate in self.client.lacks and gate):
             rule = 18 if method == "_test/x" else 16 if method == "nope/nope" else 244 if served else None
-            raise Refuse(-32603 if self.breaks(rule) else -32601, "Method not found")
+            raise ErrorResponse(-32603 if self.breaks(rule) else -32601, "Method not found")
         if not isinstance(params, dict):
-            raise Refuse(-32602, "no params")
+            raise ErrorResponse(-32602, "no params")
         if method != "mcp/message":
             self._session(params)
         return await served(params)
@@ -87,16 +87,18 @@ class Desk:
         if not isinstance(session, str):
             if self.breaks(25):
                 return
-            raise Refuse(-32602, "sessionId")
+            raise ErrorResponse(-32602, "sessionId")
         if session not in (self.client.session, *self.client.children):
-            raise Refuse(-32603 if self.breaks(384) else -32002, "Session not found", {"sessionId": session})
+            raise ErrorResponse(
+                -32603 if self.breaks(384) else -32002, "Session not found", {"sessionId": session}
+            )
 
     # -- permissions
 
     async def permission(self, params: Message) -> Any:
         client = self.client
         if self.breaks(196):
-            raise Refuse(-32601, "Method not found")
+            raise ErrorResponse(-32601, "Method not found")
         if not client.strict and "options" not in params and "permissionId" in params:
             params = {**params, "toolCall": {"toolCallId": params["permissionId"]}, "options": []}
         call: Any = params.get("toolCall")
@@ -111,17 +113,17 @@ class Desk:
         ):
             if self.breaks(25):
                 return {"outcome": {"outcome": "cancelled"}}
-            raise Refuse(-32602, "toolCall and options")
+            raise ErrorResponse(-32602, "toolCall and options")
         if self.breaks(197):
             return {"outcome": {"outcome": "selected", "optionId": "made up"}}
         if self.breaks(202) and call["toolCallId"] == "c2":
             await asyncio.Event().wait()
-        if client.told("ask"):
+        if client.option("ask"):
             await client.cancelled.wait()
             if not self.breaks(165):
                 return {"outcome": {"outcome": "cancelled"}}
         kinds = ("read", "file") if self.breaks(389) else ("read",)
-        yes = client.told("allow") or (client.told("reads") and call.get("kind") in kinds)
+        yes = client.option("allow") or (client.option("reads") and call.get("kind") in kinds)
         wanted = "allow_once" if yes else "reject_once"
         found = [one["optionId"] for one in options if one["kind"] == wanted]
         return {
@@ -134,24 +136,24 @@ class Desk:
         if not isinstance(params.get("path"), str):
             if self.breaks(25):
                 return self.client.folder / "notes.txt"
-            raise Refuse(-32602, "path")
+            raise ErrorResponse(-32602, "path")
         path = Path(params["path"])
         if self.breaks(245) or path.resolve().is_relative_to(self.client.folder.resolve()):
             return path
-        raise Refuse(-32602, "outside of the roots")
+        raise ErrorResponse(-32602, "outside of the roots")
 
     async def read(self, params: Message) -> Any:
         if self.breaks(381) and params["sessionId"] in self.client.children:
-            raise Refuse(-32602, "outside of the roots")
+            raise ErrorResponse(-32602, "outside of the roots")
         path = self._path(params)
         first, most = params.get("line"), params.get("limit")
         for number in (first, most):
             if number is not None and (type(number) is not int or number < 0):
                 if self.breaks(326):
                     return {"content": "two\n"}
-                raise Refuse(-32602, "line or limit")
+                raise ErrorResponse(-32602, "line or limit")
         if not path.is_file():
-            raise Refuse(-32603 if self.breaks(242) else -32002, "no such file")
+            raise ErrorResponse(-32603 if self.breaks(242) else -32002, "no such file")
         rows = path.read_text("utf-8").splitlines(keepends=True)
         start = (first or 1) - (0 if self.breaks(241) and first else 1)
         text = "".join(rows[start : None if most is None else start + most])
@@ -160,7 +162,7 @@ class Desk:
     async def write(self, params: Message) -> Any:
         path = self._path(params)
         if self.breaks(243) and not path.exists():
-            raise Refuse(-32002, "no such file")
+            raise ErrorResponse(-32002, "no such file")
         path.write_text(params["content"], "utf-8")
         return None if self.breaks(35) else {}
 
@@ -174,7 +176,7 @@ class Desk:
             if name in params and params[name] is None
         ]
         if given and self.breaks(328):
-            raise Refuse(-32602, given[0])
+            raise ErrorResponse(-32602, given[0])
         bad = (
             args is not None and not (isinstance(args, list) and all(isinstance(one, str) for one in args))
         ) or (
@@ -182,7 +184,7 @@ class Desk:
             or (limit is not None and (not isinstance(limit, int) or limit < 0))
         )
         if bad:
-            raise Refuse(-32603 if self.breaks(327) else -32602, "wrong types")
+            raise ErrorResponse(-32603 if self.breaks(327) else -32602, "wrong types")
         more = {} if self.breaks(249) else {one["name"]: one["value"] for one in env or []}
         process = await asyncio.create_subprocess_exec(
             params["command"],
@@ -205,7 +207,7 @@ class Desk:
         if found is None:
             if self.breaks(259) and params["terminalId"] == "nope":
                 return next(iter(self.terminals.values()))
-            raise Refuse(-32002, "no such terminal")
+            raise ErrorResponse(-32002, "no such terminal")
         return found
 
     async def output(self, params: Message) -> Any:
@@ -231,7 +233,7 @@ class Desk:
         await terminal.wait()
         if self.breaks(254):
             self.terminals.pop(params["terminalId"])
-            raise Refuse(-32002, "gone")
+            raise ErrorResponse(-32002, "gone")
         return {}
 
     async def release(self, params: Message) -> Any:
@@ -240,28 +242,28 @@ class Desk:
             terminal.kill()
         if not self.breaks(256):
             self.terminals.pop(params["terminalId"])
-        self.client.leaving.append(terminal)
+        self.client.released.append(terminal)
         return {}
 
-    # -- questions
+    # -- elicitation
 
     async def elicit(self, params: Message) -> Any:
         mode = params.get("mode")
         if mode not in ("form", "url"):
             if self.breaks(277):
                 return {"action": "decline"}
-            raise Refuse(-32602, "mode")
+            raise ErrorResponse(-32602, "mode")
         if mode in self.client.lacks:
-            raise Refuse(-32601 if self.breaks(261) else -32602, "mode")
+            raise ErrorResponse(-32601 if self.breaks(261) else -32602, "mode")
         if mode == "url" and self.breaks(278):
-            await asyncio.to_thread(_visit, params["url"])
+            await asyncio.to_thread(_open_url, params["url"])
         if mode == "form" and "pattern" in str(params) and self.breaks(280):
             self.client.crash()
         return {"action": "perhaps" if self.breaks(271) else "decline"}
 
     async def mcp(self, params: Message) -> Any:
         if not isinstance(params.get("requestId"), str) or not isinstance(params.get("params", {}), dict):
-            raise Refuse(-32603 if self.breaks(368) else -32602, "requestId")
+            raise ErrorResponse(-32603 if self.breaks(368) else -32602, "requestId")
         if params["method"] == "tools/list":
             if self.breaks(367):
                 named = {"serverId": params["serverId"], "requestId": params["requestId"]}
@@ -269,11 +271,11 @@ class Desk:
                 asyncio.get_running_loop().call_soon(self.client.notify, "mcp/message", note)
             return {"result": {"tools": []}}
         if self.breaks(365):
-            raise Refuse(-32601, "Method not found")
+            raise ErrorResponse(-32601, "Method not found")
         return {"error": {"code": -32601, "message": "Method not found"}}
 
 
-def _visit(url: str) -> None:
+def _open_url(url: str) -> None:
     try:
         urllib.request.urlopen(url, timeout=1).close()
     except OSError:

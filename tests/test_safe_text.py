@@ -1,4 +1,4 @@
-"""What an agent says reaches no terminal as a command, however it is cut into pieces."""
+"""Text of an agent reaches no terminal as a control sequence, in whatever pieces it arrives."""
 
 import pytest
 from hypothesis import given
@@ -73,24 +73,24 @@ FORBIDDEN = frozenset(map(chr, CODES)) - {"\n", "\t"}
         ("👩\u200d💻 می\u200cخواهم", "👩\u200d💻 می\u200cخواهم"),
     ],
 )
-def test_what_is_left_of_it(said: str, shown: str) -> None:
+def test_control_sequences_are_removed(said: str, shown: str) -> None:
     assert clean_text(said) == shown
 
 
-def test_an_unended_sequence_swallows_its_line_at_most() -> None:
+def test_an_unterminated_sequence_removes_at_most_its_line() -> None:
     assert clean_text("\x1b]0;no end\nnext line") == "\nnext line"
     assert clean_text("\x1b[1;1\nnext") == "\nnext"
 
 
 @given(HOSTILE)
-def test_nothing_that_a_terminal_acts_on_survives(text: str) -> None:
+def test_no_control_character_survives(text: str) -> None:
     assert not FORBIDDEN & set(clean_text(text))
     assert not (FORBIDDEN | {"\n", "\t"}) & set(clean_line(text) + visible(text) + one_line(text))
     clean_text(text).encode()
 
 
 @given(HOSTILE, st.data())
-def test_cutting_changes_nothing(text: str, data: st.DataObject) -> None:
+def test_splitting_the_text_changes_nothing(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     cleaner = Cleaner()
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
@@ -98,11 +98,11 @@ def test_cutting_changes_nothing(text: str, data: st.DataObject) -> None:
 
 
 @given(HOSTILE)
-def test_clean_text_is_clean(text: str) -> None:
+def test_cleaning_is_idempotent(text: str) -> None:
     assert clean_text(clean_text(text)) == clean_text(text)
 
 
-def test_a_line_that_is_judged_spells_out_what_hides() -> None:
+def test_visible_text_escapes_hidden_characters() -> None:
     assert visible("rm\x1b[8m -rf\n\u202e") == "rm\\x1b[8m -rf\\n\\u202e"
     assert one_line("two\n  lines \x07") == "two lines \\x07"
     assert one_line("x" * 300, 10) == "xxxxxxxxx…"

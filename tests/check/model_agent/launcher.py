@@ -1,10 +1,10 @@
-"""Model agents in this process: one for each connection, with a store for each home folder."""
+"""Model agents in this process: one per connection, with a store per home folder."""
 
 from pathlib import Path
 from typing import Any
 
-from tests.check.model.agent import ModelAgent
-from tests.check.model.state import Store
+from tests.check.model_agent.agent import ModelAgent
+from tests.check.model_agent.state import Store
 
 from accord.check.agent.launch import Place
 from accord.check.agent.script import Act, AgentScript
@@ -44,7 +44,7 @@ SCRIPT = AgentScript(
 )
 
 
-class Running:
+class LaunchedModelAgent:
     """One model agent in memory."""
 
     def __init__(self, transport: MemoryTransport, agent: ModelAgent) -> None:
@@ -66,7 +66,7 @@ class ModelLauncher:
         self.lacks = lacks
         self.stores: dict[Path, Store] = {}
 
-    async def __call__(self, place: Place) -> Running:
+    async def __call__(self, place: Place) -> LaunchedModelAgent:
         ours, theirs = memory_pair()
         agent = ModelAgent(
             theirs,
@@ -79,4 +79,4 @@ class ModelLauncher:
         if place.pieces and self.broken == "fault-pieces":
             agent.die()  # a frame in memory has no pieces
         agent.start()
-        return Running(ours, agent)
+        return LaunchedModelAgent(ours, agent)

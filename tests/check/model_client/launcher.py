@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.check.puppet.client import ModelClient
-from tests.check.puppet.connection import Crash
+from tests.check.model_client.client import ModelClient
+from tests.check.model_client.connection import Crash
 
 from accord.check.client.launch import Order
 from accord.check.client.script import ClientScript
@@ -34,8 +34,10 @@ SCRIPT = ClientScript(
 )
 
 
-class MemoryWire:
-    """Both ends: the checker's methods are those of `accord.check.client.wire.Wire`, the client has `put`."""
+class MemoryPipe:
+    """Both ends of the stdio of an agent: the checker has the methods of its client wire, the client has
+    `put`.
+    """
 
     def __init__(self, heard: Callable[[bytes], None], lost: Callable[[], None], *, whole: bool) -> None:
         self.words: Sequence[str] = []
@@ -68,7 +70,7 @@ class MemoryWire:
         pass
 
     def hear(self, hears: bool) -> None:
-        # Behind what was written before: the other side reads in order.
+        # Queued behind earlier writes, because the other side reads in order.
         self._soon(self._set_hears, hears)
 
     def _set_hears(self, hears: bool) -> None:
@@ -105,7 +107,7 @@ class MemoryWire:
             self._receiver.ended(End("the client closed the agent's input"))
 
 
-class Running:
+class LaunchedModelClient:
     """One model client."""
 
     def __init__(self, client: ModelClient, clock: Clock) -> None:
@@ -142,7 +144,7 @@ class Running:
     async def end(self) -> bool:
         forced = not self._exited.done()
         if forced:
-            self._task.cancel()  # never while it leaves: its commands would stay
+            self._task.cancel()  # not after its exit: its commands would keep running
         await asyncio.gather(self._task, return_exceptions=True)
         return forced
 
@@ -159,15 +161,15 @@ class ModelLauncher:
         self.lacks = lacks
         self.clock = clock
 
-    async def __call__(self, order: Order, joined: Joined) -> Running:
+    async def __call__(self, order: Order, joined: Joined) -> LaunchedModelClient:
         client = ModelClient(order, self.broken, self.lacks, self.clock)
 
-        def connect(words: list[str], login: str = "") -> MemoryWire:
-            wire = MemoryWire(client.heard, lambda: client.lost(wire), whole=client.breaks("fault-pieces"))
+        def connect(words: list[str], login: str = "") -> MemoryPipe:
+            wire = MemoryPipe(client.receive, lambda: client.lost(wire), whole=client.breaks("fault-pieces"))
             wire.words, wire.login = words, login
             joined(wire)
             return wire
 
         client.connect = connect
         client.wire = connect([])
-        return Running(client, self.clock)
+        return LaunchedModelClient(client, self.clock)

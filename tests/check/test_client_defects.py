@@ -1,4 +1,6 @@
-"""The kit for clients proves itself: a client that keeps every rule passes, and for each rule one that breaks it is found out."""
+"""Proves the checks of clients: a client that keeps every rule passes, and for each rule a client that breaks
+it fails exactly that rule.
+"""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.check.idle_clock import idle_clock
-from tests.check.puppet.wire import SCRIPT, ModelLauncher
+from tests.check.model_client.launcher import SCRIPT, ModelLauncher
 
 from accord.check.bounds import Bounds
 from accord.check.client.run import check_client, client_rules, client_run, first_run
@@ -15,21 +17,21 @@ from accord.check.run import Options
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
-"""What the model client must not have, for there is nothing to see otherwise."""
-IN_OTHER_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
+"""Capabilities that the model client must lack to show a rule."""
+WITH_REAL_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
 WAITING = (51, 248, 253)
-"""Of those, the ones whose defect is that no answer comes."""
+"""Of those, the rules whose defect is a missing answer."""
 FALLIBLE = [rule for rule in client_rules() if rule not in UNTRIED]
 
 
 async def broken_rules(rule: Any, folder: Path) -> set[Any]:
-    """The rules that a client with this defect is found to break, in all scenes that are about it."""
-    real = rule in IN_OTHER_PROCESSES
-    async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as hands:
-        launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=hands)
-        # Those who wait for their own child need a short bound to be found out, the others a long one.
+    """The rules that a client with this defect is found to break, in all scenes for the rule."""
+    real = rule in WITH_REAL_PROCESSES
+    async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as clock:
+        launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=clock)
+        # A defect that waits for its own child process needs a short bound, the others a long one.
         bounds = Bounds(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0) if real else Bounds()
-        options = Options(script=SCRIPT, jobs=1, clock=hands, bounds=bounds)
+        options = Options(script=SCRIPT, jobs=1, clock=clock, bounds=bounds)
         traits = await first_run(launcher, folder / "first", options)
         run = client_run(launcher, folder, SCRIPT, traits, options)
         ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
@@ -37,14 +39,14 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
 
 
 @pytest.mark.parametrize("rule", FALLIBLE)
-async def test_a_client_that_breaks_one_rule_is_found_to_break_that_one(rule: Any, tmp_path: Path) -> None:
+async def test_a_client_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, tmp_path: Path) -> None:
     assert await broken_rules(rule, tmp_path) == {rule}
 
 
 async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:
     report = await check_client(ModelLauncher(), options=Options(script=SCRIPT, jobs=1))
     others = {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
-    # What the model client has, it cannot lack: those rules are shown by one that lacks something.
+    # Rules about missing capabilities are shown by a client that lacks them.
     assert set(others) == {*map(str, LACKS), *map(str, UNTRIED)}, others
     for rule, lacks in LACKS.items():
         report = await check_client(ModelLauncher(lacks=lacks), [rule], Options(script=SCRIPT, jobs=1))

@@ -1,22 +1,22 @@
-"""What the model agent can be told to do, one function for each word."""
+"""The actions of the model agent, one function for each command word."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.check.model.state import MODES, Session, absolute
-from tests.check.model.wire import Refusal
+from tests.check.model_agent.connection import ErrorResponse
+from tests.check.model_agent.state import MODES, Session, absolute
 
 if TYPE_CHECKING:
-    from tests.check.model.turns import Turns
+    from tests.check.model_agent.turns import Turns
 
-Word = Callable[["Turns", Session, str], Coroutine[Any, Any, None]]
+Action = Callable[["Turns", Session, str], Coroutine[Any, Any, None]]
 
 
 async def say(turns: "Turns", session: Session, rest: str) -> None:
     if session.values.get("broken") and turns.breaks(97):
-        raise Refusal(-32603)
+        raise ErrorResponse(-32603)
     turns.update(
         session,
         {"sessionUpdate": "usage_update", "used": 5, "size": 100, "cost": {"amount": 0.1, "currency": "USD"}},
@@ -107,7 +107,7 @@ async def read(turns: "Turns", session: Session, rest: str) -> None:
     if turns.breaks(136) and session.roots and not absolute(rest):
         path = Path(session.roots[0]) / rest
     if turns.breaks(94) and not absolute(rest):
-        path = Path(agent.where) / rest
+        path = Path(agent.start_folder) / rest
     call = Call(turns, session, f"Read {rest}", "read", str(path))
     call.begin()
     inside = any(path.is_relative_to(root) for root in [session.cwd, *session.roots])
@@ -116,14 +116,18 @@ async def read(turns: "Turns", session: Session, rest: str) -> None:
         turns.say(session, "That is outside.")
         return
     asks = agent.offers("fs", "readTextFile")
-    asks = asks or (turns.breaks(236) and not agent.none_told) or (turns.breaks(68) and agent.none_told)
+    asks = (
+        asks
+        or (turns.breaks(236) and not agent.no_capabilities)
+        or (turns.breaks(68) and agent.no_capabilities)
+    )
     try:
         if asks:
             result = await agent.ask("fs/read_text_file", {"sessionId": session.id, "path": str(path)})
             text = result["content"]
         else:
             text = path.read_text()
-    except (Refusal, OSError):
+    except (ErrorResponse, OSError):
         call.end("no such file", "failed")
         return
     call.end(text)
@@ -138,12 +142,12 @@ async def write(turns: "Turns", session: Session, rest: str) -> None:
     old = "" if turns.breaks(179) else None
     diff = [{"type": "diff", "path": str(path), "oldText": old, "newText": text}]
     result: Any = {}
-    if agent.offers("fs", "writeTextFile") or (turns.breaks(237) and not agent.none_told):
+    if agent.offers("fs", "writeTextFile") or (turns.breaks(237) and not agent.no_capabilities):
         try:
             result = await agent.ask(
                 "fs/write_text_file", {"sessionId": session.id, "path": str(path), "content": text}
             )
-        except Refusal:
+        except ErrorResponse:
             result = {}
     else:
         path.write_text(text)
@@ -178,8 +182,8 @@ async def allowed(turns: "Turns", session: Session, call: Call) -> bool:
     session.asking = True
     try:
         answer = await turns.agent.ask("session/request_permission", params)
-    except Refusal as refusal:
-        if turns.breaks(169) and refusal.code == -32800:
+    except ErrorResponse as error_response:
+        if turns.breaks(169) and error_response.code == -32800:
             raise
         return turns.breaks(200)
     finally:
@@ -212,7 +216,7 @@ async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
     agent = turns.agent
     call = Call(turns, session, f"Run {command}", "execute", session.cwd)
     call.begin()
-    if not (agent.offers("terminal") or (turns.breaks(247) and not agent.none_told)):
+    if not (agent.offers("terminal") or (turns.breaks(247) and not agent.no_capabilities)):
         if command == "sleep":
             await asyncio.Event().wait()
         call.end("done")
@@ -222,7 +226,7 @@ async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
         made = await agent.ask(
             "terminal/create", {**about, "command": command, "args": [], "env": [], "cwd": session.cwd}
         )
-    except Refusal:
+    except ErrorResponse:
         call.end("no terminal", "failed")
         return
     about["terminalId"] = made["terminalId"]
@@ -246,13 +250,13 @@ async def ask(turns: "Turns", session: Session, rest: str) -> None:
     params = {"mode": "form", "message": "Which colour?", "sessionId": session.id, "requestedSchema": schema}
     try:
         answer = await agent.ask("elicitation/create", params)
-    except Refusal:
+    except ErrorResponse:
         turns.say(session, "No answer.")
         return
     if turns.breaks(274) and answer["action"] == "decline":
-        raise Refusal(-32603)
+        raise ErrorResponse(-32603)
     if turns.breaks(275) and "content" in answer and answer["content"] is None:
-        raise Refusal(-32603)
+        raise ErrorResponse(-32603)
     accepted = answer["action"] == "accept" or (turns.breaks(276) and answer["action"] == "_x")
     turns.say(
         session, str((answer.get("content") or {}).get("answer", "nothing")) if accepted else "No answer."
@@ -280,7 +284,7 @@ async def leave(turns: "Turns", session: Session, rest: str) -> None:
     session.mode = next(mode for mode in MODES if mode != session.mode)
     if not turns.breaks(210):
         turns.update(session, {"sessionUpdate": "current_mode_update", "currentModeId": session.mode})
-    turns.tell_options(session)
+    turns.send_options(session)
 
 
 async def command(turns: "Turns", session: Session, rest: str) -> None:
@@ -302,7 +306,7 @@ async def notice(turns: "Turns", session: Session, rest: str) -> None:
     if not turns.agent.offers("session", "notices") and not turns.breaks(313):
         turns.say(session, "Mind this")
     if turns.breaks(289) and turns.agent.offers("session", "notices"):
-        raise Refusal(-32603)
+        raise ErrorResponse(-32603)
 
 
 async def compact(turns: "Turns", session: Session, rest: str) -> None:
@@ -332,10 +336,10 @@ async def mcp(turns: "Turns", session: Session, rest: str) -> None:
     await turns.agent.ask("mcp/message", params)
 
 
-WORDS: dict[str, Word] = {
+ACTIONS: dict[str, Action] = {
     **{
-        word.__name__: word
-        for word in (
+        action.__name__: action
+        for action in (
             *(say, lines, echo, think, plan, read, write, guarded, run, busy, ask, page, leave, tell, recall),
             *(notice, compact, delegate, mcp),
         )

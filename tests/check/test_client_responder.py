@@ -1,23 +1,23 @@
-"""The client that the checker plays: whatever an agent asks it for, it answers."""
+"""The client that the checker plays answers every request of an agent."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.check.memory_talks import arrives, talk_with_nobody
+from tests.check.silent_peers import receive, silent_agent
 
 from accord.check.agent.desk import Reply
 from accord.check.lines import Line
 
 
 async def answers(folder: Path, method: str, **params: Any) -> dict[str, Any]:
-    """What comes of one request."""
-    talk = talk_with_nobody(folder)
-    arrives(talk, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    await talk.leave()
-    assert talk.lines[-1].sender == "client"
-    return talk.lines[-1].message or {}
+    """The answer to one request."""
+    agent = silent_agent(folder)
+    receive(agent, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    await agent.leave()
+    assert agent.lines[-1].sender == "client"
+    return agent.lines[-1].message or {}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ async def answers(folder: Path, method: str, **params: Any) -> dict[str, Any]:
         ("loop", -32602),
     ],
 )
-async def test_what_cannot_be_read_is_an_error(path: str, code: int, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_an_error(path: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("one\n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
@@ -59,7 +59,9 @@ async def test_what_cannot_be_read_is_an_error(path: str, code: int, tmp_path: P
         ("new.txt", 5, -32602),
     ],
 )
-async def test_what_cannot_be_written_is_an_error(path: str, content: Any, code: int, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_an_error(
+    path: str, content: Any, code: int, tmp_path: Path
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("one\n")
     os.mkfifo(tmp_path / "pipe")
@@ -75,15 +77,15 @@ async def test_files_are_read_and_written(tmp_path: Path) -> None:
     assert message["result"] == {"content": "two\n"}
 
 
-async def test_a_way_to_serve_that_fails_is_an_internal_error(tmp_path: Path) -> None:
+async def test_a_handler_that_fails_is_an_internal_error(tmp_path: Path) -> None:
     def fail(line: Line) -> Reply:
         raise RuntimeError(line.method)
 
-    talk = talk_with_nobody(tmp_path)
-    talk.desk.answers["terminal/create"] = fail
-    arrives(talk, {"jsonrpc": "2.0", "id": 1, "method": "terminal/create", "params": {}})
-    await talk.leave()
-    assert (talk.lines[-1].message or {})["error"] == {
+    agent = silent_agent(tmp_path)
+    agent.desk.answers["terminal/create"] = fail
+    receive(agent, {"jsonrpc": "2.0", "id": 1, "method": "terminal/create", "params": {}})
+    await agent.leave()
+    assert (agent.lines[-1].message or {})["error"] == {
         "code": -32603,
         "message": "terminal/create cannot be served here: RuntimeError",
     }

@@ -1,4 +1,4 @@
-"""The model agent's end of the wire, in raw JSON: it answers, notifies and asks, and may get that wrong on purpose."""
+"""The model agent's connection in raw JSON: sends, answers and requests, and can break a rule on purpose."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ Message = dict[str, Any]
 Mutation = Callable[[Message], Message]
 
 
-class Refusal(Exception):
-    """An error answer."""
+class ErrorResponse(Exception):
+    """An error response."""
 
     def __init__(self, code: int, message: str = "refused", data: Any = None) -> None:
         super().__init__(message)
@@ -20,8 +20,8 @@ class Refusal(Exception):
         self.data = data
 
 
-class Wire:
-    """Sends and hears whole messages. `broken` is the rule that the agent breaks, or None."""
+class Connection:
+    """Sends and receives whole messages. `broken` is the rule that the agent breaks, or None."""
 
     def __init__(self, transport: Transport, broken: Any = None, mutation: Mutation | None = None) -> None:
         self.broken = broken
@@ -36,7 +36,7 @@ class Wire:
     def breaks(self, rule: Any) -> bool:
         return self.broken == rule
 
-    # -- out
+    # -- sending
 
     def raw(self, data: bytes) -> None:
         if not self.dead:
@@ -52,7 +52,7 @@ class Wire:
         self.send({"method": method, "params": params})
 
     def post(self, method: str, params: Any) -> "asyncio.Future[Message]":
-        """Send a request to the client at once; its answer may be waited for."""
+        """Send a request to the client. The returned future gets its answer."""
         self._next += 1
         id = f"model-{self._next}"
         future = self._asked[id] = asyncio.get_running_loop().create_future()
@@ -60,35 +60,35 @@ class Wire:
         return future
 
     async def ask(self, method: str, params: Any) -> Any:
-        """A request to the client: its result; raises `Refusal`."""
+        """Send a request to the client and return its result. Raises `ErrorResponse`."""
         answer = await self.post(method, params)
         if "error" in answer:
-            raise Refusal(answer["error"]["code"], "the client refused")
+            raise ErrorResponse(answer["error"]["code"], "the client refused")
         return answer["result"]
 
     def die(self) -> None:
-        """Hear and say nothing any more."""
+        """Ignore all messages and send none from now on."""
         self.dead = True
 
-    # -- in
+    # -- receiving
 
     def frames(self, frames: list[Frame]) -> None:
         for frame in frames:
             assert isinstance(frame, bytes)
             if not self.dead:
-                self.line(frame)
+                self.handle_line(frame)
 
-    def hang_up(self) -> None:
+    def end(self) -> None:
         self.over.set()
 
     async def aclose(self) -> None:
-        """End everything that is still under way, and what that begins in turn."""
+        """Cancel all tasks, and the tasks that these start."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
 
-    def line(self, data: bytes) -> None:
+    def handle_line(self, data: bytes) -> None:
         noisy = not data.strip() and self.breaks("fault-noise")
         if noisy or (len(data) > 1_000_000 and self.breaks("fault-huge")):
             self.die()
@@ -109,18 +109,18 @@ class Wire:
                 self.error(None, -32600)
         elif "method" not in message:
             future = self._asked.get(message["id"])
-            if self.breaks("fault-reordered"):  # whoever asked first gets it
+            if self.breaks("fault-reordered"):  # the oldest request gets it
                 future = next((one for one in self._asked.values() if not one.done()), future)
             if future is not None and not future.done():
                 future.set_result(message)
             elif future is None and self.breaks("fault-unknown-ids"):
                 self.die()
             elif future is not None and self.breaks("fault-twice"):
-                self.again(message)
+                self.handle_second_answer(message)
         elif "id" in message:
             self.spawn(self.serve(message))
         else:
-            self.hear(message["method"], message.get("params") or {})
+            self.handle_notification(message["method"], message.get("params") or {})
 
     def spawn(self, work: Any) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
@@ -132,8 +132,8 @@ class Wire:
         id = message["id"]
         try:
             result = await self.call(message["method"], message.get("params"), id)
-        except Refusal as refusal:
-            self.error(id, refusal.code, refusal.data)
+        except ErrorResponse as error_response:
+            self.error(id, error_response.code, error_response.data)
         else:
             self.send({"id": id, "result": result})
 
@@ -141,24 +141,24 @@ class Wire:
         more = {} if data is None else {"data": data}
         self.send({"id": id, "error": {"code": code, "message": "refused", **more}})
 
-    def again(self, message: Message) -> None:
-        """A second answer, which nobody should mind."""
+    def handle_second_answer(self, message: Message) -> None:
+        """Ignore a second answer."""
 
     async def call(self, method: str, params: Any, id: Any) -> Any:
         raise NotImplementedError
 
-    def hear(self, method: str, params: Any) -> None:
+    def handle_notification(self, method: str, params: Any) -> None:
         raise NotImplementedError
 
 
-class Ear:
-    """Hands what a transport brings to the wire."""
+class FrameReceiver:
+    """Passes the frames of a transport to the connection."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
 
     def frames(self, frames: list[Frame]) -> None:
-        self.wire.frames(frames)
+        self.connection.frames(frames)
 
     def ended(self, end: End) -> None:
-        self.wire.hang_up()
+        self.connection.end()

@@ -1,11 +1,11 @@
-"""Whatever the other side sends, each part of the watch can judge it: no value where it does not belong ends one."""
+"""Malformed messages of the other side can always be judged: no odd value breaks a check."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.check.memory_talks import arrives, part_for_nobody, talk_with_nobody
+from tests.check.silent_peers import receive, silent_agent, silent_client
 
 from accord.check.agent.stage import EVERYTHING
 from accord.check.agent.talk import Talk
@@ -71,11 +71,11 @@ RESULTS = (
         "stopReason",
     ),
 )
-OF_AGENTS = (
+AGENT_METHODS = (
     *("initialize", "session/new", "session/load", "session/list", "session/fork", "session/set_mode"),
     *("session/set_config_option", "providers/list", "auth/status", "session/resume", "session/prompt"),
 )
-OF_CLIENTS: dict[str, tuple[str, ...]] = {
+CLIENT_METHODS: dict[str, tuple[str, ...]] = {
     "initialize": ("protocolVersion", "clientCapabilities", "clientInfo"),
     "session/new": ("cwd", "mcpServers", "additionalDirectories", "systemPrompt"),
     "session/load": ("sessionId", "cwd", "mcpServers"),
@@ -88,8 +88,8 @@ OF_CLIENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def oddities(odd: Any) -> Iterator[Any]:
-    """The value by itself, in a list, and under every name that somebody may look for."""
+def malformed_values(odd: Any) -> Iterator[Any]:
+    """The value by itself, in a list, and under every member name that a check may read."""
     names = (
         "id",
         "name",
@@ -112,72 +112,72 @@ def oddities(odd: Any) -> Iterator[Any]:
     yield {"_meta": {"traceparent": odd, "baggage": odd}}
 
 
-def shaken_hands(talk: Talk) -> None:
-    """A session is open, and a turn goes on."""
-    talk.initialized = {
+def open_turn(agent: Talk) -> None:
+    """Open a session and start a turn."""
+    agent.initialized = {
         "agentCapabilities": {"sessionCapabilities": {"list": {}, "archive": {}}, "auth": {"status": {}}}
     }
-    talk.offered = EVERYTHING
-    talk.ask("initialize", {"protocolVersion": 1, "clientCapabilities": EVERYTHING})
-    arrives(talk, {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, **talk.initialized}})
-    talk.ask("session/new", {"cwd": "/x", "mcpServers": []})
-    arrives(talk, {"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s1"}})
-    talk.prompt("s1", "hi")
+    agent.offered = EVERYTHING
+    agent.ask("initialize", {"protocolVersion": 1, "clientCapabilities": EVERYTHING})
+    receive(agent, {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1, **agent.initialized}})
+    agent.ask("session/new", {"cwd": "/x", "mcpServers": []})
+    receive(agent, {"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s1"}})
+    agent.prompt("s1", "hi")
 
 
-async def unjudged(talk: Talk | Part) -> list[str]:
-    """What the watch gave up on, with the turn over."""
+async def failed_checks(agent: Talk | Part) -> list[str]:
+    """The reasons of the checks that gave up, once the turn is over."""
     ledger = Ledger("scene")
-    if isinstance(talk, Talk):
-        arrives(talk, {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}})
-        await watch_agent(talk, ledger)
-        await talk.leave()
+    if isinstance(agent, Talk):
+        receive(agent, {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}})
+        await watch_agent(agent, ledger)
+        await agent.leave()
     else:
-        await watch_client(talk, ledger)
+        await watch_client(agent, ledger)
     assert ledger.notes
     return [note.why for note in ledger.notes if "cannot be judged" in note.why]
 
 
 @pytest.mark.parametrize("kind", UPDATES)
-async def test_updates_of_an_agent(kind: str, tmp_path: Path) -> None:
-    talk = talk_with_nobody(tmp_path)
-    shaken_hands(talk)
+async def test_malformed_updates_of_an_agent_are_judged(kind: str, tmp_path: Path) -> None:
+    agent = silent_agent(tmp_path)
+    open_turn(agent)
     for name in UPDATES[kind]:
-        for value in (value for odd in ODD for value in oddities(odd)):
+        for value in (value for odd in ODD for value in malformed_values(odd)):
             update = {"toolCallId": "t", "compactionId": "c", "status": "completed", name: value}
             params = {"sessionId": "s1", "update": {"sessionUpdate": kind, **update}}
-            arrives(talk, {"jsonrpc": "2.0", "method": "session/update", "params": params})
-    assert await unjudged(talk) == []
+            receive(agent, {"jsonrpc": "2.0", "method": "session/update", "params": params})
+    assert await failed_checks(agent) == []
 
 
 @pytest.mark.parametrize("method", REQUESTS)
-async def test_requests_of_an_agent(method: str, tmp_path: Path) -> None:
-    talk = talk_with_nobody(tmp_path)
-    shaken_hands(talk)
+async def test_malformed_requests_of_an_agent_are_judged(method: str, tmp_path: Path) -> None:
+    agent = silent_agent(tmp_path)
+    open_turn(agent)
     number = 0
     for name in REQUESTS[method]:
-        for value in (value for odd in ODD for value in oddities(odd)):
+        for value in (value for odd in ODD for value in malformed_values(odd)):
             number += 1
             mode = "url" if name == "url" else "form"
             params = {"sessionId": "s1", "path": str(tmp_path / "x"), "mode": mode, name: value}
-            arrives(talk, {"jsonrpc": "2.0", "method": method, "params": params})
-            arrives(talk, {"jsonrpc": "2.0", "id": f"q{number}", "method": method, "params": params})
-    assert await unjudged(talk) == []
+            receive(agent, {"jsonrpc": "2.0", "method": method, "params": params})
+            receive(agent, {"jsonrpc": "2.0", "id": f"q{number}", "method": method, "params": params})
+    assert await failed_checks(agent) == []
 
 
-@pytest.mark.parametrize("method", OF_AGENTS)
-async def test_results_of_an_agent(method: str, tmp_path: Path) -> None:
-    talk = talk_with_nobody(tmp_path)
-    shaken_hands(talk)
+@pytest.mark.parametrize("method", AGENT_METHODS)
+async def test_malformed_results_of_an_agent_are_judged(method: str, tmp_path: Path) -> None:
+    agent = silent_agent(tmp_path)
+    open_turn(agent)
     for name in RESULTS:
-        for value in (value for odd in ODD for value in oddities(odd)):
-            asked = talk.ask(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
-            arrives(talk, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
-    assert await unjudged(talk) == []
+        for value in (value for odd in ODD for value in malformed_values(odd)):
+            asked = agent.ask(method, {"sessionId": "s1", "cwd": "/x", "mcpServers": []})
+            receive(agent, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
+    assert await failed_checks(agent) == []
 
 
 def envelopes(odd: Any) -> Iterator[Any]:
-    """Messages that are odd themselves."""
+    """Messages that are malformed themselves."""
     yield odd
     yield {"jsonrpc": odd, "id": 3, "result": odd}
     yield {"jsonrpc": "2.0", "id": odd, "result": {}}
@@ -195,42 +195,42 @@ def envelopes(odd: Any) -> Iterator[Any]:
 DEEP = ("[" * 90_000, "[" * 90_000 + "]" * 90_000, '{"a":' * 500 + "1" + "}" * 500, "[1,\n2]", "\xff", "{")
 
 
-async def test_envelopes_of_an_agent(tmp_path: Path) -> None:
-    talk = talk_with_nobody(tmp_path)
-    shaken_hands(talk)
+async def test_malformed_envelopes_of_an_agent_are_judged(tmp_path: Path) -> None:
+    agent = silent_agent(tmp_path)
+    open_turn(agent)
     for odd in ODD:
-        arrives(talk, *envelopes(odd))
+        receive(agent, *envelopes(odd))
     for text in DEEP:
-        talk.frames([line.encode("latin-1") for line in text.splitlines()])
-    assert await unjudged(talk) == []
+        agent.frames([line.encode("latin-1") for line in text.splitlines()])
+    assert await failed_checks(agent) == []
 
 
-async def test_envelopes_of_a_client() -> None:
-    part = part_for_nobody()
+async def test_malformed_envelopes_of_a_client_are_judged() -> None:
+    client = silent_client()
     for odd in ODD:
-        arrives(part, *envelopes(odd))
+        receive(client, *envelopes(odd))
     for text in DEEP:
-        part.frames([line.encode("latin-1") for line in text.splitlines()])
-    assert await unjudged(part) == []
+        client.frames([line.encode("latin-1") for line in text.splitlines()])
+    assert await failed_checks(client) == []
 
 
-@pytest.mark.parametrize("method", OF_CLIENTS)
-async def test_calls_of_a_client(method: str) -> None:
-    part = part_for_nobody()
+@pytest.mark.parametrize("method", CLIENT_METHODS)
+async def test_malformed_requests_of_a_client_are_judged(method: str) -> None:
+    client = silent_client()
     number = 0
-    for name in OF_CLIENTS[method]:
-        for value in (value for odd in ODD for value in oddities(odd)):
+    for name in CLIENT_METHODS[method]:
+        for value in (value for odd in ODD for value in malformed_values(odd)):
             number += 1
             params = {"sessionId": "check-1", "cwd": "/x", "mcpServers": [], name: value}
-            arrives(part, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-    assert await unjudged(part) == []
+            receive(client, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    assert await failed_checks(client) == []
 
 
-async def test_answers_of_a_client() -> None:
-    part = part_for_nobody()
+async def test_malformed_answers_of_a_client_are_judged() -> None:
+    client = silent_client()
     for method in REQUESTS:
         for name in RESULTS:
-            for value in (value for odd in ODD[:3] for value in oddities(odd)):
-                asked = part.ask(method, {"options": [{"optionId": "a"}]})
-                arrives(part, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
-    assert await unjudged(part) == []
+            for value in (value for odd in ODD[:3] for value in malformed_values(odd)):
+                asked = client.ask(method, {"options": [{"optionId": "a"}]})
+                receive(client, {"jsonrpc": "2.0", "id": asked.id, "result": {name: value}})
+    assert await failed_checks(client) == []

@@ -1,4 +1,4 @@
-"""Conversations in memory with nobody on the other side: what it would have sent is put in by hand."""
+"""Connections in memory whose other side is silent: the tests insert its messages."""
 
 import json
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from accord.wire.memory import memory_pair
 from accord.wire.transport import Receiver
 
 
-class Nobody:
-    """A launched agent that is only a wire."""
+class SilentAgent:
+    """A launched agent without a program: only a transport."""
 
     def __init__(self) -> None:
         self.transport, self.other = memory_pair()
@@ -28,13 +28,13 @@ class Nobody:
         return ""
 
 
-def talk_with_nobody(folder: Path) -> Talk:
-    """A client's conversation with an agent."""
-    return Talk("talk", Nobody(), Desk(folder), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
+def silent_agent(folder: Path) -> Talk:
+    """A client's connection to a silent agent."""
+    return Talk("talk", SilentAgent(), Desk(folder), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
 
 
-class NoWire:
-    """The end of an agent whose client is not there."""
+class SilentClientPipe:
+    """The agent's end of a connection without a client."""
 
     words: Sequence[str] = ()
     login = ""
@@ -62,11 +62,11 @@ class NoWire:
         del code
 
 
-def part_for_nobody() -> Part:
-    """An agent's conversation with a client."""
-    return Part("part", NoWire(), AgentDesk(), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
+def silent_client() -> Part:
+    """An agent's connection to a silent client."""
+    return Part("part", SilentClientPipe(), AgentDesk(), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
 
 
-def arrives(talk: Talk | Part, *messages: Any) -> None:
-    """The other side sends these."""
-    talk.frames([json.dumps(message).encode() for message in messages])
+def receive(peer: Talk | Part, *messages: Any) -> None:
+    """Insert messages of the other side."""
+    peer.frames([json.dumps(message).encode() for message in messages])

@@ -1,20 +1,20 @@
-"""What the model agent does with sessions: opens, lists, closes, forks, archives them, and takes their prompts."""
+"""Sessions of the model agent: open, list, close, fork and archive them, and take their prompts."""
 
 import asyncio
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from tests.check.model.state import MODES, Message, Session, absolute, modes, options
-from tests.check.model.wire import Refusal
+from tests.check.model_agent.connection import ErrorResponse
+from tests.check.model_agent.state import MODES, Message, Session, absolute, modes, options
 
 if TYPE_CHECKING:
-    from tests.check.model.agent import ModelAgent
+    from tests.check.model_agent.agent import ModelAgent
 
 PAGE = 20
 
 
 class Sessions:
-    """The sessions of one connection, on the store of its home."""
+    """The sessions of one connection, in the store of its home folder."""
 
     def __init__(self, agent: "ModelAgent") -> None:
         self.agent = agent
@@ -29,66 +29,66 @@ class Sessions:
         }
         self.cancelled_idle: set[str] = set()
 
-    # -- opening
+    # -- open
 
-    def opening(self, params: Message, *, new: bool) -> None:
-        """Refuse what cannot be opened."""
+    def check_open_params(self, params: Message, *, new: bool) -> None:
+        """Reject params that cannot open a session."""
         agent, breaks = self.agent, self.breaks
         cwd = params.get("cwd")
         if not isinstance(cwd, str) and not (breaks(24) and new and cwd is None):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if not absolute(cwd) and not breaks(93) and not breaks(24):
-            raise Refusal(-32602)
-        self.servers(params)
+            raise ErrorResponse(-32602)
+        self.check_servers(params)
         roots = params.get("additionalDirectories")
         bad = roots is not None and not (isinstance(roots, list) and all(absolute(root) for root in roots))
         excused = (breaks(131) and roots == ["x"]) or (breaks(325) and roots == [5] and not new)
         if bad and not excused:
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if roots == ["/forbidden"] and not breaks(132):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if breaks(324) and "additionalDirectories" in params and roots is None:
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         system = params.get("systemPrompt")
         if system is not None and not breaks(353):
             sound = isinstance(system, dict) and system.get("mode") in ("append", "override")
             if not sound or any(block["type"] != "text" for block in system["content"]):
-                raise Refusal(-32602)
-        agent.must_be_signed()
+                raise ErrorResponse(-32602)
+        agent.require_login()
 
-    def servers(self, params: Message) -> None:
+    def check_servers(self, params: Message) -> None:
         servers = params.get("mcpServers") or []
         if servers == {} and (not self.agent.strict or self.breaks(390)):
             return
         if self.agent.strict and params.get("mcpServers") == {} and not self.breaks(390):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if self.breaks(323) and servers == "x":
             return
         if not isinstance(servers, list):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         for server in servers:
             if not isinstance(server, dict) or not ("command" in server or "type" in server):
-                raise Refusal(-32602)
+                raise ErrorResponse(-32602)
             if isinstance(server.get("env"), dict) and self.agent.strict:
-                raise Refusal(-32602)
+                raise ErrorResponse(-32602)
 
-    def told(self, session: Session) -> Message:
+    def settings_of(self, session: Session) -> Message:
         boolean = self.agent.offers("session", "configOptions", "boolean") or self.breaks(217)
         return {"modes": modes(session), "configOptions": options(session, boolean=boolean)}
 
     async def new(self, params: Message) -> Any:
-        self.opening(params, new=True)
+        self.check_open_params(params, new=True)
         store = self.agent.store
         number = 1 if self.breaks(92) else len(store.sessions) + 1
         session = Session(f"s{number}", params.get("cwd") or "/")
-        self.opened(session, params)
+        self.mark_open(session, params)
         store.add(session)
-        await self.contact(params.get("mcpServers") or [], session)
+        await self.start_servers(params.get("mcpServers") or [], session)
         commands = [{"name": "hello", "description": "Says hello", "input": {"hint": "who"}}]
         self.agent.notify("_model/ready", {})
         if self.breaks(29):
             self.agent.raw(b'[{"jsonrpc":"2.0","method":"_model/ready","params":{}}]')
-        answer = {"sessionId": session.id, **self.told(session)}
+        answer = {"sessionId": session.id, **self.settings_of(session)}
         asyncio.get_running_loop().call_soon(
             self.agent.turns.update,
             session,
@@ -96,7 +96,7 @@ class Sessions:
         )
         return answer
 
-    def opened(self, session: Session, params: Message) -> None:
+    def mark_open(self, session: Session, params: Message) -> None:
         roots = params.get("additionalDirectories")
         forgotten = not (self.breaks(133) and roots is None)
         if forgotten:
@@ -110,7 +110,7 @@ class Sessions:
         session.open = True
         self.open[session.id] = session
 
-    async def contact(self, servers: Any, session: Session) -> None:
+    async def start_servers(self, servers: Any, session: Session) -> None:
         if self.breaks(95) or not isinstance(servers, list):
             return
         for server in servers[: 1 if self.breaks(96) else None]:
@@ -119,24 +119,24 @@ class Sessions:
             elif server.get("command", "").startswith("/nonexistent"):
                 session.values["broken"] = True
             else:
-                await asyncio.to_thread(_greet, [server["command"], *(server.get("args") or [])])
+                await asyncio.to_thread(_initialize_server, [server["command"], *(server.get("args") or [])])
 
-    def stored(self, params: Message, *, store: bool = True) -> Session:
+    def find_session(self, params: Message, *, store: bool = True) -> Session:
         id = params.get("sessionId")
         if not isinstance(id, str):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         found = self.agent.store.sessions.get(id) if store else self.open.get(id)
         if found is None:
             code = -32602 if self.breaks(383) else -32002
-            raise Refusal(code, data={"sessionId": id})
+            raise ErrorResponse(code, data={"sessionId": id})
         return found
 
     async def load(self, params: Message) -> Any:
         if self.breaks(102) and params.get("sessionId") == "nope":
             return {}
-        session = self.stored(params)
-        self.opening(params, new=False)
-        self.opened(session, params)
+        session = self.find_session(params)
+        self.check_open_params(params, new=False)
+        self.mark_open(session, params)
         history = [
             one
             for one in session.history
@@ -148,48 +148,48 @@ class Sessions:
             asyncio.get_running_loop().call_soon(self.replay, session, history)
         else:
             self.replay(session, history)
-        return None if self.breaks(106) else self.told(session)
+        return None if self.breaks(106) else self.settings_of(session)
 
     def replay(self, session: Session, history: list[Message]) -> None:
         for update in history:
             self.agent.turns.update(session, dict(update))
 
     async def resume(self, params: Message) -> Any:
-        session = self.stored(params)
+        session = self.find_session(params)
         if self.breaks(112) and "mcpServers" not in params:
-            raise Refusal(-32602)
-        self.opening(params, new=False)
-        self.opened(session, params)
+            raise ErrorResponse(-32602)
+        self.check_open_params(params, new=False)
+        self.mark_open(session, params)
         if self.breaks(110):
             self.replay(session, session.history)
         if self.breaks(111):
             session.word = "none"
-        return self.told(session)
+        return self.settings_of(session)
 
     async def fork(self, params: Message) -> Any:
-        source = self.stored(params)
-        self.opening(params, new=False)
+        source = self.find_session(params)
+        self.check_open_params(params, new=False)
         fork = Session(f"f{len(self.agent.store.sessions) + 1}", params["cwd"], word=source.word)
         fork.history = source.history if self.breaks(281) else list(source.history)
-        self.opened(fork, params)
+        self.mark_open(fork, params)
         if self.breaks(283):
             fork.roots = source.roots
         self.agent.store.add(fork)
-        return {"sessionId": fork.id, **self.told(fork)}
+        return {"sessionId": fork.id, **self.settings_of(fork)}
 
-    # -- listing
+    # -- list
 
     async def list(self, params: Message) -> Any:
         cursor = str(params["cursor"]) if params.get("cursor") is not None else None
         archived = params.get("archived", "exclude")
         if cursor is not None and not cursor.isdigit() and not self.breaks(123):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if archived not in ("exclude", "include", "only") and not self.breaks(337):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         store, cwd = self.agent.store, params.get("cwd")
-        store.looks += 1
+        store.list_calls += 1
         if self.breaks(118) and cwd == "/nonexistent/check":
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         known = list(store.sessions.values())
         if cwd is not None and not (self.breaks(119) and any(one.cwd == cwd for one in known)):
             known = [one for one in known if one.cwd == cwd]
@@ -199,7 +199,7 @@ class Sessions:
             archived = "include"
         if archived in ("exclude", "only"):
             known = [one for one in known if one.archived == (archived == "only")]
-        if self.breaks(125) and store.looks > 3:
+        if self.breaks(125) and store.list_calls > 3:
             known = known[:-1]
         place = int(cursor) if cursor is not None and cursor.isdigit() else 0
         page = known[place : place + PAGE]
@@ -210,12 +210,12 @@ class Sessions:
         title = {"title": session.title} if session.title else {}
         return {"sessionId": session.id, "cwd": session.cwd, "archived": session.archived, **title}
 
-    # -- ending
+    # -- close
 
     async def close(self, params: Message) -> Any:
         if self.breaks(65) and params.get("sessionId") == "nope":
-            raise Refusal(-32601)
-        session = self.stored(params, store=False)
+            raise ErrorResponse(-32601)
+        session = self.find_session(params, store=False)
         await self.stop(session)
         session.open = self.breaks(115)
         if not self.breaks(115):
@@ -231,23 +231,23 @@ class Sessions:
 
     async def delete(self, params: Message) -> Any:
         if params["sessionId"] not in self.agent.store.sessions and self.breaks(128):
-            raise Refusal(-32002, data={"sessionId": params["sessionId"]})
+            raise ErrorResponse(-32002, data={"sessionId": params["sessionId"]})
         if not self.breaks(127):
             self.agent.store.sessions.pop(params["sessionId"], None)
         self.open.pop(params["sessionId"], None)
         return {}
 
     async def archive(self, params: Message) -> Any:
-        session = self.stored(params)
+        session = self.find_session(params)
         if session.archived and self.breaks(334):
-            raise Refusal(-32600)
+            raise ErrorResponse(-32600)
         await self.stop(session)
         session.archived = True
         self.open.pop(session.id, None)
         return {}
 
     async def unarchive(self, params: Message) -> Any:
-        session = self.stored(params)
+        session = self.find_session(params)
         session.archived = False
         if self.breaks(335):
             self.open[session.id] = session
@@ -258,7 +258,7 @@ class Sessions:
     async def status(self, params: Message) -> Any:
         if self.breaks(344) and params.get("sessionId") == "nope":
             return {"status": "saved"}
-        session = self.stored(params)
+        session = self.find_session(params)
         told = "open" if session.id in self.open or self.breaks(343) else "saved"
         if self.breaks(342):
             self.open[session.id] = session
@@ -267,42 +267,42 @@ class Sessions:
     async def set_title(self, params: Message) -> Any:
         title = params.get("title")
         if not isinstance(title, str) or (not title.strip() and not self.breaks(348)):
-            raise Refusal(-32602)
-        session = self.stored(params)
+            raise ErrorResponse(-32602)
+        session = self.find_session(params)
         if title.strip():
             session.title = "" if self.breaks(347) else title
         return {"title": title.strip()}
 
     async def set_mode(self, params: Message) -> Any:
-        session = self.stored(params, store=False)
+        session = self.find_session(params, store=False)
         if params["modeId"] not in MODES and not self.breaks(209):
-            raise Refusal(-32603 if self.breaks(387) else -32602)
+            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
         if self.breaks(208) or (self.breaks(157) and session.turn):
-            raise Refusal(-32603)
+            raise ErrorResponse(-32603)
         session.mode = params["modeId"] if params["modeId"] in MODES else session.mode
         if not self.breaks(225):
-            self.agent.turns.tell_options(session)
+            self.agent.turns.send_options(session)
         return None if self.breaks(34) else {}
 
     async def set_config_option(self, params: Message) -> Any:
-        session = self.stored(params, store=False)
+        session = self.find_session(params, store=False)
         known = {option["id"]: option for option in options(session, boolean=True)}
         option = known.get(params["configId"])
         if option is None:
             if self.breaks(220):
-                return {"configOptions": self.told(session)["configOptions"]}
-            raise Refusal(-32603 if self.breaks(387) else -32602)
+                return {"configOptions": self.settings_of(session)["configOptions"]}
+            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
         values = [one.get("value") for one in option.get("options", [])]
         if option["id"] != "level" and params["value"] not in values:
-            raise Refusal(-32603 if self.breaks(387) else -32602)
+            raise ErrorResponse(-32603 if self.breaks(387) else -32602)
         if self.breaks(219) and "type" in params:
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         session.values[option["id"]] = params["value"]
         if option["id"] == "mode":
             session.mode = params["value"]
             update = {"sessionUpdate": "current_mode_update", "currentModeId": session.mode}
             self.agent.turns.update(session, update)
-        return {"configOptions": self.told(session)["configOptions"]}
+        return {"configOptions": self.settings_of(session)["configOptions"]}
 
     # -- prompts
 
@@ -316,11 +316,11 @@ class Sessions:
     async def prompt(self, params: Message) -> Any:
         if self.breaks(152) and params.get("sessionId") == "nope":
             return {"stopReason": "end_turn"}
-        session = self.stored(params, store=False)
+        session = self.find_session(params, store=False)
         return await self.agent.turns.take(session, params)
 
 
-def _greet(command: list[str]) -> None:
-    """Start an MCP server, greet it, and let it go."""
+def _initialize_server(command: list[str]) -> None:
+    """Start an MCP server, send it `initialize`, and end it."""
     hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n'
     subprocess.run(command, input=hello.encode(), stdout=subprocess.DEVNULL, check=False, timeout=30)

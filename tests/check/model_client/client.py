@@ -1,12 +1,12 @@
-"""A client that keeps every rule, or breaks one: small, spoken by hand, in memory."""
+"""The model client: a small client in memory that keeps every rule, or breaks one."""
 
 import asyncio
 from contextlib import suppress
 from typing import Any
 
-from tests.check.puppet.connection import Connection, Failed
-from tests.check.puppet.desk import Refuse
-from tests.check.puppet.words import capabilities, initialize, new_session, servers
+from tests.check.model_client.connection import Connection, TurnFailed
+from tests.check.model_client.messages import capabilities, initialize, new_session, servers
+from tests.check.model_client.request_handlers import ErrorResponse
 
 Message = dict[str, Any]
 
@@ -15,21 +15,21 @@ class ModelClient(Connection):
     """One run: handshake, session, turn, end."""
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """React to Ctrl-C."""
         self._interrupts += 1
         if self._interrupts > 1:
             if not self.breaks("fault-stalls") and not self._broke.done():
-                self._broke.set_exception(Failed("stopped", 130))
+                self._broke.set_exception(TurnFailed("stopped", 130))
             return
         self._cancel()
         if self.breaks(167):
-            self._broke.set_exception(Failed("stopped", 130))
+            self._broke.set_exception(TurnFailed("stopped", 130))
             self.wire.close()
 
     def _cancel(self) -> None:
         self.cancelled.set()
         for task in self._serving.values():
-            if not task.done() and not self.told("ask"):
+            if not task.done() and not self.option("ask"):
                 task.cancel()
         if self.breaks(160):
             self.send({"id": "cancel", "method": "session/cancel", "params": {"sessionId": self.session}})
@@ -38,26 +38,26 @@ class ModelClient(Connection):
 
     async def run(self) -> int:
         try:
-            await self._shake_hands()
+            await self._handshake()
             await self._open()
             return await self._turn()
-        except Failed as failed:
+        except TurnFailed as failed:
             self.output += str(failed.args[0])
             return int(failed.args[1])
-        except Refuse as refused:
+        except ErrorResponse as refused:
             self.output += str(refused)
             return 1
         finally:
             self.over = True
             self.wire.close()
 
-    async def _shake_hands(self) -> None:
+    async def _handshake(self) -> None:
         if self.breaks(58):
             await self.ask("session/new", {"cwd": str(self.folder), "mcpServers": []})
         answer = await self.ask("initialize", initialize(self.broken, capabilities(self.lacks)))
         self.agent = answer
         if answer.get("protocolVersion") != 1 and not self.breaks(64):
-            raise Failed("another version", 3)
+            raise TurnFailed("another version", 3)
         if self.breaks(33) and "zzz" in answer:
             self.crash()
         if self.breaks(75) and "agentInfo" not in answer:
@@ -68,11 +68,11 @@ class ModelClient(Connection):
         odd = odd.get("sessionCapabilities") is False
         if (self.breaks(69) and bare) or (self.breaks(71) and odd):
             await self.ask("session/list", {})
-        if self.told("newest"):
+        if self.option("newest"):
             await self._newest()
-        if self.told("delete") and (self.has("sessionCapabilities.delete") or self.breaks(126)):
-            await self.ask("session/delete", {"sessionId": self.told("delete")})
-        old = self.told("session")
+        if self.option("delete") and (self.has("sessionCapabilities.delete") or self.breaks(126)):
+            await self.ask("session/delete", {"sessionId": self.option("delete")})
+        old = self.option("session")
         params = new_session(self)
         if old and (self.has("sessionCapabilities.resume") or self.breaks(109)):
             self.session = old
@@ -83,14 +83,14 @@ class ModelClient(Connection):
             if loaded is None and self.breaks(107):
                 self.crash()
         elif old:
-            raise Failed("it has no such session", 2)
+            raise TurnFailed("it has no such session", 2)
         else:
             await self._new({**params, "mcpServers": servers(self)})
 
     async def _new(self, params: Message) -> None:
         try:
             opened = await self.ask("session/new", params)
-        except Refuse as refused:
+        except ErrorResponse as refused:
             if refused.code != -32000 or self.breaks(84):
                 raise
             opened = await self._sign_in(params)
@@ -106,25 +106,25 @@ class ModelClient(Connection):
                 return await self._login(one, params)
             if spoiled and not self.breaks(329):
                 continue
-            with suppress(Refuse):
+            with suppress(ErrorResponse):
                 await self.ask("authenticate", {"methodId": "agent" if self.breaks(81) else one["id"]})
                 return await self.ask("session/new", params)
-        raise Failed("sign in first", 6)
+        raise TurnFailed("sign in first", 6)
 
     async def _login(self, method: Message, params: Message) -> Message:
-        """At a terminal: the agent's program with more words; then everything from the start."""
+        """Log in at a terminal: run the agent with extra arguments, then connect again."""
         self.connect(
             [*method["args"], *(["extra"] if self.breaks(80) else [])], method["env"]["ACCORD_CHECK_LOGIN"]
         )
         await self.logged_in.wait()
         self.wire.close()
         self.wire = self.connect([])
-        await self._shake_hands()
+        await self._handshake()
         return await self.ask("session/new", params)
 
     async def _newest(self) -> None:
         if not self.has("sessionCapabilities.list") and not self.breaks(116):
-            raise Failed("it has no list", 2)
+            raise TurnFailed("it has no list", 2)
         archived = {"archived": "include"} if self.has("sessionCapabilities.archive") else {}
         page = await self.ask("session/list", archived)
         for _ in range(2):
@@ -141,14 +141,14 @@ class ModelClient(Connection):
         modes = [one["id"] for one in opened.get("modes", {}).get("availableModes", [])]
         if self.breaks(221) and any(one["type"] == "slider" for one in options.values()):
             self.crash()
-        mode = self.told("mode")
+        mode = self.option("mode")
         if mode and "mode" in options and not self.breaks(224):
             await self._set("mode", mode)
         elif mode and (mode in modes or self.breaks(207)) and not self.breaks(226):
             await self.ask("session/set_mode", {"sessionId": self.session, "modeId": mode})
         elif mode:
-            raise Failed("there is no such mode", 2)
-        name, _, value = self.told("option").partition("=")
+            raise TurnFailed("there is no such mode", 2)
+        name, _, value = self.option("option").partition("=")
         if name == "flag":
             typed = {"type": "boolean"} if not self.breaks(218) else {}
             await self._set(name, "true" if self.breaks(218) else True, **typed)
@@ -159,8 +159,8 @@ class ModelClient(Connection):
         params = {"sessionId": self.session, "configId": option, "value": value, **more}
         await self.ask("session/set_config_option", params)
 
-    async def _unasked(self) -> None:
-        """What it does by itself after a turn, where the agent can."""
+    async def _own_requests(self) -> None:
+        """Requests of its own after a turn, where the agent supports them."""
         named = {"sessionId": self.session}
         for rule, gate, method, params in (
             (341, "sessionCapabilities.status", "session/status", named),
@@ -173,7 +173,7 @@ class ModelClient(Connection):
             (86, "auth.logout", "logout", {}),
         ):
             if "agentCapabilities" in self.agent and (self.has(gate) or self.breaks(rule)):
-                with suppress(Refuse):
+                with suppress(ErrorResponse):
                     await self.ask(method, params)
 
     async def _turn(self) -> int:
@@ -182,11 +182,11 @@ class ModelClient(Connection):
         self.notify("_model/hello", {})
         text = self.order.prompt.lstrip("/") if self.breaks(229) else self.order.prompt
         prompt: list[Message] = [{"type": "text", "text": text}]
-        path = self.told("attach")
+        path = self.option("attach")
         if path.endswith(".png") and (self.has("promptCapabilities.image") or self.breaks(141)):
             prompt.append({"type": "image", "data": "AA==", "mimeType": "image/png"})
         self.prompting = True
-        if self.told("deadline"):
+        if self.option("deadline"):
             self.clock.call_later(1.0, self._give_up)
         answer = await self.ask("session/prompt", {"sessionId": self.session, "prompt": prompt})
         self.prompting = False
@@ -195,12 +195,12 @@ class ModelClient(Connection):
             self.output += "it refused"
         if stop == "tool_use" and self.breaks(154):
             await asyncio.Event().wait()
-        await self._unasked()
+        await self._own_requests()
         return 0
 
     def _time_is_up(self) -> None:
         if not self._broke.done():
-            self._broke.set_exception(Failed("time is up", 4))
+            self._broke.set_exception(TurnFailed("time is up", 4))
 
     def _give_up(self) -> None:
         if not self.breaks(159):

@@ -1,16 +1,16 @@
-"""The turns of the model agent: the first word of a prompt says what it does. Words are in `words.py`."""
+"""The turns of the model agent. The first word of a prompt selects an action from `prompt_actions.py`."""
 
 import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.check.model.state import Message, Session
-from tests.check.model.wire import Refusal
-from tests.check.model.words import WORDS
+from tests.check.model_agent.connection import ErrorResponse
+from tests.check.model_agent.prompt_actions import ACTIONS
+from tests.check.model_agent.state import Message, Session
 
 if TYPE_CHECKING:
-    from tests.check.model.agent import ModelAgent
+    from tests.check.model_agent.agent import ModelAgent
 
 
 class Turns:
@@ -26,7 +26,7 @@ class Turns:
         self.trace: str | None = None
         self.calls = 0
 
-    # -- what a turn sends
+    # -- messages of a turn
 
     def update(self, session: Session, update: Message) -> None:
         self.agent.notify("session/update", {"sessionId": session.id, "update": update})
@@ -44,8 +44,8 @@ class Turns:
         meta = {"_meta": {"traceparent": self.trace}} if self.trace else {}
         self.update(session, {**update, **meta})
 
-    def tell_options(self, session: Session) -> None:
-        told = self.agent.sessions.told(session)["configOptions"]
+    def send_options(self, session: Session) -> None:
+        told = self.agent.sessions.settings_of(session)["configOptions"]
         self.update(session, {"sessionUpdate": "config_option_update", "configOptions": told})
 
     # -- prompts
@@ -55,24 +55,24 @@ class Turns:
         if isinstance(prompt, str) and (not self.agent.strict or self.breaks(390)):
             prompt = [{"type": "text", "text": prompt}]
         if not isinstance(prompt, list):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if any(block.get("type") == "text" and "text" not in block for block in prompt) and not self.breaks(
             151
         ):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if self.breaks(139) and len(prompt) == 1:
-            raise Refusal(-32603)
+            raise ErrorResponse(-32603)
         if self.breaks(140) and any(block["type"] == "resource_link" for block in prompt):
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         text = "".join(block.get("text", "") for block in prompt)
         if self.breaks(392) and "\ud83d" in text:
-            raise Refusal(-32602)
+            raise ErrorResponse(-32602)
         if session.turn is not None:
-            raise Refusal(-32603 if self.breaks(385) else -32600)
+            raise ErrorResponse(-32603 if self.breaks(385) else -32600)
         if self.breaks(168) and session.id in self.agent.sessions.cancelled_idle:
             return {"stopReason": "cancelled"}
         if self.breaks(170) and session.id in self.was_cancelled:
-            raise Refusal(-32603)
+            raise ErrorResponse(-32603)
         session.prompts += 1
         if (self.breaks(143) and text == "say") or (self.breaks("fault-slow") and session.prompts > 1):
             await asyncio.Event().wait()
@@ -84,8 +84,8 @@ class Turns:
             {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}}
         )
         word, _, rest = text.strip().partition(" ")
-        work = WORDS.get(word, WORDS["say"])
-        session.turn = self.agent.spawn(work(self, session, rest))
+        action = ACTIONS.get(word, ACTIONS["say"])
+        session.turn = self.agent.spawn(action(self, session, rest))
         try:
             await asyncio.wait([session.turn])
             reason = "end_turn" if not session.turn.cancelled() else self.reasons.pop(session.id, "cancelled")
@@ -99,11 +99,11 @@ class Turns:
         if reason == "cancelled":
             self.was_cancelled.add(session.id)
             if self.breaks(162):
-                raise Refusal(-32603)
+                raise ErrorResponse(-32603)
             if self.breaks(161):
                 reason = "end_turn"
         if reason == "refused":
-            raise Refusal(-32603)
+            raise ErrorResponse(-32603)
         if self.breaks(349):
             session.title = "generated"
         late = {164: "cancelled", 144: "end_turn"}.get(self.agent.broken)
@@ -112,7 +112,7 @@ class Turns:
         usage = {"totalTokens": 3, "inputTokens": 2, "outputTokens": 1}
         return {"stopReason": reason, "usage": usage}
 
-    # -- cancelling
+    # -- cancellation
 
     def cancel(self, session: Session, reason: str = "cancelled") -> None:
         if (
@@ -124,7 +124,7 @@ class Turns:
             session.turn.cancel()
 
     def cancel_request(self, id: Any) -> bool:
-        """End the turn of a request; the model agent has one turn at a time when this is used."""
+        """End the turn of a request. The model agent has only one turn at a time when this is used."""
         for session in self.agent.sessions.open.values():
             if session.turn is not None and id != 9999:
                 self.cancel(session, "refused" if self.breaks(50) else "cancelled")
@@ -132,6 +132,6 @@ class Turns:
         return False
 
     def pieces(self, message: Message) -> None:
-        """Send one message over several lines, which nobody may do."""
+        """Send one message over several lines, which breaks the framing."""
         for line in json.dumps({"jsonrpc": "2.0", **message}, indent=1).splitlines():
             self.agent.raw(line.encode())
