@@ -24,9 +24,9 @@ def load_params(session: str, cwd: Path) -> dict[str, Any]:
 
 async def disconnect(harness: GatewayHarness, client: DrivenClient) -> None:
     """Close the client's connection and wait until the gateway has dropped it."""
-    visitor = client.connection.client
+    handler = client.connection.client
     client.connection.end(1000, "bye")
-    assert visitor not in harness.gateway.visitors
+    assert handler not in harness.gateway.visitors
     await asyncio.sleep(0)
 
 

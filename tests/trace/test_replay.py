@@ -32,10 +32,10 @@ OPTIONS = [
 class AgentReplay:
     """A replayed agent, and the client's end of its connection."""
 
-    def __init__(self, scene: TraceBuilder, **more: Any) -> None:
+    def __init__(self, builder: TraceBuilder, **more: Any) -> None:
         theirs, ours = memory_pair()
         self.client = RawPeer(ours)
-        self.agent = ReplayedAgent(read_script(scene.entries), theirs, **more)
+        self.agent = ReplayedAgent(read_script(builder.entries), theirs, **more)
         self.task = asyncio.create_task(self.agent.play())
 
     async def disconnect(self) -> Report:
@@ -45,32 +45,32 @@ class AgentReplay:
 
 
 @asynccontextmanager
-async def agent_replay(scene: TraceBuilder, **more: Any) -> AsyncGenerator[AgentReplay]:
-    play = AgentReplay(scene, **more)
+async def agent_replay(builder: TraceBuilder, **more: Any) -> AsyncGenerator[AgentReplay]:
+    replay = AgentReplay(builder, **more)
     try:
-        yield play
+        yield replay
     finally:
-        await play.client.aclose()
-        await play.task
+        await replay.client.aclose()
+        await replay.task
 
 
 INITIALIZE = {"protocolVersion": 1, "clientCapabilities": {}}
 
 
 def turn(*, permission: Any = None) -> TraceBuilder:
-    scene = TraceBuilder().opened("s1")
-    prompt = scene.prompt("s1", "go")
-    scene.say("s1", "thinking")
-    ask = scene.call(
+    builder = TraceBuilder().opened("s1")
+    prompt = builder.prompt("s1", "go")
+    builder.say("s1", "thinking")
+    ask = builder.call(
         "agent",
         "session/request_permission",
         {"sessionId": "s1", "toolCall": {"toolCallId": "t"}, "options": OPTIONS},
         id="ask-1",
     )
-    scene.answer("client", ask, {"outcome": permission or {"outcome": "selected", "optionId": "yes"}})
-    scene.say("s1", "done")
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
-    return scene
+    builder.answer("client", ask, {"outcome": permission or {"outcome": "selected", "optionId": "yes"}})
+    builder.say("s1", "done")
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
+    return builder
 
 
 async def open_session(client: RawPeer, cwd: str = "/project") -> str:
@@ -84,8 +84,8 @@ def prompt_of(session: str, text: str = "go") -> dict[str, Any]:
 
 
 async def test_a_client_that_acts_as_recorded_gets_the_recorded_answers():
-    async with agent_replay(turn()) as play:
-        client = play.client
+    async with agent_replay(turn()) as replay:
+        client = replay.client
         assert await open_session(client) == "s1"
         id = client.ask("session/prompt", prompt_of("s1"))
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "thinking"
@@ -95,13 +95,13 @@ async def test_a_client_that_acts_as_recorded_gets_the_recorded_answers():
         assert (await client.next("session/update"))["params"]["update"]["content"]["text"] == "done"
         answer = await client.next()
         assert (answer["id"], answer["result"]) == (id, {"stopReason": "end_turn"})
-        report = await play.disconnect()
+        report = await replay.disconnect()
         assert (report.deviations, report.played, report.of) == ([], 6, 6)
 
 
 async def test_deviations_of_the_client_are_reported():
-    async with agent_replay(turn()) as play:
-        client = play.client
+    async with agent_replay(turn()) as replay:
+        client = replay.client
         await open_session(client)
         client.ask("session/list", {})
         refused = await client.next()
@@ -113,7 +113,7 @@ async def test_deviations_of_the_client_are_reported():
         client.notify("session/cancel", {"sessionId": "s1"})
         client.send("no message")
         assert (await client.until(lambda message: "error" in message))["error"]["code"] == -32700
-        report = await play.disconnect()
+        report = await replay.disconnect()
         assert report.deviations == [
             "the client sent session/list, which is not in the recording (again)",
             "the client sent session/prompt with something else at prompt[0].text: "
@@ -128,9 +128,9 @@ async def test_deviations_of_the_client_are_reported():
 
 
 async def test_steps_the_client_skipped_are_reported():
-    async with agent_replay(turn()) as play:
-        await play.client.call("initialize", INITIALIZE)
-        report = await play.disconnect()
+    async with agent_replay(turn()) as replay:
+        await replay.client.call("initialize", INITIALIZE)
+        report = await replay.disconnect()
         assert report.deviations == [
             "the client never sent session/new",
             "the client never sent session/prompt",
@@ -139,56 +139,56 @@ async def test_steps_the_client_skipped_are_reported():
 
 
 async def test_calls_recorded_as_concurrent_are_answered_to_a_sequential_client():
-    scene = TraceBuilder()
-    first = scene.call("client", "initialize", INITIALIZE)
-    second = scene.call("client", "session/list", {})
-    scene.answer("agent", second, {"sessions": []})
-    scene.answer("agent", first, {"protocolVersion": 1})
-    async with agent_replay(scene) as play:
-        assert await play.client.call("initialize", INITIALIZE) == {"protocolVersion": 1}
-        assert await play.client.call("session/list", {}) == {"sessions": []}
-        assert (await play.disconnect()).deviations == []
+    builder = TraceBuilder()
+    first = builder.call("client", "initialize", INITIALIZE)
+    second = builder.call("client", "session/list", {})
+    builder.answer("agent", second, {"sessions": []})
+    builder.answer("agent", first, {"protocolVersion": 1})
+    async with agent_replay(builder) as replay:
+        assert await replay.client.call("initialize", INITIALIZE) == {"protocolVersion": 1}
+        assert await replay.client.call("session/list", {}) == {"sessions": []}
+        assert (await replay.disconnect()).deviations == []
 
 
 async def test_a_repeated_list_request_gets_the_same_answer():
-    scene = TraceBuilder().opened("s1")
-    id = scene.call("client", "session/list", {"cwd": "/project"})
-    scene.answer("agent", id, {"sessions": [{"sessionId": "s1", "cwd": "/project"}]})
-    async with agent_replay(scene) as play:
-        await open_session(play.client)
-        one = await play.client.call("session/list", {"cwd": "/project"})
-        two = await play.client.call("session/list", {"cwd": "/project"})
+    builder = TraceBuilder().opened("s1")
+    id = builder.call("client", "session/list", {"cwd": "/project"})
+    builder.answer("agent", id, {"sessions": [{"sessionId": "s1", "cwd": "/project"}]})
+    async with agent_replay(builder) as replay:
+        await open_session(replay.client)
+        one = await replay.client.call("session/list", {"cwd": "/project"})
+        two = await replay.client.call("session/list", {"cwd": "/project"})
         assert one == two
-        again = play.client.ask("session/new", {"cwd": "/project", "mcpServers": []})
-        assert "no further answer" in (await play.client.answer_to(again))["error"]["message"]
+        again = replay.client.ask("session/new", {"cwd": "/project", "mcpServers": []})
+        assert "no further answer" in (await replay.client.answer_to(again))["error"]["message"]
 
 
 async def test_sessions_are_replayed_independently():
-    scene = TraceBuilder().opened("s1")
-    scene.new("s2")
-    one, two = scene.prompt("s1", "one"), scene.prompt("s2", "two")
-    scene.say("s1", "1").say("s2", "2")
-    scene.answer("agent", one, {"stopReason": "end_turn"})
-    scene.answer("agent", two, {"stopReason": "refusal"})
-    async with agent_replay(scene) as play:
-        client = play.client
+    builder = TraceBuilder().opened("s1")
+    builder.new("s2")
+    one, two = builder.prompt("s1", "one"), builder.prompt("s2", "two")
+    builder.say("s1", "1").say("s2", "2")
+    builder.answer("agent", one, {"stopReason": "end_turn"})
+    builder.answer("agent", two, {"stopReason": "refusal"})
+    async with agent_replay(builder) as replay:
+        client = replay.client
         await open_session(client)
         assert (await client.call("session/new", {"cwd": "/project", "mcpServers": []}))["sessionId"] == "s2"
         assert await client.call("session/prompt", prompt_of("s2", "two")) == {"stopReason": "refusal"}
         assert await client.call("session/prompt", prompt_of("s1", "one")) == {"stopReason": "end_turn"}
-        assert (await play.disconnect()).deviations == []
+        assert (await replay.disconnect()).deviations == []
 
 
 async def test_a_recorded_cancellation_waits_for_the_clients_cancel():
-    scene = TraceBuilder().opened("s1")
-    prompt = scene.prompt("s1", "go")
-    scene.say("s1", "working")
-    scene.notify("client", "session/cancel", {"sessionId": "s1"})
-    scene.answer("agent", prompt, {"stopReason": "cancelled"})
+    builder = TraceBuilder().opened("s1")
+    prompt = builder.prompt("s1", "go")
+    builder.say("s1", "working")
+    builder.notify("client", "session/cancel", {"sessionId": "s1"})
+    builder.answer("agent", prompt, {"stopReason": "cancelled"})
     clock = FakeClock()
     for cancels in (True, False):
-        async with agent_replay(scene, clock=clock) as play:
-            client = play.client
+        async with agent_replay(builder, clock=clock) as replay:
+            client = replay.client
             await open_session(client)
             id = client.ask("session/prompt", prompt_of("s1"))
             await client.next("session/update")
@@ -197,28 +197,28 @@ async def test_a_recorded_cancellation_waits_for_the_clients_cancel():
             else:
                 await clock.advance(11)  # the replay gives up waiting, so that the client gets its answer
             assert (await client.answer_to(id))["result"] == {"stopReason": "cancelled"}
-            report = await play.disconnect()
+            report = await replay.disconnect()
             assert report.deviations == ([] if cancels else ["the client never sent session/cancel"])
 
 
 async def test_session_ids_folders_and_terminal_ids_are_translated():
-    scene = TraceBuilder().opened("s1")
-    load = scene.call("client", "session/load", {"sessionId": "old", "cwd": "/project", "mcpServers": []})
-    scene.say("old", "history")
-    scene.answer("agent", load, {})
-    prompt = scene.prompt("old", "go")
-    made = scene.call(
+    builder = TraceBuilder().opened("s1")
+    load = builder.call("client", "session/load", {"sessionId": "old", "cwd": "/project", "mcpServers": []})
+    builder.say("old", "history")
+    builder.answer("agent", load, {})
+    prompt = builder.prompt("old", "go")
+    made = builder.call(
         "agent", "terminal/create", {"sessionId": "old", "command": "ls", "cwd": "/project/src"}, id=1
     )
-    scene.answer("client", made, {"terminalId": "term-7"})
-    wait = scene.call("agent", "terminal/wait_for_exit", {"sessionId": "old", "terminalId": "term-7"}, id=2)
-    scene.answer("client", wait, {"exitCode": 0})
-    scene.update(
+    builder.answer("client", made, {"terminalId": "term-7"})
+    wait = builder.call("agent", "terminal/wait_for_exit", {"sessionId": "old", "terminalId": "term-7"}, id=2)
+    builder.answer("client", wait, {"exitCode": 0})
+    builder.update(
         "old", sessionUpdate="tool_call", toolCallId="t", title="x", locations=[{"path": "/project/a"}]
     )
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
-    async with agent_replay(scene) as play:
-        client = play.client
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
+    async with agent_replay(builder) as replay:
+        client = replay.client
         await open_session(client, "/elsewhere")
         load_id = client.ask("session/load", {"sessionId": "mine", "cwd": "/elsewhere", "mcpServers": []})
         assert (await client.next("session/update"))["params"]["sessionId"] == "mine"
@@ -234,17 +234,17 @@ async def test_session_ids_folders_and_terminal_ids_are_translated():
             {"path": "/elsewhere/a"}
         ]
         await client.next()
-        assert (await play.disconnect()).deviations == []
+        assert (await replay.disconnect()).deviations == []
 
 
 async def test_the_recorded_pauses_are_kept_at_the_chosen_speed():
-    scene = TraceBuilder().opened("s1")
-    prompt = scene.prompt("s1", "go")
-    scene.say("s1", "soon", 2.0).say("s1", "later", 4.0)
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    builder = TraceBuilder().opened("s1")
+    prompt = builder.prompt("s1", "go")
+    builder.say("s1", "soon", 2.0).say("s1", "later", 4.0)
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
     clock = FakeClock()
-    async with agent_replay(scene, speed=2.0, clock=clock) as play:
-        client = play.client
+    async with agent_replay(builder, speed=2.0, clock=clock) as replay:
+        client = replay.client
         for method, params in (
             ("initialize", INITIALIZE),
             ("session/new", {"cwd": "/project", "mcpServers": []}),
@@ -266,10 +266,10 @@ async def test_the_recorded_pauses_are_kept_at_the_chosen_speed():
 
 
 async def test_noise_is_replayed_and_redacted_values_match_anything():
-    scene = TraceBuilder()
-    first = scene.call("client", "initialize", {"protocolVersion": 1, "apiKey": "hunter22"})
-    scene.frame("agent", b"Welcome!")
-    scene.answer("agent", first, {"protocolVersion": 1})
+    builder = TraceBuilder()
+    first = builder.call("client", "initialize", {"protocolVersion": 1, "apiKey": "hunter22"})
+    builder.frame("agent", b"Welcome!")
+    builder.answer("agent", first, {"protocolVersion": 1})
     theirs, ours = memory_pair()
     heard: list[bytes] = []
 
@@ -283,7 +283,7 @@ async def test_noise_is_replayed_and_redacted_values_match_anything():
             pass
 
     over = asyncio.Event()
-    agent = ReplayedAgent(read_script(scene.entries), theirs)
+    agent = ReplayedAgent(read_script(builder.entries), theirs)
     task = asyncio.create_task(agent.play())
     ours.start(ReceiverOfTwo())
     ours.send(
@@ -297,10 +297,10 @@ async def test_noise_is_replayed_and_redacted_values_match_anything():
 
 
 async def test_an_agent_that_exited_in_the_recording_ends_the_replay():
-    scene = turn()
-    scene.note("closed", "agent").note("exit", code=3)
-    async with agent_replay(scene) as play:
-        client = play.client
+    builder = turn()
+    builder.note("closed", "agent").note("exit", code=3)
+    async with agent_replay(builder) as replay:
+        client = replay.client
         await open_session(client)
         client.ask("session/prompt", prompt_of("s1"))
         client.reply(
@@ -308,7 +308,7 @@ async def test_an_agent_that_exited_in_the_recording_ends_the_replay():
             {"outcome": {"outcome": "selected", "optionId": "yes"}},
         )
         await client.wait_end()
-        assert (await play.task).deviations == []
+        assert (await replay.task).deviations == []
 
 
 # The recorded client against a live agent.
@@ -317,12 +317,12 @@ async def test_an_agent_that_exited_in_the_recording_ends_the_replay():
 class ClientReplay:
     """A replayed client, and the agent's end of its connection."""
 
-    def __init__(self, scene: TraceBuilder, **more: Any) -> None:
+    def __init__(self, builder: TraceBuilder, **more: Any) -> None:
         theirs, ours = memory_pair()
         self.agent = RawPeer(ours)
-        self.told: list[Outcome] = []
-        driver = Driver(read_script(scene.entries), theirs, **more)
-        self.task = asyncio.create_task(driver.drive(self.told.append))
+        self.outcomes: list[Outcome] = []
+        driver = Driver(read_script(builder.entries), theirs, **more)
+        self.task = asyncio.create_task(driver.drive(self.outcomes.append))
 
     async def answer_handshake(self, session: str = "other") -> None:
         self.agent.reply(await self.agent.next("initialize"), {"protocolVersion": 1, "agentCapabilities": {}})
@@ -334,21 +334,21 @@ class ClientReplay:
 
 
 async def test_an_agent_that_splits_its_text_differently_matches():
-    driving = ClientReplay(turn())
-    await driving.answer_handshake()
-    prompt = await driving.agent.next("session/prompt")
+    replay = ClientReplay(turn())
+    await replay.answer_handshake()
+    prompt = await replay.agent.next("session/prompt")
     assert prompt["params"]["sessionId"] == "other"
-    driving.say("think")
-    driving.say("ing")
-    ask = driving.agent.ask(
+    replay.say("think")
+    replay.say("ing")
+    ask = replay.agent.ask(
         "session/request_permission",
         {"sessionId": "other", "toolCall": {"toolCallId": "z"}, "options": OPTIONS},
     )
-    answer = await driving.agent.answer_to(ask)
+    answer = await replay.agent.answer_to(ask)
     assert answer["result"] == {"outcome": {"outcome": "selected", "optionId": "yes"}}
-    driving.say("done")
-    driving.agent.reply(prompt, {"stopReason": "end_turn"})
-    outcomes = await driving.task
+    replay.say("done")
+    replay.agent.reply(prompt, {"stopReason": "end_turn"})
+    outcomes = await replay.task
     assert [(one.method, one.differences) for one in outcomes] == [
         ("initialize", []),
         ("session/new", []),
@@ -357,18 +357,18 @@ async def test_an_agent_that_splits_its_text_differently_matches():
 
 
 async def test_differences_of_the_agent_are_listed():
-    driving = ClientReplay(turn())
-    driving.agent.reply(
-        await driving.agent.next("initialize"),
+    replay = ClientReplay(turn())
+    replay.agent.reply(
+        await replay.agent.next("initialize"),
         {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}},
     )
-    driving.agent.refuse(await driving.agent.next("session/new"), -32000, "sign in")
-    prompt = await driving.agent.next("session/prompt")
-    driving.say("something else", "s1")
-    driving.agent.send("Debug: hello")
-    driving.agent.reply({"id": 77}, {})
-    driving.agent.reply(prompt, {"stopReason": "refusal"})
-    outcomes = await driving.task
+    replay.agent.refuse(await replay.agent.next("session/new"), -32000, "sign in")
+    prompt = await replay.agent.next("session/prompt")
+    replay.say("something else", "s1")
+    replay.agent.send("Debug: hello")
+    replay.agent.reply({"id": 77}, {})
+    replay.agent.reply(prompt, {"stopReason": "refusal"})
+    outcomes = await replay.task
     assert [(one.method, one.differences) for one in outcomes] == [
         ("initialize", ["result.agentCapabilities.loadSession: is new, true"]),
         ("session/new", ['error: {"code":-32000,"message":"sign in"}, was a result']),
@@ -394,57 +394,57 @@ async def test_differences_of_the_agent_are_listed():
     ],
 )
 async def test_a_permission_is_granted_only_for_the_recorded_option_kind(options: Any, outcome: Any):
-    driving = ClientReplay(turn())
-    await driving.answer_handshake()
-    prompt = await driving.agent.next("session/prompt")
+    replay = ClientReplay(turn())
+    await replay.answer_handshake()
+    prompt = await replay.agent.next("session/prompt")
     params = {"sessionId": "other", "toolCall": {"toolCallId": "z"}, "options": options}
     for expected in (outcome, {"outcome": "cancelled"}):  # the second request was not recorded
-        answer = await driving.agent.answer_to(driving.agent.ask("session/request_permission", params))
+        answer = await replay.agent.answer_to(replay.agent.ask("session/request_permission", params))
         assert answer["result"]["outcome"] == expected
-    unknown = await driving.agent.answer_to(
-        driving.agent.ask("fs/read_text_file", {"sessionId": "other", "path": "/etc/passwd"})
+    unknown = await replay.agent.answer_to(
+        replay.agent.ask("fs/read_text_file", {"sessionId": "other", "path": "/etc/passwd"})
     )
     assert unknown["error"]["message"] == "The recording holds no answer to fs/read_text_file"
-    driving.agent.reply(prompt, {"stopReason": "end_turn"})
-    assert (await driving.task)[-1].differences
+    replay.agent.reply(prompt, {"stopReason": "end_turn"})
+    assert (await replay.task)[-1].differences
 
 
 async def test_a_recorded_cancel_is_sent_after_the_same_number_of_updates():
-    scene = TraceBuilder().opened("s1")
-    prompt = scene.prompt("s1", "go")
-    scene.say("s1", "a").say("s1", "b")
-    scene.notify("client", "session/cancel", {"sessionId": "s1"})
-    scene.answer("agent", prompt, {"stopReason": "cancelled"})
-    driving = ClientReplay(scene)
-    await driving.answer_handshake("s1")
-    asked = await driving.agent.next("session/prompt")
-    driving.say("a", "s1")
-    driving.say("b", "s1")
-    await driving.agent.next("session/cancel")
-    driving.agent.reply(asked, {"stopReason": "cancelled"})
-    assert not any(one.differences for one in await driving.task)
+    builder = TraceBuilder().opened("s1")
+    prompt = builder.prompt("s1", "go")
+    builder.say("s1", "a").say("s1", "b")
+    builder.notify("client", "session/cancel", {"sessionId": "s1"})
+    builder.answer("agent", prompt, {"stopReason": "cancelled"})
+    replay = ClientReplay(builder)
+    await replay.answer_handshake("s1")
+    asked = await replay.agent.next("session/prompt")
+    replay.say("a", "s1")
+    replay.say("b", "s1")
+    await replay.agent.next("session/cancel")
+    replay.agent.reply(asked, {"stopReason": "cancelled"})
+    assert not any(one.differences for one in await replay.task)
 
 
 async def test_a_dead_or_silent_agent_ends_the_replay_with_an_error():
-    driving = ClientReplay(turn())
-    await driving.answer_handshake()
-    await driving.agent.aclose()
+    replay = ClientReplay(turn())
+    await replay.answer_handshake()
+    await replay.agent.aclose()
     with pytest.raises(Crashed, match="the agent ended before session/prompt was through"):
-        await driving.task
+        await replay.task
     clock = FakeClock()
-    driving = ClientReplay(turn(), clock=clock)
-    await driving.answer_handshake()
-    await driving.agent.next("session/prompt")
+    replay = ClientReplay(turn(), clock=clock)
+    await replay.answer_handshake()
+    await replay.agent.next("session/prompt")
     await clock.advance(61)
     with pytest.raises(RequestTimeout, match="said nothing for 60 seconds"):
-        await driving.task
+        await replay.task
 
 
 @pytest.mark.parametrize("odd", [[1], {"a": 1}, 5, None, True, [[]], {"sessionUpdate": [1]}])
 async def test_malformed_updates_of_the_agent_are_compared(odd: Any):
-    driving = ClientReplay(turn())
-    await driving.answer_handshake()
-    prompt = await driving.agent.next("session/prompt")
+    replay = ClientReplay(turn())
+    await replay.answer_handshake()
+    prompt = await replay.agent.next("session/prompt")
     updates: list[Any] = [
         {"sessionUpdate": "tool_call", "toolCallId": odd, "title": odd},
         {"sessionUpdate": "tool_call_update", "toolCallId": odd, "status": odd},
@@ -454,32 +454,32 @@ async def test_malformed_updates_of_the_agent_are_compared(odd: Any):
         odd,
     ]
     for update in updates:
-        driving.agent.notify("session/update", {"sessionId": "other", "update": update})
-    driving.agent.notify("session/update", {"sessionId": odd, "update": odd})
-    driving.agent.notify("session/update", odd)
-    ask = driving.agent.ask(
+        replay.agent.notify("session/update", {"sessionId": "other", "update": update})
+    replay.agent.notify("session/update", {"sessionId": odd, "update": odd})
+    replay.agent.notify("session/update", odd)
+    ask = replay.agent.ask(
         "session/request_permission",
         {"sessionId": "other", "toolCall": odd, "options": [odd, {"optionId": odd, "kind": odd}]},
     )
-    assert (await driving.agent.answer_to(ask))["result"] == {"outcome": {"outcome": "cancelled"}}
-    driving.agent.send({"id": odd, "result": odd})
-    driving.agent.send({"id": prompt["id"]})
-    last = (await driving.task)[-2:]
+    assert (await replay.agent.answer_to(ask))["result"] == {"outcome": {"outcome": "cancelled"}}
+    replay.agent.send({"id": odd, "result": odd})
+    replay.agent.send({"id": prompt["id"]})
+    last = (await replay.task)[-2:]
     assert last[0].differences
 
 
 async def test_unexpected_messages_are_reported_when_the_agent_falls_silent():
     clock = FakeClock()
-    driving = ClientReplay(turn(), clock=clock)
-    first = await driving.agent.next("initialize")
-    driving.agent.send({"id": float(first["id"]), "result": {}})
+    replay = ClientReplay(turn(), clock=clock)
+    first = await replay.agent.next("initialize")
+    replay.agent.send({"id": float(first["id"]), "result": {}})
     for _ in range(200):
-        driving.agent.send({"id": 77, "result": {}})
+        replay.agent.send({"id": 77, "result": {}})
     await clock.advance(61)
     with pytest.raises(RequestTimeout, match="while initialize was waited for"):
-        await driving.task
-    assert driving.told[-1].differences[0] == "an answer to 1.0, which nobody waits for"
-    assert len(driving.told[-1].differences) == 100
+        await replay.task
+    assert replay.outcomes[-1].differences[0] == "an answer to 1.0, which nobody waits for"
+    assert len(replay.outcomes[-1].differences) == 100
 
 
 def test_an_inserted_or_missing_request_does_not_shift_the_comparison():

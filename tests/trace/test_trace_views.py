@@ -26,18 +26,18 @@ def trace(*words: str | Path, **more: Any) -> "subprocess.CompletedProcess[str]"
 
 
 def turn() -> TraceBuilder:
-    scene = TraceBuilder().opened("session-1", client={"fs": {"readTextFile": True}})
-    prompt = scene.prompt("session-1", "Tidy up, please")
-    scene.update(
+    builder = TraceBuilder().opened("session-1", client={"fs": {"readTextFile": True}})
+    prompt = builder.prompt("session-1", "Tidy up, please")
+    builder.update(
         "session-1", 0.5, sessionUpdate="tool_call", toolCallId="t1", title="Read notes", kind="read"
     )
-    read = scene.call(
+    read = builder.call(
         "agent", "fs/read_text_file", {"sessionId": "session-1", "path": "/project/notes"}, id="r1"
     )
-    scene.answer("client", read, {"content": "b\na\n"}, after=0.25)
-    scene.say("session-1", "All ", 0.5).say("session-1", "done.", 0.5)
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
-    return scene.note("closed", "client").note("closed", "agent").note("exit", code=0)
+    builder.answer("client", read, {"content": "b\na\n"}, after=0.25)
+    builder.say("session-1", "All ", 0.5).say("session-1", "done.", 0.5)
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
+    return builder.note("closed", "client").note("closed", "agent").note("exit", code=0)
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def test_a_filter_without_matches_lists_the_valid_values(
 
 
 def test_an_unanswered_request_is_shown_in_every_format(tmp_path: Path):
-    scene = TraceBuilder().opened("s1")
-    scene.prompt("s1", "go")
-    file = scene.write(tmp_path / "t")
+    builder = TraceBuilder().opened("s1")
+    builder.prompt("s1", "go")
+    file = builder.write(tmp_path / "t")
     assert "session/prompt was never answered (rule 11)" in trace("show", file).stdout
     assert "session/prompt was never answered (rule 11)" in trace("show", file, "--html", "-").stdout
     told = json.loads(trace("show", file, "--json", "--faults").stdout)
@@ -167,12 +167,12 @@ def test_show_json_prints_one_object_per_step(file: Path):
 
 
 def test_control_characters_in_a_recording_are_escaped(tmp_path: Path):
-    scene = TraceBuilder(command=("agent", "\x1b[2J")).opened("s\x1b]0;evil\x07")
-    scene.say("s\x1b]0;evil\x07", "\x1b[31mred\x07\u202egnp.exe\x9b2J\nnext line")
-    scene.frame("agent", b"\x1b[2Jnoise\x1b]52;c;aGk=\x07")
-    scene.note("stderr", "stderr", data=b"\x1b[31mwarning\x1b[0m\r", size=9)
-    scene.call("client", "_x/\x1b[1m", {"a\x1b": "b"}, id="\x1b[5m")
-    file = scene.write(tmp_path / "t")
+    builder = TraceBuilder(command=("agent", "\x1b[2J")).opened("s\x1b]0;evil\x07")
+    builder.say("s\x1b]0;evil\x07", "\x1b[31mred\x07\u202egnp.exe\x9b2J\nnext line")
+    builder.frame("agent", b"\x1b[2Jnoise\x1b]52;c;aGk=\x07")
+    builder.note("stderr", "stderr", data=b"\x1b[31mwarning\x1b[0m\r", size=9)
+    builder.call("client", "_x/\x1b[1m", {"a\x1b": "b"}, id="\x1b[5m")
+    file = builder.write(tmp_path / "t")
     for words in (["show"], ["show", "--full"], ["stats"], ["show", "--width", "0"], ["show", "--html", "-"]):
         out = trace(words[0], file, *words[1:]).stdout
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out)
@@ -212,27 +212,27 @@ def test_arrows_are_ascii_when_the_output_encoding_is(file: Path):
 
 
 def test_lines_are_cut_to_the_width(tmp_path: Path):
-    scene = TraceBuilder().opened("s")
-    scene.say("s", "word " * 100)
-    file = scene.write(tmp_path / "t")
+    builder = TraceBuilder().opened("s")
+    builder.say("s", "word " * 100)
+    file = builder.write(tmp_path / "t")
     assert max(map(len, trace("show", file, "--width", "100").stdout.splitlines())) == 100
     assert "word " * 100 in trace("show", file, "--full", "--width", "0").stdout
 
 
 def test_rule_violations_are_marked(tmp_path: Path):
-    scene = TraceBuilder()
-    scene.call("client", "session/new", {"cwd": "/p", "mcpServers": []})
-    scene.opened("s1")
-    scene.frame("agent", b"Welcome to the agent!")
-    scene.frame("agent", b'[{"jsonrpc":"2.0"}]')
-    scene.frame("agent", {"id": 99, "result": {}})
-    scene.call("agent", "fs/read_text_file", {"sessionId": "s1", "path": "/p/a"}, id="f")
-    scene.notify("agent", "custom/thing", {})
-    scene.update("s1", sessionUpdate="tool_call_update", toolCallId="never", status="completed")
-    prompt = scene.prompt("s1", "hi")
-    scene.prompt("s1", "again")
-    scene.notify("client", "session/cancel", {"sessionId": "s1"})
-    ask = scene.call(
+    builder = TraceBuilder()
+    builder.call("client", "session/new", {"cwd": "/p", "mcpServers": []})
+    builder.opened("s1")
+    builder.frame("agent", b"Welcome to the agent!")
+    builder.frame("agent", b'[{"jsonrpc":"2.0"}]')
+    builder.frame("agent", {"id": 99, "result": {}})
+    builder.call("agent", "fs/read_text_file", {"sessionId": "s1", "path": "/p/a"}, id="f")
+    builder.notify("agent", "custom/thing", {})
+    builder.update("s1", sessionUpdate="tool_call_update", toolCallId="never", status="completed")
+    prompt = builder.prompt("s1", "hi")
+    builder.prompt("s1", "again")
+    builder.notify("client", "session/cancel", {"sessionId": "s1"})
+    ask = builder.call(
         "agent",
         "session/request_permission",
         {
@@ -242,10 +242,10 @@ def test_rule_violations_are_marked(tmp_path: Path):
         },
         id="p",
     )
-    scene.answer("client", ask, {"outcome": {"outcome": "selected", "optionId": "zzz"}})
-    scene.answer("agent", prompt, {"stopReason": "end_turn", "extra": 1})
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
-    file = scene.write(tmp_path / "t")
+    builder.answer("client", ask, {"outcome": {"outcome": "selected", "optionId": "zzz"}})
+    builder.answer("agent", prompt, {"stopReason": "end_turn", "extra": 1})
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
+    file = builder.write(tmp_path / "t")
     shown = trace("show", file, "--width", "0").stdout
     faults = [line.strip() for line in shown.splitlines() if re.match(r"\s+(\d+\.\d+\s+)?!", line)]
     assert [re.sub(r"^(\d+\.\d+\s+)?!\s+", "", fault) for fault in faults] == [
@@ -271,20 +271,20 @@ def test_rule_violations_are_marked(tmp_path: Path):
 
 
 def test_a_cancelled_turn_with_another_stop_reason_is_marked(tmp_path: Path):
-    scene = TraceBuilder().opened("s1")
-    prompt = scene.prompt("s1", "hi")
-    scene.notify("client", "session/cancel", {"sessionId": "s1"})
-    scene.answer("agent", prompt, {"stopReason": "end_turn"})
+    builder = TraceBuilder().opened("s1")
+    prompt = builder.prompt("s1", "hi")
+    builder.notify("client", "session/cancel", {"sessionId": "s1"})
+    builder.answer("agent", prompt, {"stopReason": "end_turn"})
     assert "! a cancelled turn ends with 'end_turn' (rule 161)" in re.sub(
-        " +", " ", trace("show", scene.write(tmp_path / "t")).stdout
+        " +", " ", trace("show", builder.write(tmp_path / "t")).stdout
     )
 
 
 def test_the_html_page_is_self_contained_and_escapes_messages(tmp_path: Path):
-    scene = TraceBuilder().opened("s1")
-    scene.say("s1", "</script><script>alert(1)</script><img src=x onerror=alert(1)>")
-    scene.call("client", '_x"><b>', {"sessionId": '"><i>'}, id="<u>")
-    file = scene.write(tmp_path / "t")
+    builder = TraceBuilder().opened("s1")
+    builder.say("s1", "</script><script>alert(1)</script><img src=x onerror=alert(1)>")
+    builder.call("client", '_x"><b>', {"sessionId": '"><i>'}, id="<u>")
+    file = builder.write(tmp_path / "t")
     target = tmp_path / "page.html"
     assert trace("show", file, "--html", target).returncode == 0
     page = target.read_text()
@@ -378,10 +378,10 @@ def test_stats_prints_counts_and_times(file: Path):
 
 
 def test_stats_include_turns_that_did_not_end(tmp_path: Path):
-    scene = TraceBuilder().opened("s1")
-    scene.prompt("s1", "hi")
-    scene.error("agent", 2, -1, "late")
-    file = scene.write(tmp_path / "t")
+    builder = TraceBuilder().opened("s1")
+    builder.prompt("s1", "hi")
+    builder.error("agent", 2, -1, "late")
+    file = builder.write(tmp_path / "t")
     figures = json.loads(trace("stats", file, "--json").stdout)
     assert figures["turns"][0]["ended"] is None
     assert {one["method"]: one["unanswered"] for one in figures["methods"]}["session/prompt"] == 1

@@ -45,7 +45,7 @@ _queries = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("door")
+    return tmp_path_factory.mktemp("auth")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_no_request_without_the_token_is_admitted(
     def real(value: str) -> str:
         return value.replace(OTHER, f"acc_{made.id}_" + "A" * 43).replace(TEXT, text)
 
-    door = Door(
+    auth = Door(
         Origins("127.0.0.1", names=["home.example"]),
         tokens=Tokens(folder / "tokens"),
         browsers=Browsers(folder / "browsers"),
@@ -81,12 +81,12 @@ def test_no_request_without_the_token_is_admitted(
     request = Request(
         method="GET", path="/" + path, query=real(query), headers=told, peer=peer, tls=tls, kind=kind
     )
-    for ask in (door.admit, door.log_in, door.ticket):
+    for ask in (auth.admit, auth.log_in, auth.ticket):
         with pytest.raises(Refused) as refused:
             ask(request)
         assert refused.value.status in (400, 401, 403, 421)
         assert text not in refused.value.reason
-    for harmless in (door.check, door.log_out, door.cors):
+    for harmless in (auth.check, auth.log_out, auth.cors):
         try:
             harmless(request)
         except Refused as refusal:

@@ -100,17 +100,17 @@ class EchoGateway:
 class HttpHarness:
     """The server under test, and what a client needs to reach it."""
 
-    def __init__(self, front: Front, echo: EchoGateway, door: Door, meter: Meter, clock: Clock) -> None:
-        self.server = front
+    def __init__(self, server: Front, echo: EchoGateway, auth: Door, meter: Meter, clock: Clock) -> None:
+        self.server = server
         self.echo = echo
-        self.auth = door
+        self.auth = auth
         self.meter = meter
         self.clock = clock
         self.sockets: list[asyncio.StreamWriter] = []
-        self.token, self.secret = door.tokens.new("test")
-        _, self.other = door.tokens.new("other")
-        self.host, self.port = front.addresses[0]
-        self.url = front.url
+        self.token, self.secret = auth.tokens.new("test")
+        _, self.other = auth.tokens.new("other")
+        self.host, self.port = server.addresses[0]
+        self.url = server.url
         self.headers = {"Authorization": f"Bearer {self.secret}"}
 
     @property
@@ -156,11 +156,11 @@ async def http_harness(
     echo = EchoGateway()
     meter = Meter(limits, clock)
     with TemporaryDirectory() as folder:
-        door = loopback_authenticator(Path(folder), clock)
+        auth = loopback_authenticator(Path(folder), clock)
         async with serve_front(
-            opening=echo, door=door, meter=meter, config=config, clock=clock, metrics=Metrics()
-        ) as front:
-            harness = HttpHarness(front, echo, door, meter, clock)
+            opening=echo, door=auth, meter=meter, config=config, clock=clock, metrics=Metrics()
+        ) as server:
+            harness = HttpHarness(server, echo, auth, meter, clock)
             try:
                 yield harness
             finally:

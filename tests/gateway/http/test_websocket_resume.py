@@ -201,8 +201,8 @@ async def test_another_token_or_agent_cannot_resume_a_connection() -> None:
         elsewhere.send(id=1, method="_accord/resume", params={"connectionId": first.id, "received": 1})
         assert (await elsewhere.receive())["error"]["code"] == -32002
         harness.secret, own = harness.other, harness.secret
-        stranger = await resume(harness, first.id, 1)
-        assert (await stranger.receive())["error"]["code"] == -32002
+        other_token = await resume(harness, first.id, 1)
+        assert (await other_token.receive())["error"]["code"] == -32002
         harness.secret = own
         again = await resume(harness, first.id, 1)
         assert "result" in await again.receive()
