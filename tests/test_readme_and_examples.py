@@ -51,8 +51,8 @@ def test_a_batch_works_in_many_folders_and_survives_one_failure(tmp_path: Path) 
     command = [sys.executable, "examples/batch.py", prompt, *folders]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=50)
     assert (done.returncode, done.stderr) == (1, "")
-    told = [line.partition(":")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
-    assert sorted(told) == ["== missing", "== one", "== three", "== two"]
+    headings = [line.partition(":")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
+    assert sorted(headings) == ["== missing", "== one", "== three", "== two"]
     assert done.stdout.count(": done") == 3
     for name in ("one", "two", "three"):
         made = sorted(path.name for path in (tmp_path / name).iterdir())

@@ -156,10 +156,10 @@ async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: 
         async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             await client.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "pid"}])
-            told = await client.until(
+            update = await client.until(
                 lambda m: m.get("method") == "session/update" and "content" in m["params"]["update"]
             )
-            pid = int(told["params"]["update"]["content"]["text"])
+            pid = int(update["params"]["update"]["content"]["text"])
             await client.ask(
                 "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "count 100000"}]
             )

@@ -456,8 +456,8 @@ async def test_invalid_notifications_are_not_forwarded(audit: Audit, tmp_path: P
         await open_session(harness, client, tmp_path)
         harness.agent.notify("elicitation/complete", {"nothing": 1})
         harness.agent.notify("elicitation/complete", {"elicitationId": "e1"})
-        told = await client.until_method("elicitation/complete")
-        assert told["params"] == {"elicitationId": "e1"}
+        notification = await client.until_method("elicitation/complete")
+        assert notification["params"] == {"elicitationId": "e1"}
 
 
 def test_a_line_break_in_a_frame_does_not_end_the_event() -> None:

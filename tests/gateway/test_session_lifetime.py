@@ -264,8 +264,8 @@ async def test_a_deleted_session_is_removed_for_all_clients(audit: Audit, tmp_pa
         deleting = first.ask("session/delete", {"sessionId": "s1"})
         harness.agent.reply(await harness.agent.until_method("session/delete"), {})
         assert (await first.answer_to(deleting))["result"] == {}
-        gone = await second.until(lambda m: "removed" in m.get("params", {}))
-        assert gone["params"]["removed"] == {"agent": "hand", "sessionId": "s1"}
+        notification = await second.until(lambda m: "removed" in m.get("params", {}))
+        assert notification["params"]["removed"] == {"agent": "hand", "sessionId": "s1"}
         assert (await second.call("_accord/sessions"))["sessions"] == []
 
 

@@ -112,9 +112,9 @@ async def test_terminals_run_at_the_gateway_and_stream_to_clients_that_support_i
         assert (await harness.agent.answer_to(wait))["result"]["exitCode"] == 0
         release = harness.agent.ask("terminal/release", {"sessionId": "s1", "terminalId": terminal})
         await harness.agent.answer_to(release)
-        told = await client.call("_accord/terminal/output", {"sessionId": "s1", "terminalId": terminal})
-        assert "hello" in told["output"]
-        assert told["exitStatus"]["exitCode"] == 0
+        output = await client.call("_accord/terminal/output", {"sessionId": "s1", "terminalId": terminal})
+        assert "hello" in output["output"]
+        assert output["exitStatus"]["exitCode"] == 0
 
 
 async def test_cancel_request_reaches_the_agent_with_the_agents_id(audit: Audit, tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ async def test_a_token_is_limited_to_its_folders_and_agents(audit: Audit, tmp_pa
 async def test_a_read_only_token_changes_nothing(audit: Audit, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         owner, reader = harness.connect(), harness.connect(Pass("t4", "reader", read_only=True))
-        told = [
+        gateway_info = [
             (await client.initialize())["agentCapabilities"]["_meta"]["accord"] for client in (owner, reader)
         ]
-        assert [own["gateway"].get("readOnly", False) for own in told] == [False, True]
+        assert [own["gateway"].get("readOnly", False) for own in gateway_info] == [False, True]
         for method, params in (
             ("session/new", {"cwd": str(tmp_path), "mcpServers": []}),
             ("session/delete", {"sessionId": "s1"}),
@@ -244,9 +244,9 @@ async def test_a_client_without_terminal_support_gets_the_output_as_text(
         assert (await client.update())["content"] == content
         wait = harness.agent.ask("terminal/wait_for_exit", {"sessionId": "s1", "terminalId": terminal})
         await harness.agent.answer_to(wait)
-        told = await client.update()
-        assert told["toolCallId"] == "c"
-        assert [item["content"]["text"] for item in told["content"]] == ["```\nhello\n```"]
+        update = await client.update()
+        assert update["toolCallId"] == "c"
+        assert [item["content"]["text"] for item in update["content"]] == ["```\nhello\n```"]
         other = await harness.client()
         updates, _ = await other.load("s1", str(tmp_path))
         assert [item["content"]["text"] for item in updates[0]["content"]] == ["```\nhello\n```"]
@@ -282,5 +282,5 @@ async def test_a_token_limited_to_folders_reaches_the_agent_only_through_its_ses
         own = client.ask("_vendor/thing", {"sessionId": "s1"})
         harness.agent.reply(await harness.agent.until_method("_vendor/thing"), {"fine": True})
         assert (await client.answer_to(own))["result"] == {"fine": True}
-        heard = [message.get("method") for message in harness.agent.heard]
-        assert not {"logout", "providers/list", "_vendor/read", "_vendor/note"} & set(heard)
+        methods = [message.get("method") for message in harness.agent.heard]
+        assert not {"logout", "providers/list", "_vendor/read", "_vendor/note"} & set(methods)

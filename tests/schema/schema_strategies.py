@@ -110,8 +110,8 @@ def damaged(draw: st.DrawFn, value: Any) -> Any:
         return [*value[:place], draw(damaged(value[place])), *value[place + 1 :]]
     match draw(st.integers(0, 2)):
         case 0 if isinstance(value, dict) and value:
-            gone = draw(st.sampled_from(sorted(value)))
-            return {name: item for name, item in value.items() if name != gone}
+            dropped = draw(st.sampled_from(sorted(value)))
+            return {name: item for name, item in value.items() if name != dropped}
         case 1 if isinstance(value, dict):
             return {**value, draw(st.text(max_size=4)): draw(json_values)}
         case _:

@@ -53,9 +53,9 @@ def test_replay_matches_the_client_that_was_recorded(recording: Path, language: 
     subprocess.run(
         [*client, *TRACE, "replay", str(recording), "--report", str(report)], capture_output=True, check=True
     )
-    told = json.loads(report.read_text())
-    assert told["played"] == told["of"] > 150
-    assert told["deviations"] == []
+    result = json.loads(report.read_text())
+    assert result["played"] == result["of"] > 150
+    assert result["deviations"] == []
 
 
 def test_replay_as_client_matches_the_agent_that_was_recorded(recording: Path, language: str, tmp_path: Path):

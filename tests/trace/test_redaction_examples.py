@@ -488,8 +488,8 @@ def test_secrets_over_several_stderr_lines_are_redacted(lines: list[str], hidden
         if line:
             ring.note_stderr(line)
     sink.close()
-    for told in (entries_in(tmp_path / "t"), ring.entries()):
-        texts = [entry.text for entry in told]
+    for recorded in (entries_in(tmp_path / "t"), ring.entries()):
+        texts = [entry.text for entry in recorded]
         assert S not in str(texts)
         assert len(texts) == len(list(filter(None, lines)))
         assert texts[-1] == lines[-1] or S in lines[-1] or "END RSA" in lines[-1]

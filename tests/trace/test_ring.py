@@ -40,16 +40,16 @@ async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
     ring = Ring(3, clock=clock)
     ours, _ = memory_pair()
     near = Tapped(ours, ring, ours="client")
-    told: list[Seen] = []
+    seen_frames: list[Seen] = []
     near.send(b"0")
-    unsubscribe = ring.subscribe(told.extend)
+    unsubscribe = ring.subscribe(seen_frames.extend)
     await clock.advance(2)
     for number in range(1, 4):
         near.send(b"%d" % number)
     unsubscribe()
     unsubscribe()
     near.send(b'{"token":"hunter22"}')
-    assert [(seen.at, seen.sender, seen.frame) for seen in told] == [
+    assert [(seen.at, seen.sender, seen.frame) for seen in seen_frames] == [
         (2, "client", b"1"),
         (2, "client", b"2"),
         (2, "client", b"3"),
@@ -187,7 +187,7 @@ def test_call_ids_start_over_after_the_connection_ends():
 
 
 async def test_a_failing_subscriber_is_removed_and_reported_once():
-    ring, told, reported = Ring(), list[Seen](), list[str]()
+    ring, seen_frames, reported = Ring(), list[Seen](), list[str]()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
 
@@ -195,10 +195,10 @@ async def test_a_failing_subscriber_is_removed_and_reported_once():
         raise ValueError("a bug of the screen")
 
     ring.subscribe(fails)
-    ring.subscribe(told.extend)
+    ring.subscribe(seen_frames.extend)
     ring.note("client", [b"1"])
     ring.note("client", [b"2"])
-    assert len(told) == 2
+    assert len(seen_frames) == 2
     assert len(reported) == 1
 
 

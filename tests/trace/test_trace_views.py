@@ -128,8 +128,8 @@ def test_an_unanswered_request_is_shown_in_every_format(tmp_path: Path):
     file = builder.write(tmp_path / "t")
     assert "session/prompt was never answered (rule 11)" in trace("show", file).stdout
     assert "session/prompt was never answered (rule 11)" in trace("show", file, "--html", "-").stdout
-    told = json.loads(trace("show", file, "--json", "--faults").stdout)
-    assert told == {
+    step = json.loads(trace("show", file, "--json", "--faults").stdout)
+    assert step == {
         "run": 1,
         "step": 5,
         "t": 5.0,

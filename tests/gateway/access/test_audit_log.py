@@ -93,13 +93,13 @@ def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    told: list[str] = []
-    audit = Audit(tmp_path / "file" / "audit.jsonl", trouble=told.append)
+    warnings: list[str] = []
+    audit = Audit(tmp_path / "file" / "audit.jsonl", trouble=warnings.append)
     for _ in range(3):
         audit.record(RIGHTS, "x")
     assert audit.missing == 3
-    assert len(told) == 1
-    assert str(audit.path) in told[0]
+    assert len(warnings) == 1
+    assert str(audit.path) in warnings[0]
 
 
 _FULL = """

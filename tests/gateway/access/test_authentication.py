@@ -47,10 +47,12 @@ class AuthHarness:
         tls=False,
         **headers,
     ):
-        told = {"host": "127.0.0.1:8765"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        headers = {"host": "127.0.0.1:8765"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         many = {
             name: [value] if isinstance(value, str) else value
-            for name, value in told.items()
+            for name, value in headers.items()
             if value is not None
         }
         return Request(method=method, path=path, query=query, kind=kind, peer=peer, tls=tls, headers=many)
@@ -277,15 +279,15 @@ def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
 
 
 def test_forwarded_headers_count_only_from_configured_proxies(tmp_path: Path) -> None:
-    told = {"x_forwarded_for": "203.0.113.9, 198.51.100.4", "x_forwarded_proto": "https"}
+    forwarded = {"x_forwarded_for": "203.0.113.9, 198.51.100.4", "x_forwarded_proto": "https"}
     plain = AuthHarness(tmp_path / "plain")
-    assert plain.auth.admit(plain.bearer(**told)).peer == "127.0.0.1"
-    assert not plain.auth.is_secure(plain.bearer(**told))
+    assert plain.auth.admit(plain.bearer(**forwarded)).peer == "127.0.0.1"
+    assert not plain.auth.is_secure(plain.bearer(**forwarded))
     harness = AuthHarness(tmp_path / "behind", proxies=Proxies(["127.0.0.1", "172.17.0.0/16"]))
-    assert harness.auth.admit(harness.bearer(**told)).peer == "198.51.100.4"
-    assert harness.auth.is_secure(harness.bearer(**told))
-    assert harness.auth.admit(harness.bearer(peer="192.0.2.1", **told)).peer == "192.0.2.1"
-    assert harness.auth.admit(harness.bearer(peer="172.17.3.4", **told)).peer == "198.51.100.4"
+    assert harness.auth.admit(harness.bearer(**forwarded)).peer == "198.51.100.4"
+    assert harness.auth.is_secure(harness.bearer(**forwarded))
+    assert harness.auth.admit(harness.bearer(peer="192.0.2.1", **forwarded)).peer == "192.0.2.1"
+    assert harness.auth.admit(harness.bearer(peer="172.17.3.4", **forwarded)).peer == "198.51.100.4"
     assert harness.auth.admit(harness.bearer(x_forwarded_for="<script>")).peer == "127.0.0.1"
     assert harness.auth.admit(harness.bearer(x_forwarded_for="9.9.9.9, [2001:db8::7]")).peer == "2001:db8::7"
 

@@ -77,9 +77,9 @@ def test_no_request_without_the_token_is_admitted(
         clock=FakeClock(),
         proxies=Proxies(["127.0.0.1"]),
     )
-    told = {name: [real(value) for value in values] for name, values in headers.items()}
+    sent_headers = {name: [real(value) for value in values] for name, values in headers.items()}
     request = Request(
-        method="GET", path="/" + path, query=real(query), headers=told, peer=peer, tls=tls, kind=kind
+        method="GET", path="/" + path, query=real(query), headers=sent_headers, peer=peer, tls=tls, kind=kind
     )
     for ask in (auth.admit, auth.log_in, auth.ticket):
         with pytest.raises(Refused) as refused:

@@ -79,8 +79,8 @@ async def test_a_websocket_is_rejected_before_the_upgrade() -> None:
     ]
     async with http_harness() as harness:
         for path, headers, status in mixes:
-            told = {name: harness.url if value == "own" else value for name, value in headers.items()}
-            assert await statuses(harness, [harness.head("GET", path, **upgrade, **told)]) == [status]
+            sent_headers = {name: harness.url if value == "own" else value for name, value in headers.items()}
+            assert await statuses(harness, [harness.head("GET", path, **upgrade, **sent_headers)]) == [status]
         assert harness.echo.clients == []
 
 
