@@ -244,10 +244,10 @@ async def in_terminal(turns: "Turns", session: Session, command: str) -> None:
 async def ask(turns: "Turns", session: Session, rest: str) -> None:
     agent = turns.agent
     if not agent.offers("elicitation", "form") and not turns.breaks(260):
-        turns.say(session, "Nobody to ask.")
+        turns.say(session, "The client shows no forms.")
         return
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
-    params = {"mode": "form", "message": "Which colour?", "sessionId": session.id, "requestedSchema": schema}
+    params = {"mode": "form", "message": "Which color?", "sessionId": session.id, "requestedSchema": schema}
     try:
         answer = await agent.ask("elicitation/create", params)
     except ErrorResponse:

@@ -51,8 +51,8 @@ class Sessions:
             raise ErrorResponse(-32602)
         system = params.get("systemPrompt")
         if system is not None and not breaks(353):
-            sound = isinstance(system, dict) and system.get("mode") in ("append", "override")
-            if not sound or any(block["type"] != "text" for block in system["content"]):
+            valid = isinstance(system, dict) and system.get("mode") in ("append", "override")
+            if not valid or any(block["type"] != "text" for block in system["content"]):
                 raise ErrorResponse(-32602)
         agent.require_login()
 
@@ -259,10 +259,10 @@ class Sessions:
         if self.breaks(344) and params.get("sessionId") == "nope":
             return {"status": "saved"}
         session = self.find_session(params)
-        told = "open" if session.id in self.open or self.breaks(343) else "saved"
+        status = "open" if session.id in self.open or self.breaks(343) else "saved"
         if self.breaks(342):
             self.open[session.id] = session
-        return {"status": told}
+        return {"status": status}
 
     async def set_title(self, params: Message) -> Any:
         title = params.get("title")

@@ -45,8 +45,8 @@ class Turns:
         self.update(session, {**update, **meta})
 
     def send_options(self, session: Session) -> None:
-        told = self.agent.sessions.settings_of(session)["configOptions"]
-        self.update(session, {"sessionUpdate": "config_option_update", "configOptions": told})
+        options = self.agent.sessions.settings_of(session)["configOptions"]
+        self.update(session, {"sessionUpdate": "config_option_update", "configOptions": options})
 
     # -- prompts
 

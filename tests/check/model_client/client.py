@@ -64,9 +64,12 @@ class ModelClient(Connection):
             self.crash()
 
     async def _open(self) -> None:
-        bare, odd = "agentCapabilities" not in self.agent, self.agent.get("agentCapabilities", {})
-        odd = odd.get("sessionCapabilities") is False
-        if (self.breaks(69) and bare) or (self.breaks(71) and odd):
+        no_capabilities, declared = (
+            "agentCapabilities" not in self.agent,
+            self.agent.get("agentCapabilities", {}),
+        )
+        bad_sessions = declared.get("sessionCapabilities") is False
+        if (self.breaks(69) and no_capabilities) or (self.breaks(71) and bad_sessions):
             await self.ask("session/list", {})
         if self.option("newest"):
             await self._newest()
@@ -101,10 +104,10 @@ class ModelClient(Connection):
         methods = self.agent.get("authMethods", [])
         self.output += " ".join(one["name"] for one in methods)
         for one in methods:
-            spoiled = one.get("type") == "terminal" and not isinstance(one.get("args"), list)
-            if one.get("type") == "terminal" and not spoiled and not self.breaks(79):
+            invalid_args = one.get("type") == "terminal" and not isinstance(one.get("args"), list)
+            if one.get("type") == "terminal" and not invalid_args and not self.breaks(79):
                 return await self._login(one, params)
-            if spoiled and not self.breaks(329):
+            if invalid_args and not self.breaks(329):
                 continue
             with suppress(ErrorResponse):
                 await self.ask("authenticate", {"methodId": "agent" if self.breaks(81) else one["id"]})
@@ -131,9 +134,9 @@ class ModelClient(Connection):
             cursor = page.get("nextCursor", "again" if self.breaks(121) else None)
             if cursor is None:
                 break
-            kept = {} if self.breaks(339) else archived
+            filters = {} if self.breaks(339) else archived
             page = await self.ask(
-                "session/list", {**kept, "cursor": cursor.strip('"é') if self.breaks(122) else cursor}
+                "session/list", {**filters, "cursor": cursor.strip('"é') if self.breaks(122) else cursor}
             )
 
     async def _choose(self, opened: Message) -> None:

@@ -114,7 +114,7 @@ class Connection:
             self._broke.result()
         return self._asked[id].result()
 
-    def lost(self, wire: Any) -> None:
+    def agent_ended(self, wire: Any) -> None:
         """An agent has ended."""
         if wire is not self.wire:
             self.logged_in.set()

@@ -165,7 +165,9 @@ class ModelLauncher:
         client = ModelClient(order, self.broken, self.lacks, self.clock)
 
         def connect(words: list[str], login: str = "") -> MemoryPipe:
-            wire = MemoryPipe(client.receive, lambda: client.lost(wire), whole=client.breaks("fault-pieces"))
+            wire = MemoryPipe(
+                client.receive, lambda: client.agent_ended(wire), whole=client.breaks("fault-pieces")
+            )
             wire.words, wire.login = words, login
             joined(wire)
             return wire

@@ -105,10 +105,10 @@ class RequestHandlers:
         options: Any = params.get("options")
         if self.breaks("fault-types") and isinstance(call, dict) and isinstance(call.get("kind"), dict):
             return {"outcome": {"outcome": "selected", "optionId": "x 1"}}
-        sound = (
+        valid = (
             isinstance(call, dict) and isinstance(call.get("toolCallId"), str) and isinstance(options, list)
         )
-        if not sound or not all(
+        if not valid or not all(
             isinstance(one["optionId"], str) and isinstance(one["kind"], str) for one in options
         ):
             if self.breaks(25):
