@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Sign-in, sign-out and the authentication status."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.client.peer import both, connected
+from tests.client.raw_agent import both, connected
 
 from accord.client import AuthStatusChanged, ClientHandlers, connect, run_in_terminal
 from accord.errors import AuthRequired, NotOffered, UsageError
@@ -19,7 +19,7 @@ TERMINAL_LOGIN = {"id": "tty", "name": "Terminal", "type": "terminal", "args": [
 
 
 @pytest.mark.rule(81, 84)
-async def test_sign_in_and_try_again():
+async def test_a_session_can_be_opened_after_sign_in():
     async with connected(authMethods=[AGENT_LOGIN]) as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
         peer.refuse(await peer.next("session/new"), -32000, "Authentication required")
@@ -51,7 +51,7 @@ async def test_a_terminal_method_is_never_named_in_authenticate():
 
 
 @pytest.mark.rule(329)
-async def test_a_broken_terminal_method_is_unusable_and_spoils_no_other():
+async def test_an_invalid_terminal_method_is_dropped_and_the_others_stay():
     broken = {"id": "bad", "name": "Bad", "type": "terminal", "args": "--login"}
     worse = {"id": "worse", "name": "Worse", "type": "terminal", "env": [{"name": "A", "value": "b"}]}
     async with connected(authMethods=[broken, AGENT_LOGIN, worse, {"id": 5}]) as (agent, _):
@@ -62,7 +62,7 @@ async def test_a_broken_terminal_method_is_unusable_and_spoils_no_other():
 
 @pytest.mark.rule(86)
 @pytest.mark.parametrize("auth", [{}, {"logout": None}, None])
-async def test_no_logout_unless_it_is_offered(auth):
+async def test_logout_is_refused_unless_the_agent_offers_it(auth):
     async with connected({} if auth is None else {"auth": auth}) as (agent, peer):
         with pytest.raises(NotOffered):
             await agent.logout()
@@ -70,16 +70,16 @@ async def test_no_logout_unless_it_is_offered(auth):
 
 
 @pytest.mark.rule(86)
-async def test_logout():
+async def test_logout_is_sent_to_the_agent():
     async with connected() as (agent, peer):
-        leaving = asyncio.create_task(agent.logout())
+        logging_out = asyncio.create_task(agent.logout())
         asked = await peer.next("logout")
         peer.reply(asked, None)
-        await leaving
+        await logging_out
 
 
 @pytest.mark.rule(80)
-async def test_the_terminal_flow_runs_the_same_program_and_connects_again(tmp_path):
+async def test_terminal_sign_in_runs_the_same_program_and_reconnects(tmp_path):
     log = tmp_path / "starts"
     ran: list[object] = []
 
@@ -103,7 +103,7 @@ async def test_the_terminal_flow_runs_the_same_program_and_connects_again(tmp_pa
 
 
 @pytest.mark.rule(80)
-async def test_a_login_program_that_fails_changes_nothing(tmp_path):
+async def test_a_failed_terminal_sign_in_keeps_the_connection(tmp_path):
     log = tmp_path / "starts"
     env = {"SCRIPTED_LOG": str(log), "LOGIN_EXIT": "1"}
     async with connect(
@@ -116,7 +116,7 @@ async def test_a_login_program_that_fails_changes_nothing(tmp_path):
 
 
 @pytest.mark.rule(78)
-async def test_terminal_sign_in_is_advertised_only_with_a_terminal_to_run_it_in():
+async def test_terminal_sign_in_is_advertised_only_for_programs_with_a_login_handler():
     handlers = ClientHandlers(login=run_in_terminal)
     from accord.client import Features
 
@@ -126,7 +126,7 @@ async def test_terminal_sign_in_is_advertised_only_with_a_terminal_to_run_it_in(
 
 
 @pytest.mark.rule(357, 362, 363)
-async def test_auth_status_and_its_changes():
+async def test_auth_status_can_be_requested_and_changes_are_events():
     async with connected() as (agent, peer):
         events = agent.events()
         waiting = asyncio.create_task(anext(events))

@@ -1,10 +1,10 @@
-"""Cancelling a turn: by asking, by leaving, and what still comes afterwards."""
+"""Cancelling a turn: by request, by leaving the iteration, and what arrives afterwards."""
 
 import asyncio
 from contextlib import aclosing
 
 import pytest
-from tests.client.peer import YES_NO, Watching, in_session, kinds
+from tests.client.raw_agent import YES_NO, EventCollector, in_session, kinds
 
 from accord.client import ClientHandlers, ClientOptions, TimeLimits
 from accord.errors import TurnSilent
@@ -22,17 +22,17 @@ async def never(_request):
 
 
 @pytest.mark.rule(160, 167)
-async def test_cancel_is_a_notification_and_the_turn_goes_on_until_it_is_answered():
+async def test_cancel_is_a_notification_and_the_turn_continues_until_its_response():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("count to a million"))
+        turn = EventCollector(session.prompt("count to a million"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "tool_call", toolCallId="c1", title="Count", status="in_progress")
         await turn.until(ToolCallChanged)
         session.cancel()
-        told = await peer.next("session/cancel")
-        assert "id" not in told
-        assert told["params"] == {"sessionId": "s1"}
-        session.cancel()  # once is enough
+        cancel = await peer.next("session/cancel")
+        assert "id" not in cancel
+        assert cancel["params"] == {"sessionId": "s1"}
+        session.cancel()  # a second cancel is not sent
 
         peer.say("stopping")
         peer.update("s1", "tool_call_update", toolCallId="c1", status="failed")
@@ -54,7 +54,7 @@ async def test_cancel_is_a_notification_and_the_turn_goes_on_until_it_is_answere
 @pytest.mark.rule(166)
 async def test_open_tool_calls_are_marked_cancelled():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "tool_call", toolCallId="c1", title="Open", status="in_progress")
         peer.update("s1", "tool_call", toolCallId="c2", title="Done", status="completed")
@@ -67,9 +67,9 @@ async def test_open_tool_calls_are_marked_cancelled():
 
 
 @pytest.mark.rule(165)
-async def test_cancel_answers_every_open_permission_request_at_once():
+async def test_cancel_answers_every_pending_permission_request():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         first = peer.ask("session/request_permission", question("c1"), id=0)
         second = peer.ask("session/request_permission", question("c2"), id="perm_2")
@@ -81,13 +81,13 @@ async def test_cancel_answers_every_open_permission_request_at_once():
         answers = {message["id"]: message["result"] for message in [await peer.next(), await peer.next()]}
         assert answers == {first: cancelled, second: cancelled}
         assert session.state.permissions == {}
-        # One that comes after the cancellation is not even shown.
-        assert await peer.answered("session/request_permission", question("c3")) == cancelled
+        # A request that arrives after the cancel is not shown.
+        assert await peer.result_of("session/request_permission", question("c3")) == cancelled
         peer.reply(prompt, {"stopReason": "cancelled"})
         await turn.end()
 
 
-async def test_a_handler_that_clings_to_its_dialog_does_not_hold_up_the_cancellation():
+async def test_a_permission_handler_that_does_not_return_does_not_delay_the_cancel():
     closing = asyncio.Event()
 
     async def stubborn(_request):
@@ -97,7 +97,7 @@ async def test_a_handler_that_clings_to_its_dialog_does_not_hold_up_the_cancella
             await closing.wait()
 
     async with in_session(handlers=ClientHandlers(permissions=stubborn)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         asked = peer.ask("session/request_permission", question())
         await turn.until(PermissionAsked)
@@ -109,9 +109,9 @@ async def test_a_handler_that_clings_to_its_dialog_does_not_hold_up_the_cancella
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "refusal", "whatever"])
-async def test_a_cancel_that_is_answered_with_another_reason_ends_the_turn(reason):
+async def test_a_cancelled_turn_may_end_with_another_stop_reason(reason):
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         session.cancel()
         await peer.next("session/cancel")
@@ -122,19 +122,19 @@ async def test_a_cancel_that_is_answered_with_another_reason_ends_the_turn(reaso
         assert session.state.turn == "idle"
 
 
-async def test_leaving_the_loop_cancels_the_turn_and_the_state_still_follows():
+async def test_leaving_the_loop_cancels_the_turn_and_later_updates_are_applied():
     async with in_session() as (session, peer):
 
-        async def look_once():
+        async def read_one():
             async with aclosing(session.prompt("go")) as events:
                 async for event in events:
                     if isinstance(event, AgentMessageChunk):
                         return
 
-        looking = asyncio.create_task(look_once())
+        reading = asyncio.create_task(read_one())
         prompt = await peer.next("session/prompt")
         peer.say("enough")
-        await looking
+        await reading
         await peer.next("session/cancel")
         peer.say(", more")
         peer.reply(prompt, {"stopReason": "cancelled"})
@@ -143,15 +143,15 @@ async def test_leaving_the_loop_cancels_the_turn_and_the_state_still_follows():
         assert session.state.turn == "idle"
 
 
-async def test_a_loop_that_is_just_broken_off_cancels_the_turn_as_well():
+async def test_breaking_out_of_the_loop_cancels_the_turn():
     async with in_session() as (session, peer):
 
-        async def look_once():
+        async def read_one():
             async for event in session.prompt("go"):
                 if isinstance(event, TurnStarted):
                     break
 
-        await look_once()
+        await read_one()
         prompt = await peer.next("session/prompt")
         await peer.next("session/cancel")
         peer.reply(prompt, {"stopReason": "cancelled"})
@@ -159,11 +159,11 @@ async def test_a_loop_that_is_just_broken_off_cancels_the_turn_as_well():
         assert session.state.turn == "idle"
 
 
-async def test_cancelling_the_task_that_iterates_cancels_the_turn_and_returns_at_once():
+async def test_cancelling_the_iterating_task_cancels_the_turn():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
-        await turn.leave()
+        await turn.cancel()
         await peer.next("session/cancel")
         assert session.state.turn == "cancelling"
         peer.reply(prompt, {"stopReason": "cancelled"})
@@ -173,25 +173,25 @@ async def test_cancelling_the_task_that_iterates_cancels_the_turn_and_returns_at
 
 async def test_cancelling_an_ask_cancels_its_turn():
     async with in_session() as (session, peer):
-        asking = asyncio.create_task(session.ask("go"))
+        pending = asyncio.create_task(session.ask("go"))
         prompt = await peer.next("session/prompt")
-        asking.cancel()
+        pending.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await pending
         await peer.next("session/cancel")
         peer.reply(prompt, {"stopReason": "cancelled"})
 
 
 @pytest.mark.rule(171)
-async def test_the_next_prompt_waits_for_the_answer_of_a_cancelled_one():
+async def test_the_next_prompt_waits_for_the_response_to_the_cancelled_one():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("one"))
+        turn = EventCollector(session.prompt("one"))
         first = await peer.next("session/prompt")
         session.cancel()
-        again = Watching(session.prompt("two"))
+        again = EventCollector(session.prompt("two"))
         await peer.next("session/cancel")
         await settle()
-        assert len(peer.heard) == 4, "the second prompt is not on its way"
+        assert len(peer.heard) == 4, "the second prompt was not sent yet"
         peer.reply(first, {"stopReason": "cancelled"})
         second = await peer.next("session/prompt")
         assert second["params"]["prompt"][0]["text"] == "two"
@@ -200,7 +200,7 @@ async def test_the_next_prompt_waits_for_the_answer_of_a_cancelled_one():
         assert kinds(await again.end()) == ["TurnStarted", "TurnEnded"]
 
 
-async def test_a_cancel_right_behind_the_prompt_goes_out_behind_it():
+async def test_a_cancel_right_after_the_prompt_is_sent_after_it():
     async with in_session() as (session, peer), aclosing(session.prompt("go")) as events:
         assert isinstance(await anext(events), TurnStarted)
         session.cancel()
@@ -217,11 +217,11 @@ async def test_cancel_without_a_turn_sends_nothing():
         assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
 
 
-async def test_a_cancelled_turn_that_is_never_answered_is_given_up():
+async def test_a_cancelled_turn_without_a_response_times_out():
     clock = FakeClock()
     options = ClientOptions(clock=clock, limits=TimeLimits(cancel=10))
     async with in_session(options=options) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         await peer.next("session/prompt")
         session.cancel()
         await turn.until(TurnCancelling)
@@ -234,15 +234,15 @@ async def test_a_cancelled_turn_that_is_never_answered_is_given_up():
             await turn.end()
         assert kinds(turn.events)[-1] == "TurnEnded"
 
-        again = Watching(session.prompt("again"))
+        again = EventCollector(session.prompt("again"))
         peer.reply(await peer.until_method("session/prompt"), {"stopReason": "end_turn"})
         assert kinds(await again.end())[-1] == "TurnEnded"
 
 
 @pytest.mark.rule(165)
-async def test_cancelling_a_parent_dismisses_the_questions_of_its_children():
+async def test_cancelling_a_session_answers_the_permission_requests_of_its_subagents():
     async with in_session(handlers=ClientHandlers(permissions=never)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
         asked = peer.ask("session/request_permission", question() | {"sessionId": "kid"})

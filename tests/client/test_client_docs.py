@@ -1,4 +1,4 @@
-"""The client's guide is true: its first program runs as it stands, and every name it uses exists."""
+"""The client guide: its first program runs, and every name it uses exists."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ SCRIPTED = Path(__file__).parent / "agents" / "scripted.py"
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
-def test_the_first_program_runs(tmp_path):
+def test_the_first_program_of_the_client_guide_runs(tmp_path):
     agent = tmp_path / "some-agent"
     agent.write_text(f"#!/bin/sh\nexec {sys.executable} {SCRIPTED}\n")
     agent.chmod(0o755)
@@ -24,11 +24,11 @@ def test_the_first_program_runs(tmp_path):
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
     )
     assert ran.stderr == ""
-    said = "heard Fix the failing test; done"
-    assert ran.stdout == f"{said}\n-- end_turn\n{said} None\n"
+    text = "heard Fix the failing test; done"
+    assert ran.stdout == f"{text}\n-- end_turn\n{text} None\n"
 
 
-def test_every_block_is_python_and_every_name_exists():
+def test_every_python_block_of_the_client_guide_parses_and_uses_existing_names():
     for block in BLOCKS:
         wrapped = "async def _():\n" + "\n".join(f"    {line}" for line in block.splitlines())
         for node in ast.walk(ast.parse(wrapped)):
@@ -40,4 +40,4 @@ def test_every_block_is_python_and_every_name_exists():
                 assert hasattr(accord, node.attr), node.attr
     for name in re.findall(r"`(?:accord\.)?([a-z_]+|[A-Z]\w+)\(", GUIDE.read_text()):
         known = (accord, accord.RemoteAgent, accord.ClientSession)
-        assert any(hasattr(place, name) for place in known) or name in ("restart", "memory_pair"), name
+        assert any(hasattr(owner, name) for owner in known) or name in ("restart", "memory_pair"), name

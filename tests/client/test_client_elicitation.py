@@ -1,11 +1,11 @@
-"""Elicitation: forms and web addresses that the agent puts before the user."""
+"""Elicitation: forms and URLs that the agent shows to the user."""
 
 import asyncio
 import socket
 from typing import Any
 
 import pytest
-from tests.client.peer import connected, in_session
+from tests.client.raw_agent import connected, in_session
 
 from accord.client import DECLINED, ClientHandlers, ClientOptions
 from accord.client.patterns import matches
@@ -47,11 +47,11 @@ def address(url="https://agent.example/connect?x=1", id="e1", **more):
 
 async def answer_to_form(handler, options=None, **more):
     async with in_session(handlers=ClientHandlers(forms=handler), options=options) as (_, peer):
-        return await peer.answered("elicitation/create", form(**more))
+        return await peer.result_of("elicitation/create", form(**more))
 
 
 @pytest.mark.rule(271, 272)
-async def test_submitted_declined_and_dismissed():
+async def test_a_form_can_be_submitted_declined_or_dismissed():
     values = {"how": "b", "name": "abc", "count": 1, "ratio": 0.5, "sure": True, "tags": ["x"], "more": []}
     assert await answer_to_form(lambda form: values) == {"action": "accept", "content": values}
     assert await answer_to_form(lambda form: DECLINED) == {"action": "decline"}
@@ -70,16 +70,24 @@ async def test_submitted_declined_and_dismissed():
 
 
 @pytest.mark.rule(273, 279)
-async def test_the_form_names_the_agent_and_its_fields_defaults_and_problems():
+async def test_a_form_has_the_agent_name_fields_defaults_and_problems():
     seen: list[object] = []
 
     async def look(form):
         seen.append((form.agent, form.message, list(form.fields)[:2], form.required, form.defaults))
         seen.append(await form.problems({}))
         wrong = {
-            "how": "c", "name": "x", "mail": "nobody", "count": 4, "ratio": True, "sure": "yes", "tags": ["x", "y"],
-            "more": ["q"], "odd": "red", "extra": 1,
-        }  # fmt: skip
+            "how": "c",
+            "name": "x",
+            "mail": "nobody",
+            "count": 4,
+            "ratio": True,
+            "sure": "yes",
+            "tags": ["x", "y"],
+            "more": ["q"],
+            "odd": "red",
+            "extra": 1,
+        }
         seen.append(await form.problems(wrong))
         seen.append(await form.problems({"how": "a", "name": "ABC", "tags": "x", "count": 1.5, "ratio": 2}))
         return DECLINED
@@ -89,11 +97,15 @@ async def test_the_form_names_the_agent_and_its_fields_defaults_and_problems():
         opening = asyncio.create_task(agent.new_session("/"))
         await peer.open()
         await opening
-        await peer.answered("elicitation/create", form())
-    told, missing, wrong, patterned = seen
-    assert told == (
-        "Agent X", "Which way?", ["how", "name"], ["how"], {"how": "a", "count": 2, "sure": False},
-    )  # fmt: skip
+        await peer.result_of("elicitation/create", form())
+    shown, missing, wrong, patterned = seen
+    assert shown == (
+        "Agent X",
+        "Which way?",
+        ["how", "name"],
+        ["how"],
+        {"how": "a", "count": 2, "sure": False},
+    )
     assert missing == {"how": "is required"}
     assert wrong == {
         "how": "is not one of the choices",
@@ -115,14 +127,14 @@ async def test_the_form_names_the_agent_and_its_fields_defaults_and_problems():
     }
 
 
-async def test_values_that_do_not_fit_are_not_sent():
+async def test_invalid_form_values_are_not_sent():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.detail))
     assert await answer_to_form(lambda form: {"how": "zzz"}, options) == {"action": "cancel"}
     assert reports == ["the form handler gave values that cannot be sent: how is not one of the choices"]
 
 
-async def test_a_form_handler_that_fails_is_no_acceptance():
+async def test_a_failing_form_handler_cancels_the_elicitation():
     def broken(_form):
         raise RuntimeError("no screen")
 
@@ -130,7 +142,7 @@ async def test_a_form_handler_that_fails_is_no_acceptance():
 
 
 @pytest.mark.rule(280)
-async def test_a_hostile_pattern_holds_up_nobody():
+async def test_a_hostile_pattern_does_not_block_the_client():
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     async with in_session(handlers=ClientHandlers(forms=lambda form: {"x": "a" * 60 + "!"})) as (
         session,
@@ -139,11 +151,11 @@ async def test_a_hostile_pattern_holds_up_nobody():
         asked = peer.ask("elicitation/create", form(requestedSchema=schema))
         peer.say("still alive")
         await anext(session.events())
-        # What could not be judged in time is left to the agent, which checks again anyway.
+        # A value that could not be checked in time is sent; the agent checks it again.
         assert (await peer.answer_to(asked))["result"]["action"] == "accept"
 
 
-async def test_one_hostile_pattern_does_not_spare_the_others():
+async def test_a_hostile_pattern_does_not_prevent_the_other_checks():
     pairs = [("^b$", "a"), ("^(a+)+$", "a" * 60 + "!"), ("[", "x"), ("x" * 2000, "x")]
     assert await matches(pairs, seconds=0.5) == [False, None, None, None]
     assert await matches([("b", "abc"), ("[", "x")]) == [True, None]
@@ -151,18 +163,18 @@ async def test_one_hostile_pattern_does_not_spare_the_others():
 
 
 @pytest.mark.rule(261, 277)
-async def test_modes_that_are_not_offered_or_not_known_are_refused():
+async def test_unknown_and_unsupported_elicitation_modes_are_refused():
     never = ClientHandlers(forms=_must_not_be_asked)
     async with in_session(handlers=never) as (_, peer):
-        assert (await peer.refused("elicitation/create", address()))["code"] == -32602
-        assert (await peer.refused("elicitation/create", form(mode="_x")))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", address()))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", form(mode="_x")))["code"] == -32602
         no_mode = form()
         del no_mode["mode"]
-        assert (await peer.refused("elicitation/create", no_mode))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", no_mode))["code"] == -32602
     async with in_session(handlers=ClientHandlers(urls=_must_not_be_asked)) as (_, peer):
-        assert (await peer.refused("elicitation/create", form()))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", form()))["code"] == -32602
     async with in_session() as (_, peer):
-        assert (await peer.refused("elicitation/create", form()))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", form()))["code"] == -32602
 
 
 def _must_not_be_asked(_question):
@@ -170,14 +182,14 @@ def _must_not_be_asked(_question):
 
 
 @pytest.mark.rule(384)
-async def test_a_question_of_a_session_nobody_has():
+async def test_an_elicitation_for_an_unknown_session_is_refused():
     async with in_session(handlers=ClientHandlers(forms=_must_not_be_asked)) as (_, peer):
-        error = await peer.refused("elicitation/create", form(sessionId="nope"))
+        error = await peer.error_of("elicitation/create", form(sessionId="nope"))
         assert (error["code"], error["data"]) == (-32002, {"sessionId": "nope"})
 
 
 @pytest.mark.rule(278)
-async def test_an_address_is_shown_in_full_with_its_host_and_never_visited():
+async def test_a_url_is_shown_in_full_with_its_host_and_never_opened():
     server = socket.create_server(("127.0.0.1", 0))
     server.setblocking(False)
     url = f"http://127.0.0.1:{server.getsockname()[1]}/secret?token=1"
@@ -188,9 +200,9 @@ async def test_an_address_is_shown_in_full_with_its_host_and_never_visited():
         return True
 
     async with in_session(handlers=ClientHandlers(urls=look)) as (_, peer):
-        assert await peer.answered("elicitation/create", address(url)) == {"action": "accept"}
+        assert await peer.result_of("elicitation/create", address(url)) == {"action": "accept"}
         odd = address("https://xn--80ak6aa92e.com/", "e2")
-        assert await peer.answered("elicitation/create", odd) == {"action": "accept"}
+        assert await peer.result_of("elicitation/create", odd) == {"action": "accept"}
     assert shown == [
         (url, "127.0.0.1", "Authorise", False),
         ("https://xn--80ak6aa92e.com/", "xn--80ak6aa92e.com", "Authorise", True),
@@ -201,23 +213,23 @@ async def test_an_address_is_shown_in_full_with_its_host_and_never_visited():
 
 
 @pytest.mark.rule(272, 278)
-async def test_an_address_that_is_not_agreed_to():
+async def test_a_url_that_the_user_does_not_accept_is_declined_or_cancelled():
     for said, action in ((False, "decline"), (None, "cancel"), ("yes", "cancel")):
         says: Any = said
         async with in_session(handlers=ClientHandlers(urls=lambda address, says=says: says)) as (_, peer):
-            assert await peer.answered("elicitation/create", address()) == {"action": action}
+            assert await peer.result_of("elicitation/create", address()) == {"action": action}
 
 
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "javascript:alert(1)", "agent.example", "", "http://", "https://[x"]
 )
-async def test_what_is_no_web_address_is_not_shown(url):
+async def test_an_invalid_url_is_not_shown(url):
     async with in_session(handlers=ClientHandlers(urls=_must_not_be_asked)) as (_, peer):
-        assert (await peer.refused("elicitation/create", address(url)))["code"] == -32602
+        assert (await peer.error_of("elicitation/create", address(url)))["code"] == -32602
 
 
 @pytest.mark.rule(270)
-async def test_completions_are_matched_and_strange_ones_ignored():
+async def test_completions_are_matched_by_id_and_unknown_ones_are_ignored():
     addresses = []
 
     def agree(address):
@@ -227,7 +239,7 @@ async def test_completions_are_matched_and_strange_ones_ignored():
     async with connected(handlers=ClientHandlers(urls=agree)) as (_, peer):
         scoped = address(id="e1", requestId=29)
         del scoped["sessionId"]
-        assert await peer.answered("elicitation/create", scoped) == {"action": "accept"}
+        assert await peer.result_of("elicitation/create", scoped) == {"action": "accept"}
         (shown,) = addresses
         assert shown.session is None
         peer.notify("elicitation/complete", {"elicitationId": "unknown"})
@@ -241,6 +253,6 @@ async def test_completions_are_matched_and_strange_ones_ignored():
 
 
 @pytest.mark.dialect(203)
-async def test_the_older_name_is_understood():
+async def test_the_old_method_name_is_accepted():
     async with in_session(handlers=ClientHandlers(forms=lambda form: DECLINED)) as (_, peer):
-        assert await peer.answered("session/elicitation", form()) == {"action": "decline"}
+        assert await peer.result_of("session/elicitation", form()) == {"action": "decline"}

@@ -1,9 +1,9 @@
-"""Initialization and the envelope: what the client opens with, what it makes of the answer, what it survives."""
+"""Initialization and the envelope: the first request, the answers to it, and malformed input."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import Peer, Watching, both, connected, in_session, kinds
+from tests.client.raw_agent import EventCollector, RawAgent, both, connected, in_session, kinds
 
 from accord.client import ClientHandlers, ClientOptions, Features, connect_transport, local_workspace
 from accord.errors import ConnectionClosed, HandshakeFailed, NotOffered
@@ -13,13 +13,13 @@ from accord.testing.clock import settle
 from accord.wire.memory import memory_pair
 
 
-def connecting(**more):
+def start_connecting(**more):
     ours, theirs = memory_pair()
-    return asyncio.create_task(connect_transport(ours, **more).__aenter__()), Peer(theirs)
+    return asyncio.create_task(connect_transport(ours, **more).__aenter__()), RawAgent(theirs)
 
 
 @pytest.mark.rule(47, 58, 59, 60, 61)
-async def test_initialize_is_first_and_says_version_one_who_we_are_and_what_we_offer():
+async def test_initialize_is_sent_first_with_version_name_and_capabilities():
     handlers = ClientHandlers(workspace=local_workspace, forms=lambda form: None, urls=lambda address: None)
     info = Implementation("my-editor", "2.1", title="My Editor")
     options = ClientOptions(info=info, features=Features(plans=True, subagents=True, meta={"me.dev/x": 1}))
@@ -42,7 +42,7 @@ async def test_initialize_is_first_and_says_version_one_who_we_are_and_what_we_o
 
 
 @pytest.mark.rule(78)
-async def test_what_is_not_implemented_is_not_offered():
+async def test_only_implemented_features_are_advertised():
     handlers = ClientHandlers(workspace=local_workspace, offer=("read",), login=_never)
     options = ClientOptions(features=Features(notices=False, compaction=False, boolean_options=False))
     async with connected(handlers=handlers, options=options) as (_, peer):
@@ -51,7 +51,7 @@ async def test_what_is_not_implemented_is_not_offered():
     assert offered["terminal"] is False
     assert offered["session"] == {}
     assert "elicitation" not in offered
-    assert "auth" not in offered, "a program that was not started here cannot be started in a terminal"
+    assert "auth" not in offered, "only a program that the client started can run again in a terminal"
 
 
 async def _never(_launch):
@@ -60,8 +60,8 @@ async def _never(_launch):
 
 @pytest.mark.rule(64)
 @pytest.mark.parametrize("version", [0, 2, 9])
-async def test_another_version_is_refused_and_the_connection_closed(version):
-    task, peer = connecting()
+async def test_another_protocol_version_fails_and_closes_the_connection(version):
+    task, peer = start_connecting()
     asked = await peer.next("initialize")
     peer.reply(asked, {"protocolVersion": version})
     with pytest.raises(
@@ -73,24 +73,24 @@ async def test_another_version_is_refused_and_the_connection_closed(version):
 
 
 @pytest.mark.parametrize("answer", [None, 5, {}, {"protocolVersion": "one"}, [1]])
-async def test_an_answer_that_is_none_fails_the_handshake(answer):
-    task, peer = connecting()
+async def test_an_invalid_initialize_response_fails_the_handshake(answer):
+    task, peer = start_connecting()
     peer.reply(await peer.next("initialize"), answer)
     with pytest.raises(HandshakeFailed, match="initialize failed"):
         await task
     await peer.wait_end()
 
 
-async def test_an_error_answer_fails_the_handshake():
-    task, peer = connecting()
+async def test_an_error_response_fails_the_handshake():
+    task, peer = start_connecting()
     peer.refuse(await peer.next("initialize"), -32603, "no licence")
     with pytest.raises(HandshakeFailed, match="no licence"):
         await task
     await peer.wait_end()
 
 
-async def test_hanging_up_before_the_answer_fails_the_handshake():
-    task, peer = connecting()
+async def test_a_connection_closed_before_the_response_fails_the_handshake():
+    task, peer = start_connecting()
     await peer.next("initialize")
     peer.send("Segmentation fault (core dumped)")
     await settle()
@@ -100,12 +100,12 @@ async def test_hanging_up_before_the_answer_fails_the_handshake():
 
 
 @pytest.mark.rule(69, 75)
-async def test_an_agent_that_only_says_its_version_can_be_prompted_and_nothing_else():
+async def test_an_agent_without_capabilities_can_only_be_prompted():
     async with connected({}) as (agent, peer):
         assert agent.info is None
         assert agent.auth_methods == ()
         session, _ = await both(agent.new_session("/project"), peer.open())
-        turn = Watching(session.prompt("hi"))
+        turn = EventCollector(session.prompt("hi"))
         peer.reply(await peer.next("session/prompt"), {"stopReason": "end_turn"})
         assert kinds(await turn.end()) == ["TurnStarted", "TurnEnded"]
         for call in (
@@ -135,8 +135,8 @@ async def test_an_agent_that_only_says_its_version_can_be_prompted_and_nothing_e
 
 
 @pytest.mark.rule(69, 75)
-async def test_no_capabilities_member_at_all():
-    task, peer = connecting()
+async def test_a_missing_capabilities_member_means_no_capabilities():
+    task, peer = start_connecting()
     peer.reply(await peer.next("initialize"), {"protocolVersion": 1})
     agent = await task
     with pytest.raises(NotOffered, match="session/list is not offered"):
@@ -158,7 +158,7 @@ async def test_malformed_capabilities_count_as_missing():
 async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.kind))
-    task, peer = connecting(options=options)
+    task, peer = start_connecting(options=options)
     peer.send("Welcome to SuperAgent 3000!")
     peer.send("[INFO] loading model...")
     asked = await peer.next("initialize")
@@ -169,7 +169,7 @@ async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
     peer.reply(asked, {"protocolVersion": 1})
     agent = await task
     session, _ = await both(agent.new_session("/project"), peer.open())
-    turn = Watching(session.prompt("hi"))
+    turn = EventCollector(session.prompt("hi"))
     prompt = await peer.next("session/prompt")
     peer.send("DEBUG in the middle of a turn")
     peer.say("hello")
@@ -185,13 +185,13 @@ async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
 
 
 @pytest.mark.rule(10, 12, 16, 18, 28)
-async def test_ids_are_echoed_as_they_are_and_unknown_methods_refused():
+async def test_ids_are_echoed_exactly_and_unknown_methods_are_refused():
     async with in_session() as (_, peer):
         for id in (0, -7, 2**62, "perm_1", "ü 1", ""):
-            error = await peer.refused("nope/nope", {}, id=id)
+            error = await peer.error_of("nope/nope", {}, id=id)
             assert error["code"] == -32601
             assert isinstance(error["message"], str)
-        assert (await peer.refused("_test/x", {}))["code"] == -32601
+        assert (await peer.error_of("_test/x", {}))["code"] == -32601
         answers = [message["id"] for message in peer.heard if "method" not in message]
         assert answers == [0, -7, 2**62, "perm_1", "ü 1", "", "raw-1"]
         assert all(("result" in m) != ("error" in m) for m in peer.heard if "method" not in m)
@@ -211,11 +211,11 @@ async def test_notifications_are_never_answered():
 
 
 @pytest.mark.rule(33, 39, 41)
-async def test_unknown_fields_and_meta_anywhere_change_nothing():
+async def test_unknown_members_and_meta_are_accepted_everywhere():
     meta = {"_meta": {"vendor.dev/x": {"deep": [1]}}, "zzz": 1}
     async with connected({"loadSession": True, **meta}, **meta) as (agent, peer):
         session, _ = await both(agent.new_session("/project"), peer.open("s1", **meta))
-        turn = Watching(session.prompt("hi"))
+        turn = EventCollector(session.prompt("hi"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "tool_call", toolCallId="c1", title="T", **meta)
         entry = {"content": "Do", "priority": "high", "status": "pending", **meta}
@@ -230,7 +230,7 @@ async def test_unknown_fields_and_meta_anywhere_change_nothing():
             "options": [{"optionId": "n", "name": "No", "kind": "reject_once", **meta}],
             **meta,
         }
-        assert (await peer.answered("session/request_permission", question))["outcome"]["optionId"] == "n"
+        assert (await peer.result_of("session/request_permission", question))["outcome"]["optionId"] == "n"
         peer.reply(prompt, {"stopReason": "end_turn", **meta})
         await turn.end()
         assert session.state.messages[-1].text == "ab"
@@ -238,11 +238,11 @@ async def test_unknown_fields_and_meta_anywhere_change_nothing():
         assert session.state.tool_calls["c1"].meta == {"vendor.dev/x": {"deep": [1]}}
 
 
-async def test_an_answer_to_nothing_and_one_that_comes_twice_are_harmless():
+async def test_unmatched_and_repeated_responses_are_ignored():
     async with in_session() as (session, peer):
         peer.send({"jsonrpc": "2.0", "id": 999, "result": {}})
         peer.send({"jsonrpc": "2.0", "id": {"an": "object"}, "result": {}})
-        turn = Watching(session.prompt("hi"))
+        turn = EventCollector(session.prompt("hi"))
         prompt = await peer.next("session/prompt")
         peer.reply(prompt, {"stopReason": "end_turn"})
         peer.reply(prompt, {"stopReason": "refusal"})
@@ -251,7 +251,7 @@ async def test_an_answer_to_nothing_and_one_that_comes_twice_are_harmless():
 
 
 @pytest.mark.rule(51, 53, 57)
-async def test_the_agent_takes_back_a_request_of_its_own():
+async def test_the_agent_can_cancel_its_own_request():
     cancelled = asyncio.Event()
 
     async def think(_request):
@@ -279,10 +279,10 @@ async def test_the_agent_takes_back_a_request_of_its_own():
 
 
 @pytest.mark.rule(55)
-async def test_closing_answers_what_is_pending_as_cancelled(tmp_path):
+async def test_closing_answers_pending_requests_as_cancelled(tmp_path):
     handlers = ClientHandlers(workspace=local_workspace)
     async with in_session(handlers=handlers, cwd=tmp_path) as (_, peer):
-        made = await peer.answered(
+        made = await peer.result_of(
             "terminal/create", {"sessionId": "s1", "command": "cat /dev/zero > /dev/null"}
         )
         waiting = peer.ask("terminal/wait_for_exit", {"sessionId": "s1", **made})
@@ -291,9 +291,9 @@ async def test_closing_answers_what_is_pending_as_cancelled(tmp_path):
 
 
 @pytest.mark.rule(37)
-async def test_when_the_agent_hangs_up_every_open_call_fails():
+async def test_every_open_call_fails_when_the_agent_closes_the_connection():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("hi"))
+        turn = EventCollector(session.prompt("hi"))
         await peer.next("session/prompt")
         closing = asyncio.create_task(session.close())
         await peer.next("session/close")
@@ -308,7 +308,7 @@ async def test_when_the_agent_hangs_up_every_open_call_fails():
 
 
 @pytest.mark.rule(45)
-async def test_extensions_both_ways():
+async def test_extension_methods_work_in_both_directions():
     heard: list[object] = []
 
     async def ask_user(params):
@@ -316,7 +316,7 @@ async def test_extensions_both_ways():
 
     handlers = ClientHandlers(extensions={"_vendor/ask": ask_user, "_vendor/tell": heard.append})
     async with connected(handlers=handlers) as (agent, peer):
-        assert await peer.answered("_vendor/ask", {"question": "why"}) == {"answer": "why!"}
+        assert await peer.result_of("_vendor/ask", {"question": "why"}) == {"answer": "why!"}
         peer.notify("_vendor/tell", {"x": 1})
         await settle()
         assert heard == [{"x": 1}]
@@ -330,7 +330,7 @@ async def test_extensions_both_ways():
         assert "id" not in await peer.next("_agent/note")
 
 
-async def test_names_of_extensions_begin_with_an_underscore():
+async def test_extension_methods_must_start_with_an_underscore():
     from accord.errors import UsageError
 
     with pytest.raises(UsageError, match="underscore"):
@@ -340,14 +340,16 @@ async def test_names_of_extensions_begin_with_an_underscore():
             await agent.request("session/set_model", {})
 
 
-async def test_a_connection_can_be_awaited_and_closed_by_hand():
+async def test_a_connection_can_be_awaited_and_closed_explicitly():
     ours, theirs = memory_pair()
-    peer = Peer(theirs)
+    peer = RawAgent(theirs)
 
     async def connect():
         return await connect_transport(ours)
 
-    agent, _ = await both(connect(), peer.greet({}, agentInfo={"name": "x", "version": "1", "title": "X!"}))
+    agent, _ = await both(
+        connect(), peer.initialize({}, agentInfo={"name": "x", "version": "1", "title": "X!"})
+    )
     assert agent.name == "X!"
     await agent.aclose()
     await agent.aclose()

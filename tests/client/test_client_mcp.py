@@ -1,9 +1,9 @@
-"""Unstable: MCP servers that the client offers to the agent over ACP."""
+"""MCP servers that the client offers to the agent over ACP (unstable)."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import both, connected
+from tests.client.raw_agent import both, connected
 
 from accord.client import ClientHandlers, McpMethodFailed
 from accord.schema import McpServerAcp
@@ -15,7 +15,7 @@ def message(method="tools/list", request_id="r1", **more):
 
 
 @pytest.mark.rule(301, 365, 367)
-async def test_results_failures_and_progress():
+async def test_mcp_calls_return_results_errors_and_progress():
     calls = []
 
     async def serve(call):
@@ -31,29 +31,31 @@ async def test_results_failures_and_progress():
         _, asked = await both(agent.new_session("/", mcp_servers=[McpServerAcp("ide", "srv")]), peer.open())
         assert asked["params"]["mcpServers"] == [{"type": "acp", "name": "ide", "serverId": "srv"}]
         called = peer.ask("mcp/message", message("tools/call", params={"name": "open"}))
-        told = await peer.next("mcp/message")
-        assert told["params"] == message("notifications/progress", params={"progress": 1})
-        assert "id" not in told
+        progress = await peer.next("mcp/message")
+        assert progress["params"] == message("notifications/progress", params={"progress": 1})
+        assert "id" not in progress
         assert (await peer.answer_to(called))["result"] == {"result": {"content": [{"name": "open"}]}}
-        assert await peer.answered("mcp/message", message("ping")) == {"result": None}
-        failed = await peer.answered("mcp/message", message("no/such"))
+        assert await peer.result_of("mcp/message", message("ping")) == {"result": None}
+        failed = await peer.result_of("mcp/message", message("no/such"))
         assert failed == {"error": {"code": -32601, "message": "Method not found"}}
         calls[0].notify("notifications/progress", {"progress": 2})
         await settle()
-        assert sum(m.get("method") == "mcp/message" for m in peer.heard) == 1, "none after the answer"
+        assert sum(m.get("method") == "mcp/message" for m in peer.heard) == 1, (
+            "no progress after the response"
+        )
 
 
 @pytest.mark.rule(368)
 @pytest.mark.parametrize("broken", [{"requestId": None}, {"params": []}, {"serverId": "nope"}])
-async def test_a_malformed_message_is_an_outer_error(broken):
+async def test_a_malformed_mcp_message_is_answered_with_an_acp_error(broken):
     async def serve(_call):
         raise AssertionError
 
     async with connected(handlers=ClientHandlers(mcp={"srv": serve})) as (_, peer):
-        assert (await peer.refused("mcp/message", message() | broken))["code"] == -32602
+        assert (await peer.error_of("mcp/message", message() | broken))["code"] == -32602
 
 
-async def test_a_call_is_cancelled_by_its_outer_id():
+async def test_an_mcp_call_is_cancelled_by_its_acp_request_id():
     cancelled = asyncio.Event()
 
     async def serve(_call):
@@ -70,6 +72,6 @@ async def test_a_call_is_cancelled_by_its_outer_id():
         await cancelled.wait()
 
 
-async def test_without_servers_there_is_no_such_method():
+async def test_without_mcp_servers_the_method_is_not_found():
     async with connected() as (_, peer):
-        assert (await peer.refused("mcp/message", message()))["code"] == -32601
+        assert (await peer.error_of("mcp/message", message()))["code"] == -32601

@@ -1,9 +1,9 @@
-"""Permission requests: shown, decided by a handler or a policy, answered once, and never a yes by accident."""
+"""Permission requests: shown, decided by a handler, answered once, never approved by accident."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import YES_NO, Watching, in_session, kinds, options
+from tests.client.raw_agent import YES_NO, EventCollector, in_session, kinds, options
 
 from accord.client import ClientHandlers, ClientOptions, allow_all, allow_reads, reject_all
 from accord.session import PermissionAnswered, PermissionAsked
@@ -21,23 +21,23 @@ def question(offered=YES_NO, session_id="s1", **call):
 
 
 async def decide(handler, offered=YES_NO, **call):
-    """What the client answers when this handler decides."""
+    """The client's answer when this handler decides."""
     async with in_session(handlers=ClientHandlers(permissions=handler)) as (_, peer):
-        return await peer.answered("session/request_permission", question(offered, **call))
+        return await peer.result_of("session/request_permission", question(offered, **call))
 
 
 @pytest.mark.rule(196)
-async def test_without_a_handler_every_request_is_served_and_refused():
+async def test_without_a_handler_every_request_is_rejected():
     async with in_session() as (_, peer):
-        assert await peer.answered("session/request_permission", question()) == selected("no")
-        assert await peer.answered("session/request_permission", question([])) == CANCELLED
+        assert await peer.result_of("session/request_permission", question()) == selected("no")
+        assert await peer.result_of("session/request_permission", question([])) == CANCELLED
         only_yes = options("y:allow_once", "a:allow_always", "n:reject_always")
-        assert await peer.answered("session/request_permission", question(only_yes)) == CANCELLED
+        assert await peer.result_of("session/request_permission", question(only_yes)) == CANCELLED
 
 
 @pytest.mark.rule(197)
 @pytest.mark.dialect(27)
-async def test_a_handler_chooses_an_offered_option_by_id_or_itself():
+async def test_a_handler_returns_an_offered_option_or_its_id():
     odd = options("x 1:allow_once", "ü:reject_once")
     assert await decide(lambda request: "x 1", odd) == selected("x 1")
     assert await decide(lambda request: request.options[1], odd) == selected("ü")
@@ -52,37 +52,37 @@ async def test_a_handler_chooses_an_offered_option_by_id_or_itself():
 
 
 @pytest.mark.parametrize("wrong", ["nope", "", "allow_once", True, 1, {"optionId": "yes"}, ["yes"], object()])
-async def test_whatever_is_not_an_offered_option_is_a_no(wrong):
+async def test_an_answer_that_is_not_an_offered_option_denies(wrong):
     assert await decide(lambda request: wrong) == CANCELLED
 
 
 @pytest.mark.parametrize("policy", [reject_all, allow_reads, allow_all, lambda request: request.options[1]])
-async def test_an_id_that_two_options_share_names_neither_so_no_refusal_turns_into_consent(policy):
-    twins = options("x:allow_once", "x:reject_once")
-    assert await decide(policy, twins, kind="read") == CANCELLED
-    assert await decide(policy, twins, kind="execute") == CANCELLED
+async def test_an_option_id_shared_by_two_options_selects_neither(policy):
+    duplicates = options("x:allow_once", "x:reject_once")
+    assert await decide(policy, duplicates, kind="read") == CANCELLED
+    assert await decide(policy, duplicates, kind="execute") == CANCELLED
 
 
-async def test_nobody_decided_is_a_no():
+async def test_a_handler_that_returns_none_denies():
     assert await decide(lambda request: None) == CANCELLED
 
 
-async def test_a_handler_that_fails_is_a_no_and_is_reported():
+async def test_a_failing_handler_denies_and_is_reported():
     reports: list[str] = []
 
     def broken(_request):
         raise RuntimeError("no screen")
 
-    async def broken_later(_request):
+    async def fails_later(_request):
         raise RuntimeError("no screen any more")
 
-    async def gives_up(_request):
+    async def cancels_itself(_request):
         raise asyncio.CancelledError
 
-    for handler in (broken, broken_later, gives_up):
+    for handler in (broken, fails_later, cancels_itself):
         opts = ClientOptions(observer=lambda report: reports.append(report.detail))
         async with in_session(handlers=ClientHandlers(permissions=handler), options=opts) as (_, peer):
-            assert await peer.answered("session/request_permission", question()) == CANCELLED
+            assert await peer.result_of("session/request_permission", question()) == CANCELLED
     assert [line for line in reports if "no screen" in line] == [
         "the permission handler raised RuntimeError: no screen",
         "the permission handler raised RuntimeError: no screen any more",
@@ -98,7 +98,7 @@ async def test_several_requests_at_once_are_answered_in_any_order():
         return await waiting[request.call.tool_call_id]
 
     async with in_session(handlers=ClientHandlers(permissions=ask)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         one = peer.ask(
             "session/request_permission", question(title="One") | {"toolCall": {"toolCallId": "1"}}, id=0
@@ -125,7 +125,7 @@ async def test_several_requests_at_once_are_answered_in_any_order():
     assert [event.option.option_id for event in answered if event.option] == ["yes", "never"]
 
 
-async def test_the_question_shows_the_call_as_it_stands():
+async def test_a_request_shows_the_current_state_of_its_tool_call():
     asked: list[object] = []
 
     def remember(request):
@@ -134,8 +134,8 @@ async def test_the_question_shows_the_call_as_it_stands():
     async with in_session(handlers=ClientHandlers(permissions=remember)) as (session, peer):
         peer.update("s1", "tool_call", toolCallId="c1", title="Edit a.py", kind="edit")
         diff = {"type": "diff", "path": "/project/a.py", "oldText": "a", "newText": "b"}
-        await peer.answered("session/request_permission", question(content=[diff]))
-        await peer.answered(
+        await peer.result_of("session/request_permission", question(content=[diff]))
+        await peer.result_of(
             "session/request_permission",
             {"sessionId": "s1", "toolCall": {"toolCallId": "other/c9", "title": "New"}, "options": YES_NO},
         )
@@ -144,7 +144,7 @@ async def test_the_question_shows_the_call_as_it_stands():
 
 
 @pytest.mark.rule(389)
-async def test_reads_are_approved_by_an_official_kind_as_sent_and_only_once():
+async def test_allow_reads_approves_only_official_read_kinds_once():
     assert await decide(allow_reads, kind="read") == selected("yes")
     assert await decide(allow_reads, kind="search") == selected("yes")
     for kind in ("edit", "delete", "execute", "fetch", "other", "switch_mode"):
@@ -155,24 +155,24 @@ async def test_reads_are_approved_by_an_official_kind_as_sent_and_only_once():
 @pytest.mark.rule(389)
 @pytest.mark.dialect(16, 73)
 @pytest.mark.parametrize("kind", ["file", "Read", "READ", "read_file", "search ", 5, None, ["read"]])
-async def test_a_kind_that_had_to_be_repaired_is_no_ground_for_approval(kind):
+async def test_a_repaired_kind_is_not_approved(kind):
     assert await decide(allow_reads, kind=kind) == selected("no")
 
 
 @pytest.mark.rule(389)
-async def test_a_kind_the_call_was_announced_with_counts_unless_the_request_says_otherwise():
+async def test_the_announced_kind_counts_unless_the_request_has_another():
     async with in_session(handlers=ClientHandlers(permissions=allow_reads)) as (_, peer):
         peer.update("s1", "tool_call", toolCallId="c1", title="Read a.py", kind="read")
-        assert await peer.answered("session/request_permission", question()) == selected("yes")
-        assert await peer.answered("session/request_permission", question(kind="file")) == selected("no")
-        assert await peer.answered("session/request_permission", question(kind="execute")) == selected("no")
+        assert await peer.result_of("session/request_permission", question()) == selected("yes")
+        assert await peer.result_of("session/request_permission", question(kind="file")) == selected("no")
+        assert await peer.result_of("session/request_permission", question(kind="execute")) == selected("no")
         peer.update("s1", "tool_call", toolCallId="c2", title="Read b.py", kind="file")
         repaired = question() | {"toolCall": {"toolCallId": "c2"}}
-        assert await peer.answered("session/request_permission", repaired) == selected("no")
+        assert await peer.result_of("session/request_permission", repaired) == selected("no")
 
 
 @pytest.mark.rule(389)
-async def test_automatic_approval_never_picks_allow_always_nor_a_repaired_option():
+async def test_automatic_approval_never_selects_allow_always_or_a_repaired_option():
     always = options("always:allow_always", "no:reject_once")
     assert await decide(allow_reads, always, kind="read") == selected("no")
     assert await decide(allow_all, always) == selected("no")
@@ -182,7 +182,7 @@ async def test_automatic_approval_never_picks_allow_always_nor_a_repaired_option
     assert await decide(allow_reads, spelled, kind="read") == selected("n")
 
 
-async def test_a_policy_can_be_built_on_the_ready_made_ones():
+async def test_a_custom_handler_can_use_the_ready_made_ones():
     def only_tests(request):
         return allow_all(request) if request.call.title.startswith("pytest") else reject_all(request)
 
@@ -191,9 +191,9 @@ async def test_a_policy_can_be_built_on_the_ready_made_ones():
 
 
 @pytest.mark.rule(384)
-async def test_a_request_for_a_session_nobody_has_is_refused_and_nobody_is_asked():
+async def test_a_request_for_an_unknown_session_is_refused_without_asking():
     async with in_session(handlers=ClientHandlers(permissions=_must_not_be_asked)) as (_, peer):
-        error = await peer.refused("session/request_permission", question(session_id="nope", kind="read"))
+        error = await peer.error_of("session/request_permission", question(session_id="nope", kind="read"))
         assert (error["code"], error["data"]) == (-32002, {"sessionId": "nope"})
 
 
@@ -212,55 +212,55 @@ def _must_not_be_asked(_request):
         {"sessionId": 5, "toolCall": {"toolCallId": "c"}, "options": YES_NO},
     ],
 )
-async def test_a_malformed_request_is_refused_and_nobody_is_asked(broken):
+async def test_a_malformed_request_is_refused_without_asking(broken):
     opts = ClientOptions(strict=True)
     async with in_session(handlers=ClientHandlers(permissions=_must_not_be_asked), options=opts) as (_, peer):
-        error = await peer.refused("session/request_permission", broken)
+        error = await peer.error_of("session/request_permission", broken)
         assert error["code"] == -32602
         assert isinstance(error["message"], str)
 
 
 @pytest.mark.dialect(21, 22, 23)
-async def test_questions_in_other_dialects_are_shown_and_answered():
+async def test_dialect_requests_are_shown_and_answered():
     asked: list[PermissionAsked] = []
     async with in_session(handlers=ClientHandlers(permissions=lambda request: request.options[0])) as (
         session,
         peer,
     ):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
-        assert await peer.answered("request_permission", question()) == selected("yes")
+        assert await peer.result_of("request_permission", question()) == selected("yes")
         simse = {
             "permissionId": "p1",
             "toolName": "write_file",
             "args": {"path": "a"},
             "description": "Write a",
         }
-        answer = await peer.answered("session/request_permission", simse)
+        answer = await peer.result_of("session/request_permission", simse)
         assert answer["outcome"]["outcome"] == "selected"
         nameless = {"sessionId": "s1", "toolCall": {"title": "Run", "kind": "execute"}, "options": YES_NO}
-        assert await peer.answered("session/request_permission", nameless) == selected("yes")
+        assert await peer.result_of("session/request_permission", nameless) == selected("yes")
         peer.reply(prompt, {"stopReason": "end_turn"})
         asked = [event for event in await turn.end() if isinstance(event, PermissionAsked)]
     assert len(asked) == 3
 
 
 @pytest.mark.dialect(22)
-async def test_a_repaired_question_never_feeds_an_automatic_approval():
+async def test_a_repaired_request_is_never_approved_automatically():
     async with in_session(handlers=ClientHandlers(permissions=allow_all)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         simse = {"permissionId": "p1", "toolName": "rm", "args": {}, "description": "d"}
-        answer = await peer.answered("session/request_permission", simse)
+        answer = await peer.result_of("session/request_permission", simse)
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
-    # The options were made up by the repair, so there is none that the agent declared as `allow_once`.
+    # The repair made up the options, so the agent itself declared no `allow_once` option.
     assert answer == CANCELLED
 
 
 @pytest.mark.rule(391)
-async def test_strict_mode_refuses_dialects_of_permission():
+async def test_strict_mode_refuses_dialect_permission_requests():
     async with in_session(options=ClientOptions(strict=True)) as (_, peer):
-        assert (await peer.refused("request_permission", question()))["code"] == -32601
+        assert (await peer.error_of("request_permission", question()))["code"] == -32601
         simse = {"permissionId": "p1", "toolName": "rm", "args": {}, "description": "d"}
-        assert (await peer.refused("session/request_permission", simse))["code"] == -32602
+        assert (await peer.error_of("session/request_permission", simse))["code"] == -32602

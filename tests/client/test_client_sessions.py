@@ -1,10 +1,10 @@
-"""Opening, listing, changing and ending sessions: what is sent, what is refused here, what becomes of the answers."""
+"""Opening, listing, changing and closing sessions: the requests sent, the local refusals, the responses."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.client.peer import EVERYTHING, Watching, all_of, both, connected, in_session, kinds
+from tests.client.raw_agent import EVERYTHING, EventCollector, both, collect, connected, in_session, kinds
 
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotOffered, RpcError, UsageError
 from accord.schema import (
@@ -27,7 +27,7 @@ ACP = McpServerAcp("ide", "srv-1")
 
 
 def without(*path: str) -> dict:
-    """All capabilities but one."""
+    """All capabilities except this one."""
 
     def copy(node, rest):
         return {
@@ -40,7 +40,7 @@ def without(*path: str) -> dict:
 
 
 @pytest.mark.rule(90, 91, 100, 101, 130)
-async def test_a_new_session_with_everything(tmp_path, monkeypatch):
+async def test_a_new_session_sends_folders_servers_and_system_prompt(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     servers = [
         McpServerStdio("files", "/usr/bin/mcp-files", ["--root"], [EnvVariable("A", "b")]),
@@ -74,7 +74,7 @@ async def test_a_new_session_with_everything(tmp_path, monkeypatch):
 
 @pytest.mark.rule(98, 99, 301)
 @pytest.mark.parametrize(("server", "gate"), [(HTTP, "http"), (SSE, "sse"), (ACP, "acp")])
-async def test_servers_the_agent_cannot_reach_are_refused_here(server, gate):
+async def test_mcp_transports_the_agent_does_not_support_are_refused_locally(server, gate):
     async with connected(without("mcpCapabilities", gate)) as (agent, peer):
         for call in (
             agent.new_session("/project", mcp_servers=[STDIO, server]),
@@ -94,7 +94,7 @@ async def test_server_ids_must_be_unique():
 
 
 @pytest.mark.rule(129)
-async def test_additional_directories_only_where_they_are_taken():
+async def test_additional_directories_are_refused_without_the_capability():
     async with connected(without("sessionCapabilities", "additionalDirectories")) as (agent, peer):
         for call in (
             agent.new_session("/a", additional_directories=["/b"]),
@@ -107,7 +107,7 @@ async def test_additional_directories_only_where_they_are_taken():
 
 
 @pytest.mark.rule(351)
-async def test_a_system_prompt_only_as_far_as_it_is_taken():
+async def test_a_system_prompt_is_refused_without_the_capability():
     append, override = (SystemPrompt(mode, [TextContent("x")]) for mode in ("append", "override"))
     async with connected(without("sessionCapabilities", "systemPrompt")) as (agent, peer):
         with pytest.raises(NotOffered, match="systemPrompt"):
@@ -125,7 +125,7 @@ async def test_a_system_prompt_only_as_far_as_it_is_taken():
         assert len(peer.heard) == 1
 
 
-async def test_what_would_not_be_valid_on_the_wire_is_not_sent():
+async def test_invalid_arguments_of_new_session_are_not_sent():
     async with connected() as (agent, peer):
         with pytest.raises(UsageError, match="env"):
             await agent.new_session("/a", mcp_servers=[McpServerStdio("x", "/x", [], {"A": "b"})])  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ async def test_what_would_not_be_valid_on_the_wire_is_not_sent():
 
 @pytest.mark.rule(103, 109, 113, 116, 126, 282, 330, 341, 346)
 @pytest.mark.parametrize("null", [False, True])
-async def test_every_gated_call_is_refused_here_where_its_gate_is_missing_or_null(null):
+async def test_optional_methods_are_refused_locally_without_their_capability(null):
     gates = ["resume", "close", "list", "delete", "fork", "archive", "status", "title"]
     capabilities: dict[str, Any] = {"loadSession": None} if null else {}
     capabilities["sessionCapabilities"] = dict.fromkeys(gates) if null else {}
@@ -149,7 +149,7 @@ async def test_every_gated_call_is_refused_here_where_its_gate_is_missing_or_nul
             agent.resume_session("x", "/"),
             session.close(),
             agent.list_page(),
-            all_of(agent.list_sessions()),
+            collect(agent.list_sessions()),
             agent.delete_session("x"),
             agent.fork_session(session),
             agent.archive_session("x"),
@@ -171,7 +171,7 @@ async def test_the_archived_filter_needs_its_capability():
 
 
 @pytest.mark.rule(108, 134, 356)
-async def test_load_replays_the_history_into_the_state_once():
+async def test_load_replays_the_history_into_the_state():
     prompt = SystemPrompt("append", [TextContent("Be brief.")])
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
     async with connected() as (agent, peer):
@@ -194,7 +194,7 @@ async def test_load_replays_the_history_into_the_state_once():
         assert session.state.settings.current_mode_id == "ask"
         assert session.state.tool_calls["c1"].ended_without_result
 
-        turn = Watching(session.prompt("go on"))
+        turn = EventCollector(session.prompt("go on"))
         prompted = await peer.next("session/prompt")
         assert prompted["params"]["sessionId"] == "old"
         peer.reply(prompted, {"stopReason": "end_turn"})
@@ -203,7 +203,7 @@ async def test_load_replays_the_history_into_the_state_once():
 
 @pytest.mark.rule(107)
 @pytest.mark.parametrize("answer", [None, {}])
-async def test_load_and_resume_answered_with_null(answer):
+async def test_load_and_resume_accept_null_and_empty_responses(answer):
     async with connected() as (agent, peer):
         loading = asyncio.create_task(agent.load_session("a", "/"))
         peer.reply(await peer.next("session/load"), answer)
@@ -212,7 +212,7 @@ async def test_load_and_resume_answered_with_null(answer):
         assert ((await loading).id, (await resuming).id) == ("a", "b")
 
 
-async def test_a_load_that_fails_leaves_nothing_behind():
+async def test_a_failed_load_leaves_no_session():
     async with connected() as (agent, peer):
         loading = asyncio.create_task(agent.load_session("gone", "/"))
         asked = await peer.next("session/load")
@@ -221,14 +221,14 @@ async def test_a_load_that_fails_leaves_nothing_behind():
         with pytest.raises(RpcError, match="Session not found"):
             await loading
         assert agent.sessions == []
-        error = await peer.refused(
+        error = await peer.error_of(
             "session/request_permission",
             {"sessionId": "gone", "toolCall": {"toolCallId": "c"}, "options": []},
         )
         assert error["code"] == -32002
 
 
-async def test_loading_a_session_that_is_open_rebuilds_its_state_and_a_failure_keeps_it():
+async def test_loading_an_open_session_rebuilds_its_state_and_a_failure_keeps_it():
     async with in_session() as (session, peer):
         agent = peer.agent
         peer.say("before")
@@ -250,7 +250,7 @@ async def test_loading_a_session_that_is_open_rebuilds_its_state_and_a_failure_k
 
 
 @pytest.mark.dialect(60, 62)
-async def test_a_load_without_a_replay_keeps_what_was_known_and_one_with_a_late_replay_is_taken():
+async def test_a_load_without_a_replay_keeps_the_history_and_a_late_replay_is_applied():
     async with in_session() as (session, peer):
         agent = peer.agent
         peer.say("known")
@@ -268,7 +268,7 @@ async def test_a_load_without_a_replay_keeps_what_was_known_and_one_with_a_late_
 
 
 @pytest.mark.rule(134)
-async def test_resume_says_the_folders_again_and_brings_no_history():
+async def test_resume_sends_the_folders_and_restores_no_history():
     async with connected() as (agent, peer):
         resuming = asyncio.create_task(
             agent.resume_session("old", "/project", additional_directories=["/lib"])
@@ -287,10 +287,10 @@ async def test_resume_says_the_folders_again_and_brings_no_history():
 
 
 @pytest.mark.rule(121, 122, 135)
-async def test_the_list_goes_page_by_page_with_the_cursor_as_it_came():
+async def test_the_session_list_is_read_page_by_page_with_unchanged_cursors():
     cursor = ' odd/+%="ü\\n'
     async with connected() as (agent, peer):
-        listing = asyncio.create_task(all_of(agent.list_sessions(cwd="/project")))
+        listing = asyncio.create_task(collect(agent.list_sessions(cwd="/project")))
         first = await peer.next("session/list")
         assert first["params"] == {"cwd": "/project"}
         one = {"sessionId": "1", "cwd": "/project", "additionalDirectories": ["/lib"], "title": "One"}
@@ -301,15 +301,15 @@ async def test_the_list_goes_page_by_page_with_the_cursor_as_it_came():
         found = await listing
         assert [info.session_id for info in found] == ["1", "1"]
         assert found[0].additional_directories == ["/lib"]
-        assert not found[1].additional_directories, "nothing is merged or remembered"
+        assert not found[1].additional_directories, "pages are not merged"
         await settle()
         assert len(peer.heard) == 3
 
 
 @pytest.mark.rule(339)
-async def test_the_archived_filter_stays_the_same_from_page_to_page():
+async def test_the_archived_filter_is_sent_with_every_page():
     async with connected() as (agent, peer):
-        listing = asyncio.create_task(all_of(agent.list_sessions(archived="only")))
+        listing = asyncio.create_task(collect(agent.list_sessions(archived="only")))
         peer.reply(await peer.next("session/list"), {"sessions": [], "nextCursor": "2"})
         second = await peer.next("session/list")
         assert second["params"] == {"archived": "only", "cursor": "2"}
@@ -317,20 +317,20 @@ async def test_the_archived_filter_stays_the_same_from_page_to_page():
         assert await listing == []
 
 
-async def test_a_list_without_an_end_is_noticed():
+async def test_an_endless_session_list_raises():
     async with connected() as (agent, peer):
-        listing = asyncio.create_task(all_of(agent.list_sessions()))
+        listing = asyncio.create_task(collect(agent.list_sessions()))
         for _ in range(2):
             peer.reply(await peer.next("session/list"), {"sessions": [], "nextCursor": "again"})
         with pytest.raises(BadAnswer, match="twice"):
             await listing
 
 
-async def test_close_ends_the_session_here_too():
+async def test_close_ends_the_turn_and_the_session():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
-        listening = Watching(session.events())
+        listening = EventCollector(session.events())
         closing = asyncio.create_task(session.close())
         asked = await peer.next("session/close")
         assert asked["params"] == {"sessionId": "s1"}
@@ -342,13 +342,13 @@ async def test_close_ends_the_session_here_too():
         with pytest.raises(UsageError, match="is closed"):
             await session.ask("hello?")
         assert peer.agent.sessions == []
-        wanted = {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": []}
-        assert (await peer.refused("session/request_permission", wanted))["data"] == {"sessionId": "s1"}
+        request = {"sessionId": "s1", "toolCall": {"toolCallId": "c"}, "options": []}
+        assert (await peer.error_of("session/request_permission", request))["data"] == {"sessionId": "s1"}
 
 
-async def test_a_prompt_that_close_left_unanswered_ends_all_the_same():
+async def test_close_ends_a_prompt_without_a_response():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         await peer.next("session/prompt")
         closing = asyncio.create_task(session.close())
         peer.reply(await peer.next("session/close"), {})
@@ -357,7 +357,7 @@ async def test_a_prompt_that_close_left_unanswered_ends_all_the_same():
             await turn.end()
 
 
-async def test_delete_and_archive_end_an_open_session():
+async def test_delete_and_archive_close_an_open_session():
     for method in ("delete", "archive"):
         async with in_session() as (session, peer):
             agent = peer.agent
@@ -371,13 +371,13 @@ async def test_delete_and_archive_end_an_open_session():
 
 
 @pytest.mark.rule(345, 350, 340)
-async def test_status_title_and_unarchive():
+async def test_session_status_title_and_unarchive():
     async with connected() as (agent, peer):
         for answer, meaning in (("open", "open"), ("saved", "saved"), ("_x", "saved")):
-            asking = asyncio.create_task(agent.session_status("x"))
+            pending = asyncio.create_task(agent.session_status("x"))
             peer.reply(await peer.next("session/status"), {"status": answer})
-            assert await asking == meaning
-        assert agent.sessions == [], "asking attaches nothing"
+            assert await pending == meaning
+        assert agent.sessions == [], "asking for the status opens no session"
         titling = asyncio.create_task(agent.set_title("x", "  Fix  "))
         asked = await peer.next("session/set_title")
         assert asked["params"] == {"sessionId": "x", "title": "  Fix  "}
@@ -392,7 +392,7 @@ async def test_status_title_and_unarchive():
 
 
 @pytest.mark.rule(282, 356)
-async def test_a_fork_is_a_session_of_its_own_with_the_same_setup():
+async def test_a_fork_is_a_separate_session_with_the_same_setup():
     async with connected() as (agent, peer):
         prompt = SystemPrompt("append", [TextContent("Be brief.")])
         source, _ = await both(
@@ -411,7 +411,7 @@ async def test_a_fork_is_a_session_of_its_own_with_the_same_setup():
         fork = await forking
         assert fork.id == "s2"
         assert fork.state.messages[0].text == "early"
-        turn = Watching(fork.prompt("on your own"))
+        turn = EventCollector(fork.prompt("on your own"))
         prompt = await peer.next("session/prompt")
         assert prompt["params"]["sessionId"] == "s2"
         peer.reply(prompt, {"stopReason": "end_turn"})
@@ -420,7 +420,7 @@ async def test_a_fork_is_a_session_of_its_own_with_the_same_setup():
 
 
 @pytest.mark.dialect(63)
-async def test_a_new_session_that_is_an_old_one():
+async def test_a_new_session_with_a_known_id_returns_the_known_session():
     async with connected() as (agent, peer):
         session, _ = await both(agent.new_session("/project"), peer.open("same"))
         opening = asyncio.create_task(agent.new_session("/project"))
@@ -432,7 +432,7 @@ async def test_a_new_session_that_is_an_old_one():
 
 
 @pytest.mark.rule(295)
-async def test_providers():
+async def test_providers_can_be_set_listed_and_disabled():
     async with connected() as (agent, peer):
         setting = asyncio.create_task(agent.providers.set("main", "openai", "https://gw/v1", {"X": "y"}))
         asked = await peer.next("providers/set")

@@ -1,10 +1,10 @@
-"""Prompt turns: updates in order, their end, and what comes around them."""
+"""Prompt turns: the order of updates, the end of a turn, and updates outside of turns."""
 
 import asyncio
 from contextlib import aclosing
 
 import pytest
-from tests.client.peer import Watching, all_of, both, connected, in_session, kinds
+from tests.client.raw_agent import EventCollector, both, collect, connected, in_session, kinds
 
 from accord.client import ClientOptions, DialectReport
 from accord.errors import AuthRequired, BadAnswer, NotOffered, RpcError, UsageError
@@ -28,7 +28,7 @@ async def test_a_turn_from_initialize_to_its_end():
         session, asked = await both(agent.new_session("/project"), peer.open("s1"))
         assert asked["params"] == {"cwd": "/project", "mcpServers": []}
 
-        turn = Watching(session.prompt("Hello"))
+        turn = EventCollector(session.prompt("Hello"))
         prompt = await peer.next("session/prompt")
         assert prompt["params"] == {"sessionId": "s1", "prompt": [{"type": "text", "text": "Hello"}]}
         peer.say("Hel")
@@ -48,9 +48,9 @@ async def test_a_turn_from_initialize_to_its_end():
     assert opening["params"]["clientCapabilities"]["fs"] == {"readTextFile": False, "writeTextFile": False}
 
 
-async def test_ask_returns_what_the_agent_said_and_why_it_stopped():
+async def test_ask_returns_the_text_stop_reason_and_usage():
     async with in_session() as (session, peer):
-        asking = asyncio.create_task(session.ask("Two words, please"))
+        pending = asyncio.create_task(session.ask("Two words, please"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "agent_thought_chunk", content={"type": "text", "text": "hm"})
         peer.say("one")
@@ -58,16 +58,16 @@ async def test_ask_returns_what_the_agent_said_and_why_it_stopped():
         peer.say("two")
         usage = {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
         peer.reply(prompt, {"stopReason": "max_tokens", "usage": usage})
-        answer = await asking
+        answer = await pending
     assert answer.text == "one\n\ntwo"
     assert answer.stop_reason == "max_tokens"
     assert answer.usage is not None
     assert answer.usage.output_tokens == 2
 
 
-async def test_updates_behind_the_answer_do_not_get_in_front_of_its_end():
+async def test_updates_after_the_response_are_not_part_of_the_turn():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("last words")
         peer.reply(prompt, {"stopReason": "end_turn"})
@@ -79,7 +79,7 @@ async def test_updates_behind_the_answer_do_not_get_in_front_of_its_end():
 
 
 @pytest.mark.rule(155)
-async def test_updates_between_turns_reach_the_state_and_the_events():
+async def test_updates_between_turns_are_applied_and_are_events():
     async with in_session() as (session, peer):
         peer.update(
             "s1", "available_commands_update", availableCommands=[{"name": "web", "description": "d"}]
@@ -92,7 +92,7 @@ async def test_updates_between_turns_reach_the_state_and_the_events():
         assert session.state.usage is not None
         assert session.state.usage.used == 10
 
-        watching = Watching(session.events())
+        watching = EventCollector(session.events())
         await watching.until(AvailableCommandsUpdate)
         peer.say("unasked")
         chunk = await watching.until(AgentMessageChunk)
@@ -103,11 +103,11 @@ async def test_updates_between_turns_reach_the_state_and_the_events():
             "UsageUpdate",
             "AgentMessageChunk",
         ]
-        await watching.leave()
+        await watching.cancel()
 
 
 @pytest.mark.rule(156)
-async def test_updates_before_and_right_behind_the_answer_of_session_new_are_kept():
+async def test_updates_right_before_and_after_the_session_new_response_are_kept():
     async with connected() as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
         asked = await peer.next("session/new")
@@ -123,15 +123,15 @@ async def test_updates_before_and_right_behind_the_answer_of_session_new_are_kep
         assert isinstance(first, AvailableCommandsUpdate)
 
 
-async def test_updates_of_sessions_nobody_knows_are_bounded_and_reported():
+async def test_updates_of_unknown_sessions_are_bounded_and_reported():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.detail))
     async with in_session(options=options) as (session, peer):
         for number in range(12_000):
-            peer.say(f"{number}", "nobody")
+            peer.say(f"{number}", "unknown-session")
         peer.say("mine")
         await session_has_text(session, "mine")
-    assert len([line for line in reports if "nobody" in line]) == 2_000
+    assert len([line for line in reports if "unknown-session" in line]) == 2_000
 
 
 async def session_has_text(session, text):
@@ -142,7 +142,7 @@ async def session_has_text(session, text):
 
 
 @pytest.mark.rule(141)
-async def test_blocks_the_agent_does_not_take_are_refused_before_anything_is_sent():
+async def test_blocks_without_a_prompt_capability_are_refused_before_sending():
     blocks = {
         "image": ImageContent("aGk=", "image/png"),
         "audio": AudioContent("aGk=", "audio/wav"),
@@ -156,7 +156,7 @@ async def test_blocks_the_agent_does_not_take_are_refused_before_anything_is_sen
             assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
     async with in_session() as (session, peer):
         link = ResourceLink("a.py", "file:///project/a.py")
-        turn = Watching(session.prompt(["look", link, *blocks.values()]))
+        turn = EventCollector(session.prompt(["look", link, *blocks.values()]))
         prompt = await peer.next("session/prompt")
         types = [block["type"] for block in prompt["params"]["prompt"]]
         assert types == ["text", "resource_link", "image", "audio", "resource"]
@@ -164,7 +164,7 @@ async def test_blocks_the_agent_does_not_take_are_refused_before_anything_is_sen
         await turn.end()
 
 
-async def test_a_prompt_must_have_something_in_it():
+async def test_an_empty_or_invalid_prompt_is_refused():
     async with in_session() as (session, _):
         with pytest.raises(UsageError, match="empty"):
             session.prompt([])
@@ -173,9 +173,9 @@ async def test_a_prompt_must_have_something_in_it():
 
 
 @pytest.mark.rule(148, 149)
-async def test_message_ids_are_opaque_and_a_new_one_begins_a_new_message():
+async def test_message_ids_are_opaque_and_a_new_one_starts_a_new_message():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("a", messageId="m 1/ü")
         peer.say("b", messageId="m 1/ü")
@@ -189,9 +189,9 @@ async def test_message_ids_are_opaque_and_a_new_one_begins_a_new_message():
 
 @pytest.mark.rule(154)
 @pytest.mark.dialect(5)
-async def test_an_unknown_stop_reason_ends_the_turn_all_the_same():
+async def test_an_unknown_stop_reason_ends_the_turn():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         peer.reply(await peer.next("session/prompt"), {"stopReason": "out_of_credits"})
         ended = (await turn.end())[-1]
     assert isinstance(ended, TurnEnded)
@@ -200,35 +200,35 @@ async def test_an_unknown_stop_reason_ends_the_turn_all_the_same():
 
 
 @pytest.mark.rule(153)
-async def test_a_refusal_is_told_as_such():
+async def test_a_refusal_is_the_stop_reason():
     async with in_session() as (session, peer):
-        asking = asyncio.create_task(session.ask("something bad"))
+        pending = asyncio.create_task(session.ask("something bad"))
         peer.reply(await peer.next("session/prompt"), {"stopReason": "refusal"})
-        assert (await asking).stop_reason == "refusal"
+        assert (await pending).stop_reason == "refusal"
 
 
 @pytest.mark.dialect(3, 4)
-async def test_the_text_of_an_agent_that_puts_it_into_the_result():
+async def test_text_in_the_prompt_response_is_the_answer_text():
     reports: list[object] = []
     async with in_session(options=ClientOptions(observer=reports.append)) as (session, peer):
         for _ in range(2):
-            asking = asyncio.create_task(session.ask("go"))
+            pending = asyncio.create_task(session.ask("go"))
             answer = {"sessionId": "s1", "stopReason": "tool_use", "content": "final text"}
             peer.reply(await peer.next("session/prompt"), answer)
-            got = await asking
+            got = await pending
             assert (got.text, got.stop_reason, got.raw_reason) == ("final text", "end_turn", "tool_use")
-        asking = asyncio.create_task(session.ask("go"))
+        pending = asyncio.create_task(session.ask("go"))
         prompt = await peer.next("session/prompt")
         peer.say("final text")
         peer.reply(prompt, {"stopReason": "end_turn", "content": "final text"})
-        assert (await asking).text == "final text"
+        assert (await pending).text == "final text"
     rows = [report.row for report in reports if isinstance(report, DialectReport)]
     assert sorted(rows) == [3, 4], "each dialect is reported once"
 
 
-async def test_an_error_answer_is_raised_behind_the_last_event():
+async def test_an_error_response_is_raised_after_the_last_event():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("oh")
         peer.refuse(prompt, -32603, "the model is down", data={"status": 503})
@@ -242,15 +242,15 @@ async def test_an_error_answer_is_raised_behind_the_last_event():
         assert ended.error.message == "the model is down"
         assert session.state.turn == "idle"
 
-        again = Watching(session.prompt("again"))
+        again = EventCollector(session.prompt("again"))
         peer.reply(await peer.next("session/prompt"), {"stopReason": "end_turn"})
         await again.end()
 
 
-async def test_an_answer_that_is_no_answer_fails_the_turn():
+async def test_an_invalid_prompt_response_fails_the_turn():
     async with in_session() as (session, peer):
         for answer in ("nonsense", {}, {"stopReason": 5}):
-            turn = Watching(session.prompt("go"))
+            turn = EventCollector(session.prompt("go"))
             peer.reply(await peer.next("session/prompt"), answer)
             with pytest.raises(BadAnswer):
                 await turn.end()
@@ -258,21 +258,21 @@ async def test_an_answer_that_is_no_answer_fails_the_turn():
 
 
 @pytest.mark.rule(88)
-async def test_an_auth_error_in_a_running_session_carries_the_ways_to_sign_in():
+async def test_an_auth_error_in_a_turn_carries_the_sign_in_methods():
     methods = [{"id": "login", "name": "Log in"}]
     async with connected(authMethods=methods) as (agent, peer):
         session, _ = await both(agent.new_session("/project"), peer.open())
-        asking = asyncio.create_task(session.ask("go"))
+        pending = asyncio.create_task(session.ask("go"))
         peer.refuse(await peer.next("session/prompt"), -32000, "Authentication required")
         with pytest.raises(AuthRequired) as caught:
-            await asking
+            await pending
         assert [method.id for method in caught.value.methods] == ["login"]
 
 
 @pytest.mark.rule(171)
-async def test_a_second_prompt_while_one_runs_is_refused_here():
+async def test_a_second_prompt_during_a_turn_is_refused_locally():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("first"))
+        turn = EventCollector(session.prompt("first"))
         prompt = await peer.next("session/prompt")
         with pytest.raises(UsageError, match="a turn is running"):
             session.prompt("second")
@@ -283,10 +283,10 @@ async def test_a_second_prompt_while_one_runs_is_refused_here():
     assert [message.get("method") for message in peer.heard].count("session/prompt") == 1
 
 
-async def test_two_prompts_made_before_either_is_iterated():
+async def test_the_second_of_two_prompts_fails_when_it_is_iterated():
     async with in_session() as (session, peer):
         one, two = session.prompt("one"), session.prompt("two")
-        turn = Watching(one)
+        turn = EventCollector(one)
         prompt = await peer.next("session/prompt")
         with pytest.raises(UsageError, match="one runs at a time"):
             await anext(two)
@@ -295,29 +295,29 @@ async def test_two_prompts_made_before_either_is_iterated():
 
 
 @pytest.mark.rule(158)
-async def test_requests_of_the_agent_are_served_while_its_prompt_is_open(tmp_path):
+async def test_requests_of_the_agent_are_served_during_a_turn(tmp_path):
     from accord.client import ClientHandlers, allow_all, local_workspace
 
     (tmp_path / "a.txt").write_text("hello")
     handlers = ClientHandlers(permissions=allow_all, workspace=local_workspace)
     async with in_session(cwd=tmp_path, handlers=handlers) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
-        wanted = {"sessionId": "s1", "path": str(tmp_path / "a.txt")}
-        assert await peer.answered("fs/read_text_file", wanted) == {"content": "hello"}
+        request = {"sessionId": "s1", "path": str(tmp_path / "a.txt")}
+        assert await peer.result_of("fs/read_text_file", request) == {"content": "hello"}
         question = {
             "sessionId": "s1",
             "toolCall": {"toolCallId": "c1"},
             "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}],
         }
         outcome = {"outcome": {"outcome": "selected", "optionId": "y"}}
-        assert await peer.answered("session/request_permission", question) == outcome
+        assert await peer.result_of("session/request_permission", question) == outcome
         peer.reply(prompt, {"stopReason": "end_turn"})
         events = await turn.end()
     assert kinds(events) == ["TurnStarted", "PermissionAsked", "PermissionAnswered", "TurnEnded"]
 
 
-async def test_the_body_of_the_loop_may_call_the_agent():
+async def test_the_loop_body_may_call_the_agent():
     modes = {"currentModeId": "ask", "availableModes": [{"id": i, "name": i} for i in ("ask", "code")]}
     async with in_session(modes=modes) as (session, peer):
 
@@ -327,18 +327,18 @@ async def test_the_body_of_the_loop_may_call_the_agent():
                     await session.set_mode("code")
             return session.state.settings.current_mode_id
 
-        driving = asyncio.create_task(drive())
+        drive_task = asyncio.create_task(drive())
         prompt = await peer.next("session/prompt")
         mode = await peer.next("session/set_mode")
         peer.reply(mode, {})
         peer.reply(prompt, {"stopReason": "end_turn"})
-        assert await driving == "code"
+        assert await drive_task == "code"
 
 
 @pytest.mark.rule(49, 20)
-async def test_an_unknown_update_and_an_unknown_notification_cost_nothing_else():
+async def test_unknown_updates_and_notifications_do_not_affect_the_turn():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "zzz", anything=[1, {"x": None}])
         peer.notify("_test/n", {"x": 1})
@@ -352,9 +352,9 @@ async def test_an_unknown_update_and_an_unknown_notification_cost_nothing_else()
 
 
 @pytest.mark.rule(393)
-async def test_an_emoji_that_was_split_over_two_chunks_loses_no_update():
+async def test_an_emoji_split_over_two_chunks_loses_no_update():
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         chunk = (
             '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'
@@ -369,10 +369,10 @@ async def test_an_emoji_that_was_split_over_two_chunks_loses_no_update():
 
 
 @pytest.mark.rule(4, 6, 8, 30, 43, 45)
-async def test_what_the_client_sends_is_one_valid_utf8_object_a_line():
+async def test_the_client_sends_one_utf8_json_object_per_line():
     text = 'many\nlines "quoted"\ttabs \u2028 and 日本語 🙂'
     async with in_session() as (session, peer):
-        turn = Watching(session.prompt(text))
+        turn = EventCollector(session.prompt(text))
         prompt = await peer.next("session/prompt")
         assert prompt["params"]["prompt"][0]["text"] == text
         peer.say(text)
@@ -388,13 +388,13 @@ async def test_what_the_client_sends_is_one_valid_utf8_object_a_line():
         assert message["jsonrpc"] == "2.0"
 
 
-async def test_several_sessions_run_their_turns_side_by_side():
+async def test_several_sessions_run_turns_concurrently():
     async with connected() as (agent, peer):
         sessions = []
         for number in range(3):
             session, _ = await both(agent.new_session("/project"), peer.open(f"s{number}"))
             sessions.append(session)
-        turns = [Watching(session.prompt(session.id)) for session in sessions]
+        turns = [EventCollector(session.prompt(session.id)) for session in sessions]
         prompts = [await peer.next("session/prompt") for _ in turns]
         for round in range(3):
             for session in sessions:
@@ -406,23 +406,23 @@ async def test_several_sessions_run_their_turns_side_by_side():
             assert session.state.messages[-1].text == "".join(f"{session.id}-{round};" for round in range(3))
 
 
-async def test_every_event_goes_to_the_turn_and_to_those_who_listen_to_the_session():
+async def test_every_event_reaches_the_turn_and_the_session_listeners():
     async with in_session() as (session, peer):
-        listening = Watching(session.events())
+        listener = EventCollector(session.events())
         await settle()
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("x")
         peer.reply(prompt, {"stopReason": "end_turn"})
         events = await turn.end()
-        await listening.until(TurnEnded)
-        assert listening.events == events
-        await listening.leave()
+        await listener.until(TurnEnded)
+        assert listener.events == events
+        await listener.cancel()
 
 
-async def test_text_blocks_can_be_passed_as_they_are():
+async def test_a_prompt_may_be_a_text_block():
     async with in_session() as (session, peer):
-        turn = asyncio.create_task(all_of(session.prompt(TextContent("as a block"))))
+        turn = asyncio.create_task(collect(session.prompt(TextContent("as a block"))))
         prompt = await peer.next("session/prompt")
         assert prompt["params"]["prompt"] == [{"type": "text", "text": "as a block"}]
         peer.reply(prompt, {"stopReason": "end_turn"})

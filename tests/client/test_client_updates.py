@@ -1,9 +1,9 @@
-"""Updates as a client sees them: tool calls, plans, modes, options, commands, titles, usage, notices, compaction, children."""
+"""Session updates as a client sees them: tool calls, plans, settings, commands, usage, notices, subagents."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import Watching, in_session, kinds
+from tests.client.raw_agent import EventCollector, in_session, kinds
 
 from accord.client import ClientHandlers, ClientOptions, Features, local_workspace
 from accord.errors import NotOffered, RpcError, UsageError
@@ -33,7 +33,7 @@ def switch(id="auto", current=False):
 
 
 @pytest.mark.rule(184, 185, 186, 311, 322)
-async def test_tool_calls_are_created_patched_and_their_arrays_replaced():
+async def test_tool_call_updates_change_members_and_replace_arrays():
     async with in_session() as (session, peer):
         text = {"type": "content", "content": {"type": "text", "text": "one"}}
         other = {"type": "content", "content": {"type": "text", "text": "two"}}
@@ -52,7 +52,7 @@ async def test_tool_calls_are_created_patched_and_their_arrays_replaced():
 
 
 @pytest.mark.rule(187, 188, 189)
-async def test_odd_tool_calls_do_not_break_anything():
+async def test_irregular_tool_calls_are_tolerated():
     async with in_session() as (session, peer):
         good = {"type": "content", "content": {"type": "text", "text": "kept"}}
         peer.update("s1", "tool_call", toolCallId="c1", title="T", kind="file", status="weird")
@@ -65,7 +65,7 @@ async def test_odd_tool_calls_do_not_break_anything():
 
 
 @pytest.mark.rule(204)
-async def test_a_plan_replaces_the_one_before():
+async def test_a_plan_replaces_the_previous_plan():
     async with in_session() as (session, peer):
         for number in (3, 2):
             entries = [{"content": f"{i}", "priority": "low", "status": "pending"} for i in range(number)]
@@ -75,7 +75,7 @@ async def test_a_plan_replaces_the_one_before():
 
 
 @pytest.mark.rule(286)
-async def test_plans_by_id():
+async def test_plans_are_added_and_removed_by_id():
     async with in_session(options=ClientOptions(features=Features(plans=True))) as (session, peer):
         entry = {"content": "x", "priority": "low", "status": "pending"}
         peer.update("s1", "plan_update", plan={"type": "items", "planId": "p1", "entries": [entry]})
@@ -86,13 +86,13 @@ async def test_plans_by_id():
 
 
 @pytest.mark.rule(207, 226)
-async def test_modes_where_there_are_only_modes():
+async def test_a_session_with_only_modes_has_a_mode_picker():
     async with in_session(modes=MODES) as (session, peer):
         (picker,) = session.state.settings.pickers
         assert (picker.source, picker.current) == ("modes", "ask")
         with pytest.raises(UsageError, match="no mode 'nope'"):
             await session.set_mode("nope")
-        watching = Watching(session.events())
+        watching = EventCollector(session.events())
         await settle()
         setting = asyncio.create_task(session.choose(picker, "code"))
         asked = await peer.next("session/set_mode")
@@ -101,20 +101,20 @@ async def test_modes_where_there_are_only_modes():
         await setting
         assert session.state.settings.current_mode_id == "code"
         assert (await watching.until(ModeChanged)).mode_id == "code"
-        await watching.leave()
+        await watching.cancel()
         assert len(peer.heard) == 3
 
 
 @pytest.mark.rule(211)
 @pytest.mark.parametrize("member", ["currentModeId", "modeId"])
-async def test_the_agent_changes_the_mode_itself(member):
+async def test_the_agent_can_change_the_mode(member):
     async with in_session(modes=MODES) as (session, peer):
         peer.update("s1", "current_mode_update", **{member: "code"})
         await settle()
         assert session.state.settings.current_mode_id == "code"
 
 
-async def test_a_mode_that_is_refused_changes_nothing():
+async def test_a_refused_mode_keeps_the_current_mode():
     async with in_session(modes=MODES) as (session, peer):
         setting = asyncio.create_task(session.set_mode("code"))
         peer.refuse(await peer.next("session/set_mode"), -32602, "Unknown mode")
@@ -124,7 +124,7 @@ async def test_a_mode_that_is_refused_changes_nothing():
 
 
 @pytest.mark.rule(224)
-async def test_with_both_the_options_are_used():
+async def test_config_options_take_precedence_over_modes():
     mode = select("mode", "ask", ("ask", "code"), category="mode")
     async with in_session(modes=MODES, configOptions=[mode]) as (session, peer):
         assert [picker.source for picker in session.state.settings.pickers] == ["config"]
@@ -137,7 +137,7 @@ async def test_with_both_the_options_are_used():
 
 
 @pytest.mark.rule(218, 221, 222, 223)
-async def test_config_options_are_set_as_they_were_listed():
+async def test_config_options_are_set_with_their_listed_type():
     offered = [select(category="_x"), {"id": "s", "name": "S", "type": "slider"}, switch(), select("plain")]
     async with in_session(configOptions=offered) as (session, peer):
         assert [option.id for option in session.state.settings.config_options] == ["model", "auto", "plain"]
@@ -161,7 +161,7 @@ async def test_config_options_are_set_as_they_were_listed():
 
 @pytest.mark.dialect(44)
 @pytest.mark.parametrize("answer", [{}, None, {"configOptions": []}])
-async def test_an_answer_without_the_list_keeps_the_own_state_until_an_update_comes(answer):
+async def test_a_response_without_options_keeps_the_values_until_an_update(answer):
     async with in_session(configOptions=[select()]) as (session, peer):
         setting = asyncio.create_task(session.set_config_option("model", "b"))
         peer.reply(await peer.next("session/set_config_option"), answer)
@@ -173,12 +173,12 @@ async def test_an_answer_without_the_list_keeps_the_own_state_until_an_update_co
 
 
 @pytest.mark.dialect(42)
-async def test_a_legacy_list_of_models_is_a_picker_like_any_other():
+async def test_a_legacy_model_list_becomes_a_picker():
     models = {
         "currentModelId": "m1",
         "availableModels": [{"modelId": "m1", "name": "One"}, {"modelId": "m2", "name": "Two"}],
     }
-    async with in_session(models=models, judged=False) as (session, peer):
+    async with in_session(models=models, checked=False) as (session, peer):
         (picker,) = session.state.settings.pickers
         assert (picker.current, [choice.value for choice in picker.choices]) == ("m1", ["m1", "m2"])
         setting = asyncio.create_task(session.choose(picker, "m2"))
@@ -190,7 +190,7 @@ async def test_a_legacy_list_of_models_is_a_picker_like_any_other():
 
 
 @pytest.mark.rule(228, 229)
-async def test_commands_are_replaced_and_invoked_as_text():
+async def test_commands_are_replaced_and_sent_as_text():
     async with in_session() as (session, peer):
         peer.update(
             "s1", "available_commands_update", availableCommands=[{"name": "web", "description": "d"}]
@@ -200,7 +200,7 @@ async def test_commands_are_replaced_and_invoked_as_text():
         )
         await settle()
         (command,) = session.state.commands
-        turn = Watching(session.prompt(f"/{command.name} the release"))
+        turn = EventCollector(session.prompt(f"/{command.name} the release"))
         prompt = await peer.next("session/prompt")
         assert prompt["params"]["prompt"] == [{"type": "text", "text": "/plan the release"}]
         peer.reply(prompt, {"stopReason": "end_turn"})
@@ -217,7 +217,7 @@ async def test_a_title_is_kept_unless_it_is_cleared():
 
 
 @pytest.mark.rule(321)
-async def test_a_cost_in_any_unit():
+async def test_a_cost_in_any_currency_is_kept():
     async with in_session() as (session, peer):
         peer.update("s1", "usage_update", used=1, size=2, cost={"amount": 3, "currency": "credits"})
         await settle()
@@ -229,11 +229,11 @@ async def test_a_cost_in_any_unit():
 
 @pytest.mark.rule(290, 314, 315, 316)
 @pytest.mark.parametrize("shown", [True, False])
-async def test_notices_idle_and_in_a_turn_are_events_and_not_history(shown):
+async def test_notices_are_events_and_not_part_of_the_history(shown):
     options = ClientOptions(features=Features(notices=shown))
     async with in_session(options=options) as (session, peer):
         peer.update("s1", "notice", severity="info", title="Idle")
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "notice", severity="_x", title="Odd", description=None)
         peer.reply(prompt, {"stopReason": "end_turn"})
@@ -245,7 +245,7 @@ async def test_notices_idle_and_in_a_turn_are_events_and_not_history(shown):
 
 
 @pytest.mark.rule(294, 317, 319)
-async def test_compaction_chunks_append_and_patches_replace():
+async def test_compaction_chunks_append_and_updates_replace():
     async with in_session() as (session, peer):
         for word in ("Kept: ", "this"):
             peer.update(
@@ -265,7 +265,7 @@ async def test_compaction_chunks_append_and_patches_replace():
 
 
 @pytest.mark.rule(377, 378, 380, 382)
-async def test_child_sessions_are_watched_without_being_opened():
+async def test_subagent_sessions_are_followed_without_being_opened():
     async with in_session(options=ClientOptions(features=Features(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", title="Tests", state={"state": "running"})
         peer.say("child speaking", "kid")
@@ -276,19 +276,19 @@ async def test_child_sessions_are_watched_without_being_opened():
         (child,) = session.children
         assert child.state.messages[0].text == "child speaking"
         assert child.state.history.session_messages["y"].text == "Run it"
-        told = session.state.history.subagents["kid"]
-        assert (told.title, told.activity) == ("Tests", "running")
+        subagent = session.state.history.subagents["kid"]
+        assert (subagent.title, subagent.activity) == ("Tests", "running")
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "unknown"})
         await settle()
-        assert (told.title, told.activity) == ("Tests", "unknown")
+        assert (subagent.title, subagent.activity) == ("Tests", "unknown")
         peer.update("s1", "subagent_update", sessionId="kid", state=None, title=None)
         await settle()
-        assert (told.title, told.activity) == (None, "unknown")
-        assert len(peer.heard) == 2, "nothing was cancelled, opened or asked"
+        assert (subagent.title, subagent.activity) == (None, "unknown")
+        assert len(peer.heard) == 2, "the client sent nothing"
 
 
 @pytest.mark.rule(379)
-async def test_a_child_is_changed_only_as_it_allows():
+async def test_a_subagent_can_be_changed_only_as_its_capabilities_allow():
     async with in_session(options=ClientOptions(features=Features(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
         await settle()
@@ -311,7 +311,7 @@ async def test_a_child_is_changed_only_as_it_allows():
 
 
 @pytest.mark.rule(381, 384)
-async def test_a_child_works_in_its_parents_folders_unless_it_says_less(tmp_path):
+async def test_a_subagent_is_limited_to_the_folders_of_its_parent(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.txt").write_text("top")
     (tmp_path / "sub" / "b.txt").write_text("below")
@@ -322,25 +322,25 @@ async def test_a_child_works_in_its_parents_folders_unless_it_says_less(tmp_path
         def read(session_id, name):
             return {"sessionId": session_id, "path": str(tmp_path / name)}
 
-        error = await peer.refused("fs/read_text_file", read("kid", "a.txt"))
+        error = await peer.error_of("fs/read_text_file", read("kid", "a.txt"))
         assert error["code"] == -32002
         peer.update("s1", "subagent_update", sessionId="kid")
-        assert await peer.answered("fs/read_text_file", read("kid", "a.txt")) == {"content": "top"}
+        assert await peer.result_of("fs/read_text_file", read("kid", "a.txt")) == {"content": "top"}
         peer.update("s1", "subagent_update", sessionId="kid2", cwd=str(tmp_path / "sub"))
-        assert await peer.answered("fs/read_text_file", read("kid2", "sub/b.txt")) == {"content": "below"}
-        assert (await peer.refused("fs/read_text_file", read("kid2", "a.txt")))["code"] == -32602
+        assert await peer.result_of("fs/read_text_file", read("kid2", "sub/b.txt")) == {"content": "below"}
+        assert (await peer.error_of("fs/read_text_file", read("kid2", "a.txt")))["code"] == -32602
         peer.update("s1", "subagent_update", sessionId="kid2", cwd=None)
-        assert await peer.answered("fs/read_text_file", read("kid2", "a.txt")) == {"content": "top"}
-        # A child cannot widen what its parent may see.
+        assert await peer.result_of("fs/read_text_file", read("kid2", "a.txt")) == {"content": "top"}
+        # A child cannot get more folders than its parent.
         peer.update("s1", "subagent_update", sessionId="kid3", cwd="/", additionalDirectories=["/etc"])
         passwd = {"sessionId": "kid3", "path": "/etc/passwd"}
-        assert (await peer.refused("fs/read_text_file", passwd))["code"] == -32602
+        assert (await peer.error_of("fs/read_text_file", passwd))["code"] == -32602
 
 
 @pytest.mark.rule(391)
-async def test_strict_mode_drops_dialect_updates_and_lives_on():
+async def test_strict_mode_drops_dialect_updates_and_continues():
     async with in_session(options=ClientOptions(strict=True)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         text = {"type": "text", "text": "dialect"}
         peer.notify(
@@ -358,11 +358,11 @@ async def test_strict_mode_drops_dialect_updates_and_lives_on():
 
 
 @pytest.mark.dialect(6, 7, 9)
-async def test_tolerant_mode_reads_the_same_updates_and_reports_each_dialect_once():
+async def test_tolerant_mode_accepts_dialect_updates_and_reports_each_once():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.kind))
     async with in_session(options=options) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         text = {"type": "text", "text": "a"}
         for _ in range(3):

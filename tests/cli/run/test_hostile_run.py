@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.cli.run.running import Place, Ran
-from tests.client.hostile import files_in, processes_in
+from tests.client.hostile_agent import files_in, processes_in
 
 from accord.testing.hostile import habits, hostile_command
 from accord.testing.hostile.floods import PIECES

@@ -1,4 +1,4 @@
-"""A raw agent that answers a prompt with as many updates as the prompt says, as fast as the pipe takes them."""
+"""A raw agent that answers a prompt with the requested number of updates, as fast as it can write."""
 
 import json
 import sys

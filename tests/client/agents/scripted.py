@@ -1,6 +1,6 @@
-"""A raw agent for tests with real processes: plain JSON lines, no library. What it does is named by its arguments.
+"""A raw agent for tests with real processes: plain JSON lines, no library. Its argument selects its behavior.
 
-It writes what it was started with to the file named by SCRIPTED_LOG, one JSON line per start, if that is set.
+If SCRIPTED_LOG names a file, each start appends its arguments to it as one JSON line.
 """
 
 import json
@@ -14,9 +14,9 @@ CAPABILITIES = json.loads(os.environ.get("SCRIPTED_CAPABILITIES", "{}"))
 
 
 def log() -> None:
-    place = os.environ.get("SCRIPTED_LOG")
-    if place:
-        with open(place, "a") as file:
+    path = os.environ.get("SCRIPTED_LOG")
+    if path:
+        with open(path, "a") as file:
             file.write(json.dumps({"argv": sys.argv[1:], "env": os.environ.get("LOGIN_TOKEN")}) + "\n")
 
 
@@ -39,7 +39,7 @@ def say(session: str, text: str) -> None:
 
 
 def die(phase: str) -> None:
-    """End here if the test asked for it: `exit:<phase>` or `kill:<phase>`."""
+    """Exit here if the test asked for it: `exit:<phase>` or `kill:<phase>`."""
     if f"exit:{phase}" == PHASE:
         sys.stderr.write("the disk is full\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a client remembers of the sessions it drove."""
+"""Recordings of the sessions that a client drove."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records
     records.close()
 
 
-async def talk(records: Records, session: ClientSession, agent: str, text: str) -> list[str]:
+async def record_turn(records: Records, session: ClientSession, agent: str, text: str) -> list[str]:
     failures: list[str] = []
     recording = records.record(session, agent=agent, failed=failures.append)
     async for event in session.prompt(text):
@@ -40,58 +40,58 @@ def texts(records: Records, agent: str, session_id: str) -> list[str]:
     return [message.text for message in state.messages]
 
 
-async def test_what_was_said_can_be_read_back_turn_after_turn(
+async def test_recorded_turns_can_be_read_back(
     records: Records, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
     agent = accord_agent.turns([say("Hello", " you")], [say("Again")])
     async with accord.connect_transport(agent.transport()) as remote:
         session = await remote.new_session(tmp_path)
-        assert await talk(records, session, "mine", "hi") == []
-        assert await talk(records, session, "mine", "once more") == []
+        assert await record_turn(records, session, "mine", "hi") == []
+        assert await record_turn(records, session, "mine", "once more") == []
     assert texts(records, "mine", session.id) == ["hi", "Hello you", "once more", "Again"]
     newest = records.newest(str(tmp_path), agent="mine")
     assert newest is not None
     assert (newest.agent, newest.session_id) == ("mine", session.id)
 
 
-async def test_two_agents_with_the_same_session_id_are_kept_apart(records: Records, tmp_path: Path) -> None:
+async def test_sessions_of_two_agents_with_the_same_id_are_separate(records: Records, tmp_path: Path) -> None:
     for name in ("one", "an/other"):
         async with accord.connect_transport(_same_id().transport()) as remote:
             session = await remote.new_session(tmp_path)
             assert session.id == "session-1"
-            await talk(records, session, name, f"I am {name}")
+            await record_turn(records, session, name, f"I am {name}")
     assert texts(records, "one", "session-1") == ["I am one", "I am one"]
     assert texts(records, "an/other", "session-1") == ["I am an/other", "I am an/other"]
     assert [recorded.agent for recorded in records.list(str(tmp_path))] == ["an/other", "one"]
     assert records.newest(str(tmp_path / "elsewhere"), agent="one") is None
 
 
-async def test_a_session_that_somebody_else_records_is_told_and_runs_all_the_same(
+async def test_a_session_recorded_by_another_client_runs_and_reports_a_failure(
     records: Records, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
     other = Records.open()
     async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
         session = await remote.new_session(tmp_path)
         held = records.record(session, agent="mine", failed=pytest.fail)
-        (failure,) = await talk(other, session, "mine", "hi")
+        (failure,) = await record_turn(other, session, "mine", "hi")
         assert failure.startswith("this session is not recorded: ")
         held.close()
     other.close()
 
 
-async def test_a_recorded_session_can_be_forgotten(
+async def test_a_recorded_session_can_be_deleted(
     records: Records, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
     async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
         session = await remote.new_session(tmp_path)
-        await talk(records, session, "mine", "hi")
+        await record_turn(records, session, "mine", "hi")
     recorded = records.find(session.id, agent="mine")
     assert recorded is not None
     assert records.delete(recorded)
     assert records.find(session.id, agent="mine") is None
 
 
-async def test_the_history_that_an_agent_replays_is_recorded_where_there_was_none(
+async def test_a_replayed_history_is_recorded_when_none_was_recorded(
     records: Records, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "accord.cli", "agent", "--model", "rehearsal"]
@@ -100,7 +100,7 @@ async def test_the_history_that_an_agent_replays_is_recorded_where_there_was_non
         await session.ask("think: a")
     async with accord.connect(*command) as remote:
         again = await remote.load_session(session.id, tmp_path)
-        await talk(records, again, "accord", "think: b")
+        await record_turn(records, again, "accord", "think: b")
     said = texts(records, "accord", session.id)
     assert said[0] == "think: a"
     assert "think: b" in said

@@ -1,4 +1,4 @@
-"""Hostile agents as processes, and what they must not leave behind: processes, files, terminals."""
+"""Runs hostile agents as processes and checks that they leave no processes, files or tasks behind."""
 
 import asyncio
 import os
@@ -12,32 +12,32 @@ from accord.testing.hostile import hostile_command
 
 
 def processes_in(folder: Path) -> list[str]:
-    """The command lines of the living processes that work in a folder or below it."""
+    """The command lines of the running processes whose working directory is in this folder."""
     found: list[str] = []
-    place = os.path.realpath(folder)
+    real_path = os.path.realpath(folder)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             cwd = os.readlink(entry / "cwd")
             line = (entry / "cmdline").read_bytes()
-        except OSError:  # gone meanwhile, or a zombie
+        except OSError:  # ended meanwhile, or a zombie
             continue
-        if line and (cwd == place or cwd.startswith(place + os.sep)):
+        if line and (cwd == real_path or cwd.startswith(real_path + os.sep)):
             found.append(line.replace(b"\0", b" ").decode(errors="replace"))
     return found
 
 
 def files_in(folder: Path) -> set[str]:
-    """Everything in a folder, by its name below it."""
+    """All paths in a folder, relative to it."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
 @asynccontextmanager
-async def hostile(
+async def hostile_agent(
     name: str, folder: Path, *words: str, handlers: Any = None, options: ClientOptions | None = None
 ) -> AsyncGenerator[RemoteAgent]:
-    """A client connected to an agent with this habit. When it is closed, nothing is left but what was there."""
+    """A client connected to this hostile agent. Asserts at the end that nothing is left behind."""
     before = files_in(folder)
     handlers = ClientHandlers(workspace=local_workspace) if handlers is None else handlers
     try:

@@ -1,11 +1,11 @@
-"""What an agent finds in its environment: what it needs, the keys that are its business, and nothing of the others."""
+"""The environment of a started agent: what it needs, its own API keys, and no other credentials."""
 
 import json
 import sys
 from pathlib import Path
 
 import pytest
-from tests.client.servers.stage import Stage
+from tests.frontend.agent_config.config_folders import ConfigFolders
 
 from accord.client.login import run_in_terminal
 from accord.client.servers import load, once
@@ -27,19 +27,19 @@ OURS = {
 PLAIN = {"PATH", "HOME", "SSH_AUTH_SOCK"}
 
 
-def environment(stage: Stage, name: str) -> dict[str, str]:
-    """What the child would see, worked out from the change that is laid over ours."""
-    env = load(stage.project, trust=once)[name].launch(environ=OURS).env or {}
+def environment(folders: ConfigFolders, name: str) -> dict[str, str]:
+    """The variables that the child would see."""
+    env = load(folders.project, trust=once)[name].launch(environ=OURS).env or {}
     return {key: value for key, value in {**OURS, **env}.items() if value is not None}
 
 
-def test_a_stranger_gets_no_key(stage: Stage) -> None:
-    stage.user({"servers": {"stranger": {"command": "agent"}}})
-    assert set(environment(stage, "stranger")) == PLAIN
+def test_an_unknown_agent_gets_no_api_keys(folders: ConfigFolders) -> None:
+    folders.write_user_file({"servers": {"unknown": {"command": "agent"}}})
+    assert set(environment(folders, "unknown")) == PLAIN
 
 
-def test_a_well_known_agent_gets_its_own_keys_whoever_launches_it(stage: Stage) -> None:
-    stage.user(
+def test_a_known_agent_gets_its_own_keys_with_any_launcher(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "servers": {
                 "by-program": {"command": "/opt/bin/codex-acp"},
@@ -50,16 +50,16 @@ def test_a_well_known_agent_gets_its_own_keys_whoever_launches_it(stage: Stage) 
             }
         }
     )
-    assert set(environment(stage, "by-program")) == PLAIN | {"OPENAI_API_KEY"}
-    assert set(environment(stage, "by-npx")) == PLAIN | {"ANTHROPIC_API_KEY"}
-    assert set(environment(stage, "by-uvx")) == PLAIN
-    assert set(environment(stage, "claude")) == PLAIN | {"ANTHROPIC_API_KEY"}
+    assert set(environment(folders, "by-program")) == PLAIN | {"OPENAI_API_KEY"}
+    assert set(environment(folders, "by-npx")) == PLAIN | {"ANTHROPIC_API_KEY"}
+    assert set(environment(folders, "by-uvx")) == PLAIN
+    assert set(environment(folders, "claude")) == PLAIN | {"ANTHROPIC_API_KEY"}
     models = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "MY_SERVER_API_KEY"}
-    assert set(environment(stage, "own")) == set(environment(stage, "accord")) == PLAIN | models
+    assert set(environment(folders, "own")) == set(environment(folders, "accord")) == PLAIN | models
 
 
-def test_an_agent_of_a_project_gets_only_the_keys_its_env_names(stage: Stage) -> None:
-    stage.of_project(
+def test_a_project_agent_gets_only_the_keys_that_its_env_names(folders: ConfigFolders) -> None:
+    folders.write_project_file(
         {
             "servers": {
                 "codex": {"command": "codex-acp"},
@@ -67,26 +67,30 @@ def test_an_agent_of_a_project_gets_only_the_keys_its_env_names(stage: Stage) ->
             }
         }
     )
-    assert set(environment(stage, "codex")) == PLAIN
-    assert environment(stage, "named") == {name: OURS[name] for name in PLAIN} | {"KEY": "o"}
+    assert set(environment(folders, "codex")) == PLAIN
+    assert environment(folders, "named") == {name: OURS[name] for name in PLAIN} | {"KEY": "o"}
 
 
-def test_a_project_may_tune_a_known_agent_but_not_set_it_up_and_have_its_keys(stage: Stage) -> None:
-    stage.of_project({"servers": {"accord": {"permissions": "reads"}, "x": {"command": "y"}}})
-    assert "OPENAI_API_KEY" in environment(stage, "accord"), "only its rules are the project's"
-    stage.of_project({"servers": {"accord": {"env": {"OPENAI_BASE_URL": "https://elsewhere.example"}}}})
-    assert "OPENAI_API_KEY" not in environment(stage, "accord")
+def test_a_project_entry_that_changes_env_of_a_known_agent_gets_no_keys(folders: ConfigFolders) -> None:
+    folders.write_project_file({"servers": {"accord": {"permissions": "reads"}, "x": {"command": "y"}}})
+    assert "OPENAI_API_KEY" in environment(folders, "accord"), "the project changed only the rules"
+    folders.write_project_file(
+        {"servers": {"accord": {"env": {"OPENAI_BASE_URL": "https://elsewhere.example"}}}}
+    )
+    assert "OPENAI_API_KEY" not in environment(folders, "accord")
 
 
-def test_what_the_child_really_sees(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_a_real_child_process(
+    folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import asyncio
 
     for name, value in OURS.items():
         if name not in ("PATH", "HOME"):
             monkeypatch.setenv(name, value)
-    seen = stage.project / "seen.json"
+    seen = folders.project / "seen.json"
     program = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
-    stage.user(
+    folders.write_user_file(
         {
             "servers": {
                 "x": {
@@ -97,7 +101,7 @@ def test_what_the_child_really_sees(stage: Stage, monkeypatch: pytest.MonkeyPatc
             }
         }
     )
-    launch = load(stage.project)["x"].launch(stage.project)
+    launch = load(folders.project)["x"].launch(folders.project)
     assert asyncio.run(run_in_terminal(launch)) == 0
     child = json.loads(Path(seen).read_text())
     assert child["GITHUB_TOKEN"] == "g"
@@ -126,7 +130,7 @@ def test_what_the_child_really_sees(stage: Stage, monkeypatch: pytest.MonkeyPatc
         ("", ""),
     ],
 )
-def test_references(text: str, value: str) -> None:
+def test_variable_references_are_expanded(text: str, value: str) -> None:
     assert expand(text, OURS, "env.X") == value
 
 
@@ -135,12 +139,12 @@ def test_a_value_is_not_expanded_twice() -> None:
 
 
 @pytest.mark.parametrize("text", ["${HOME}", "$HOME", "$$HOME", "a$${b", "plain", "$", "x ${A:-b} y"])
-def test_a_text_can_be_written_so_that_it_stays_itself(text: str) -> None:
+def test_an_escaped_text_expands_to_itself(text: str) -> None:
     assert expand(literal(text), OURS, "env.X") == text
 
 
-def test_a_variable_that_is_not_set_is_told_when_the_agent_is_launched(stage: Stage) -> None:
-    path = stage.user(
+def test_an_unset_variable_raises_when_the_agent_is_launched(folders: ConfigFolders) -> None:
+    path = folders.write_user_file(
         {
             "servers": {
                 "x": {
@@ -151,12 +155,12 @@ def test_a_variable_that_is_not_set_is_told_when_the_agent_is_launched(stage: St
             }
         }
     )
-    server = load(stage.project)["x"]
+    server = load(folders.project)["x"]
     with pytest.raises(UsageError) as caught:
         server.launch(environ={})
-    assert (
-        str(caught.value)
-        == f"{path}: servers.x.env.KEY: NOT_SET is not set; set it, or write ${{NOT_SET:-}} where it may be missing"
+    assert str(caught.value) == (
+        f"{path}: servers.x.env.KEY: NOT_SET is not set; "
+        "set it, or write ${NOT_SET:-} where it may be missing"
     )
     with pytest.raises(UsageError, match=r"servers\.x\.mcpServers\.m\.env\.T: NOT_SET is not set"):
         server.mcp_servers({})

@@ -1,4 +1,4 @@
-"""A user with a home of their own and a project, both real folders, and files of agents in them."""
+"""Real home and project folders with agent configuration files."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 
-class Stage:
-    """Where the tests of `acp.json` happen."""
+class ConfigFolders:
+    """A home folder and a project folder, each with an `acp.json`."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home = folder / "home"
@@ -18,10 +18,10 @@ class Stage:
         self.project_file = self.project / "acp.json"
         monkeypatch.setenv("ACCORD_HOME", str(self.home))
 
-    def user(self, content: Any) -> Path:
+    def write_user_file(self, content: Any) -> Path:
         return write(self.user_file, content)
 
-    def of_project(self, content: Any) -> Path:
+    def write_project_file(self, content: Any) -> Path:
         return write(self.project_file, content)
 
 

@@ -1,13 +1,13 @@
-"""The files of other tools, as those tools write them."""
+"""Agent configuration in the formats of other tools, and the errors of invalid files."""
 
 import pytest
-from tests.client.servers.stage import Stage
+from tests.frontend.agent_config.config_folders import ConfigFolders
 
 from accord.client.servers import BadServers, load, once
 
 
-def test_simses_list_with_its_default_server(stage: Stage) -> None:
-    stage.user(
+def test_simse_list_with_default_server(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "servers": [
                 {
@@ -24,7 +24,7 @@ def test_simses_list_with_its_default_server(stage: Stage) -> None:
             "defaultAgent": "coder",
         }
     )
-    servers = load(stage.project)
+    servers = load(folders.project)
     first = servers["ollama"]
     assert first.launch().command == ("ollama-acp", "--x")
     assert (first.cwd, first.env, first.timeout) == ("/srv", {"A": "1"}, 30.0)
@@ -34,18 +34,18 @@ def test_simses_list_with_its_default_server(stage: Stage) -> None:
     ]
 
 
-def test_simses_default_agent_counts_where_it_names_a_server(stage: Stage) -> None:
-    stage.user({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "a"})
-    assert load(stage.project).default.name == "a"
-    stage.user({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "inside"})
-    servers = load(stage.project)
+def test_simse_default_agent_is_used_if_it_names_a_server(folders: ConfigFolders) -> None:
+    folders.write_user_file({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "a"})
+    assert load(folders.project).default.name == "a"
+    folders.write_user_file({"servers": [{"name": "a", "command": "x"}], "defaultAgent": "inside"})
+    servers = load(folders.project)
     assert servers.default.name == "accord"
     assert "'inside' is none of the servers" in servers.notes[0]
 
 
-def test_agentaos_keys(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agentao_keys(folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAM_MODEL", "big")
-    stage.user(
+    folders.write_user_file(
         {
             "servers": {
                 "helper": {
@@ -65,20 +65,20 @@ def test_agentaos_keys(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
             }
         }
     )
-    servers = load(stage.project)
+    servers = load(folders.project)
     helper = servers["helper"]
     assert (helper.timeout, helper.startup, helper.max_restarts) == (45.0, 10.0, 2)
     assert helper.launch().env is not None
     assert (helper.launch().env or {})["MODEL"] == "big"
     assert (helper.launch().env or {})["PRICE"] == "5$ a month"
-    assert (helper.permissions, helper.unattended) == (None, "none"), "somebody who is there is still asked"
+    assert (helper.permissions, helper.unattended) == (None, "none"), "an attended run still asks"
     assert (servers["bold"].permissions, servers["bold"].unattended) == (None, "all")
     assert len(servers.notes) == 2
 
 
-def test_an_agent_of_a_project_cannot_approve_itself_where_nobody_is(stage: Stage) -> None:
-    stage.user({"servers": {"mine": {"command": "x", "nonInteractivePolicy": "accept_all"}}})
-    stage.of_project(
+def test_a_project_agent_cannot_approve_itself_in_unattended_runs(folders: ConfigFolders) -> None:
+    folders.write_user_file({"servers": {"mine": {"command": "x", "nonInteractivePolicy": "accept_all"}}})
+    folders.write_project_file(
         {
             "servers": {
                 "theirs": {"command": "x", "nonInteractivePolicy": "accept_all"},
@@ -86,12 +86,12 @@ def test_an_agent_of_a_project_cannot_approve_itself_where_nobody_is(stage: Stag
             }
         }
     )
-    servers = load(stage.project, trust=once)
+    servers = load(folders.project, trust=once)
     assert (servers["theirs"].unattended, servers["mine"].unattended) == (None, "none")
 
 
-def test_zeds_settings_with_everything_else_in_them(stage: Stage) -> None:
-    stage.user(
+def test_zed_settings_with_unrelated_keys(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         """// Zed settings
         {
           "theme": "One Dark",
@@ -105,25 +105,25 @@ def test_zeds_settings_with_everything_else_in_them(stage: Stage) -> None:
         }
         """
     )
-    servers = load(stage.project)
+    servers = load(folders.project)
     assert servers["my agent"].launch().command == ("my-agent", "--acp")
     assert servers["claude-acp"].env == {"LOUD": "1"}
     assert servers["claude-acp"].known is servers["claude"].known
     assert len(servers.notes) == 2
 
 
-def test_jetbrains_file(stage: Stage) -> None:
-    stage.user(
+def test_jetbrains_format(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "default_mcp_settings": {"use_idea_mcp": True},
             "agent_servers": {"Kimi": {"command": "/opt/kimi", "args": ["acp"], "use_idea_mcp": True}},
         }
     )
-    assert load(stage.project)["kimi"].launch().command == ("/opt/kimi", "acp")
+    assert load(folders.project)["kimi"].launch().command == ("/opt/kimi", "acp")
 
 
-def test_acpxs_agents(stage: Stage) -> None:
-    stage.user(
+def test_acpx_agents(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "defaultAgent": "Line",
             "defaultPermissions": "approve-reads",
@@ -138,7 +138,7 @@ def test_acpxs_agents(stage: Stage) -> None:
             "mcpServers": [{"name": "docs", "type": "http", "url": "https://x.example", "headers": []}],
         }
     )
-    servers = load(stage.project)
+    servers = load(folders.project)
     assert servers["line"].command == ("my-agent", "--flag", "two words")
     assert servers["list"].command == ("prog", "acp")
     assert servers["both"].command == ("prog", "a b")
@@ -148,9 +148,9 @@ def test_acpxs_agents(stage: Stage) -> None:
     assert [entry.name for entry in servers["line"].mcp] == ["docs"]
 
 
-def test_acpxs_default_may_be_a_well_known_agent(stage: Stage) -> None:
-    stage.user({"agents": {}, "defaultAgent": "codex"})
-    assert load(stage.project).default.name == "codex"
+def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
+    folders.write_user_file({"agents": {}, "defaultAgent": "codex"})
+    assert load(folders.project).default.name == "codex"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,10 @@ def test_acpxs_default_may_be_a_well_known_agent(stage: Stage) -> None:
     [
         ("", "it is not JSON: line 1, column 1: there is nothing in it"),
         ("{", "it is not JSON: line 1, column 2: it ends too early"),
-        ('{"servers": {"a": {"command": "x"}},\n "servers": {}}', "it is not JSON: line 2, column 2: the key 'servers' stands twice"),
+        (
+            '{"servers": {"a": {"command": "x"}},\n "servers": {}}',
+            "it is not JSON: line 2, column 2: the key 'servers' stands twice",
+        ),
         ("[]", 'it must be an object, such as {"servers": {...}}'),
         ({"server": {}}, "server: there is no such key; there are: $schema, agent_servers, agents, "),
         ({"servers": 3}, "servers: it must be an object with the names of the agents as keys"),
@@ -169,73 +172,147 @@ def test_acpxs_default_may_be_a_well_known_agent(stage: Stage) -> None:
         ({"servers": {" a": {"command": "x"}}}, "servers. a: ' a' is no name"),
         ({"servers": {"-a": {"command": "x"}}}, "servers.-a: '-a' is no name"),
         ({"servers": {"a": {"command": "x"}, "A": {"command": "y"}}}, "servers.A: there already is 'a'"),
-        ({"servers": {"a": {}}}, "servers.a.command: it is missing; only agents that `accord agents list` knows go without"),
+        (
+            {"servers": {"a": {}}},
+            "servers.a.command: it is missing; only agents that `accord agents list` knows go without",
+        ),
         ({"servers": {"a": {"command": ""}}}, "servers.a.command: it is empty; it must name the program"),
         ({"servers": {"a": {"command": 7}}}, "servers.a.command: it must be a text"),
         ({"servers": {"claude": {"args": ["x"]}}}, "servers.claude.args: arguments need a `command`"),
         ({"servers": {"a": {"command": "x", "args": "y"}}}, "servers.a.args: it must be a list of texts"),
         ({"servers": {"a": {"command": "x", "args": ["y", 3]}}}, "servers.a.args[1]: it must be a text"),
-        ({"servers": {"a": {"command": "x", "arg": []}}}, "servers.a.arg: there is no such key; there are: args, command,"),
+        (
+            {"servers": {"a": {"command": "x", "arg": []}}},
+            "servers.a.arg: there is no such key; there are: args, command,",
+        ),
         ({"servers": {"a": {"command": "x", "env": []}}, "x": 1}, "x: there is no such key"),
-        ({"servers": {"a": {"command": "x", "env": ["A=b"]}}}, "servers.a.env[0]: it must have `name` and `value`"),
-        ({"servers": {"a": {"command": "x", "env": {"A": 1}}}}, "servers.a.env.A: it must be a text, or null"),
-        ({"servers": {"a": {"command": "x", "env": {"A=": "1"}}}}, "servers.a.env: 'A=' cannot be the name of a variable"),
-        ({"servers": {"a": {"command": "x", "env": {"A": "${9}"}}}}, "servers.a.env.A: '${9}' names no variable"),
+        (
+            {"servers": {"a": {"command": "x", "env": ["A=b"]}}},
+            "servers.a.env[0]: it must have `name` and `value`",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "env": {"A": 1}}}},
+            "servers.a.env.A: it must be a text, or null",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "env": {"A=": "1"}}}},
+            "servers.a.env: 'A=' cannot be the name of a variable",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "env": {"A": "${9}"}}}},
+            "servers.a.env.A: '${9}' names no variable",
+        ),
         ({"servers": {"a": {"command": "x", "cwd": 3}}}, "servers.a.cwd: it must be a text"),
-        ({"servers": {"a": {"command": "x", "timeoutMs": 0}}}, "servers.a.timeoutMs: it must be a whole number from 1 to 86400000"),
-        ({"servers": {"a": {"command": "x", "timeoutMs": True}}}, "servers.a.timeoutMs: it must be a whole number"),
-        ({"servers": {"a": {"command": "x", "timeoutMs": "60"}}}, "servers.a.timeoutMs: it must be a whole number"),
-        ('{"servers": {"a": {"command": "x", "timeoutMs": 1e999}}}', "servers.a.timeoutMs: it must be a whole number"),
-        ({"servers": {"a": {"command": "x", "maxRestarts": -1}}}, "servers.a.maxRestarts: it must be a whole number from 0 to 100"),
-        ({"servers": {"a": {"command": "x", "timeoutMs": 1, "requestTimeoutMs": 1}}}, "servers.a.requestTimeoutMs: it says the same as `timeoutMs`"),
-        ({"servers": {"a": {"command": "x", "permissions": "some"}}}, "servers.a.permissions: 'some' is none of ask, reads, all, none"),
-        ({"servers": {"a": {"command": "x", "permissions": {"alow": []}}}}, "servers.a.permissions: Object contains unknown field `alow`"),
-        ({"servers": {"a": {"command": "x", "permissions": {"allow": ["raed"]}}}}, "servers.a.permissions.allow[0].kind: 'raed' is no kind of tool call"),
-        ({"servers": {"a": {"command": "x", "nonInteractivePolicy": "yes"}}}, "servers.a.nonInteractivePolicy: 'yes' is none of reject_all, accept_all"),
-        ({"servers": {"a": {"command": "x", "mcpServers": 1}}}, "servers.a.mcpServers: it must be an object by name, or a list"),
-        ({"servers": {"a": {"command": "x", "mcpServers": {"m": {}}}}}, "servers.a.mcpServers.m.command: it is missing"),
+        (
+            {"servers": {"a": {"command": "x", "timeoutMs": 0}}},
+            "servers.a.timeoutMs: it must be a whole number from 1 to 86400000",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "timeoutMs": True}}},
+            "servers.a.timeoutMs: it must be a whole number",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "timeoutMs": "60"}}},
+            "servers.a.timeoutMs: it must be a whole number",
+        ),
+        (
+            '{"servers": {"a": {"command": "x", "timeoutMs": 1e999}}}',
+            "servers.a.timeoutMs: it must be a whole number",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "maxRestarts": -1}}},
+            "servers.a.maxRestarts: it must be a whole number from 0 to 100",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "timeoutMs": 1, "requestTimeoutMs": 1}}},
+            "servers.a.requestTimeoutMs: it says the same as `timeoutMs`",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "permissions": "some"}}},
+            "servers.a.permissions: 'some' is none of ask, reads, all, none",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "permissions": {"alow": []}}}},
+            "servers.a.permissions: Object contains unknown field `alow`",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "permissions": {"allow": ["raed"]}}}},
+            "servers.a.permissions.allow[0].kind: 'raed' is no kind of tool call",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "nonInteractivePolicy": "yes"}}},
+            "servers.a.nonInteractivePolicy: 'yes' is none of reject_all, accept_all",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "mcpServers": 1}}},
+            "servers.a.mcpServers: it must be an object by name, or a list",
+        ),
+        (
+            {"servers": {"a": {"command": "x", "mcpServers": {"m": {}}}}},
+            "servers.a.mcpServers.m.command: it is missing",
+        ),
         ({"mcpServers": {"m": {"url": "ftp://x"}}}, "mcpServers.m.url: 'ftp://x' is no address"),
-        ({"mcpServers": {"m": {"url": "http://x", "env": {}}}}, "mcpServers.m.env: there is no such key for http"),
-        ({"mcpServers": {"m": {"type": "pipe", "url": "http://x"}}}, "mcpServers.m.type: 'pipe' is none of stdio, http, sse"),
+        (
+            {"mcpServers": {"m": {"url": "http://x", "env": {}}}},
+            "mcpServers.m.env: there is no such key for http",
+        ),
+        (
+            {"mcpServers": {"m": {"type": "pipe", "url": "http://x"}}},
+            "mcpServers.m.type: 'pipe' is none of stdio, http, sse",
+        ),
         ({"mcpServers": [{"command": "x"}]}, "mcpServers[0]: an MCP server needs a name of its own"),
         ({"defaultServer": "nobody"}, "defaultServer: no agent is called 'nobody'"),
         ({"defaultServer": 3}, "defaultServer: it must be the name of an agent"),
         ({"agents": {"a": {"argv": []}}}, "agents.a.argv: it must be a list of texts, the program first"),
         ({"agents": {"a": {"argv": ["x"], "command": "x"}}}, "agents.a.argv: it stands alone"),
-        ({"agents": {"a": {"command": "x 'y"}}}, "agents.a.command: it is no command line: no closing quotation"),
-        ({"agents": {"a": {"command": "x"}}, "defaultPermissions": "all"}, "defaultPermissions: 'all' is none of approve-all,"),
-        ({"agent_servers": {"a": {"type": "registry", "command": "x"}}}, "agent_servers.a.command: an agent of type registry has none"),
-        ({"agent_servers": {"a": {"type": "odd"}}}, "agent_servers.a.type: 'odd' is none of custom, registry, extension"),
+        (
+            {"agents": {"a": {"command": "x 'y"}}},
+            "agents.a.command: it is no command line: no closing quotation",
+        ),
+        (
+            {"agents": {"a": {"command": "x"}}, "defaultPermissions": "all"},
+            "defaultPermissions: 'all' is none of approve-all,",
+        ),
+        (
+            {"agent_servers": {"a": {"type": "registry", "command": "x"}}},
+            "agent_servers.a.command: an agent of type registry has none",
+        ),
+        (
+            {"agent_servers": {"a": {"type": "odd"}}},
+            "agent_servers.a.type: 'odd' is none of custom, registry, extension",
+        ),
     ],
-)  # fmt: skip
-def test_a_bad_file_is_refused_with_file_key_and_reason(stage: Stage, content: object, said: str) -> None:
-    path = stage.user(content)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the exact text follows
-        load(stage.project)
+)
+def test_a_bad_file_is_refused_with_file_key_and_reason(
+    folders: ConfigFolders, content: object, said: str
+) -> None:
+    path = folders.write_user_file(content)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the exact text is checked below
+        load(folders.project)
     assert str(caught.value).startswith(f"{path}: {said}")
     assert "\n" not in str(caught.value)
     assert type(caught.value).__name__ in ("BadServers", "BadRules")
 
 
-def test_what_is_no_file_or_no_text_is_refused(stage: Stage) -> None:
+def test_unreadable_and_invalid_files_are_refused(folders: ConfigFolders) -> None:
     import os
 
-    path = stage.user("x")
+    path = folders.write_user_file("x")
     path.write_bytes(b"\xff\xfe{}")
     with pytest.raises(BadServers, match="it is not UTF-8 text"):
-        load(stage.project)
+        load(folders.project)
     path.write_bytes(b" " * (1024 * 1024 + 1))
     with pytest.raises(BadServers, match="it is larger than 1024 KiB"):
-        load(stage.project)
+        load(folders.project)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(BadServers, match="it is no ordinary file"):
-        load(stage.project)
+        load(folders.project)
     path.unlink()
     path.mkdir()
     with pytest.raises(BadServers, match=r"cannot be read|no ordinary file"):
-        load(stage.project)
+        load(folders.project)
     path.rmdir()
     path.symlink_to("nowhere")
     with pytest.raises(BadServers, match="it is a link to nothing"):
-        load(stage.project)
+        load(folders.project)

@@ -1,9 +1,9 @@
-"""Limits of time: dead calls end, healthy ones are spared. The clock is turned by hand."""
+"""Time limits: stalled calls end, working ones continue. The tests advance a fake clock."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import YES_NO, Peer, Watching, connected, in_session, kinds
+from tests.client.raw_agent import YES_NO, EventCollector, RawAgent, connected, in_session, kinds
 
 from accord.client import ClientHandlers, ClientOptions, TimeLimits, connect_transport, local_workspace
 from accord.errors import HandshakeFailed, RequestTimeout, TurnSilent
@@ -13,7 +13,7 @@ from accord.wire.memory import memory_pair
 from accord.wire.routes import Limits
 
 
-async def test_an_ordinary_request_that_stays_unanswered():
+async def test_a_request_without_a_response_times_out():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):
         closing = asyncio.create_task(session.close())
@@ -26,11 +26,11 @@ async def test_an_ordinary_request_that_stays_unanswered():
             await closing
         cancelled = await peer.next("$/cancel_request")
         assert cancelled["params"] == {"requestId": asked["id"]}
-        peer.reply(asked, {})  # too late, and harmless
+        peer.reply(asked, {})  # too late; ignored
         await settle()
 
 
-async def test_the_limit_of_a_request_stands_still_while_the_agent_waits_for_the_user():
+async def test_the_time_limit_of_a_request_stops_while_the_agent_waits_for_the_user():
     clock = FakeClock()
     deciding = asyncio.Event()
 
@@ -58,7 +58,7 @@ async def test_the_limit_of_a_request_stands_still_while_the_agent_waits_for_the
         assert (await opening).id == "s1"
 
 
-async def test_authenticate_has_no_limit():
+async def test_authenticate_has_no_time_limit():
     clock = FakeClock()
     methods = [{"id": "browser", "name": "Browser"}]
     async with connected(options=ClientOptions(clock=clock), authMethods=methods) as (agent, peer):
@@ -71,10 +71,10 @@ async def test_authenticate_has_no_limit():
 
 
 @pytest.mark.rule(159)
-async def test_a_prompt_may_take_as_long_as_it_shows_signs_of_life():
+async def test_a_prompt_has_no_time_limit_while_updates_arrive():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):
-        turn = Watching(session.prompt("build it all"))
+        turn = EventCollector(session.prompt("build it all"))
         prompt = await peer.next("session/prompt")
         for hour in range(10):
             await clock.advance(500)
@@ -84,10 +84,10 @@ async def test_a_prompt_may_take_as_long_as_it_shows_signs_of_life():
         assert kinds(await turn.end())[-1] == "TurnEnded"
 
 
-async def test_a_silent_turn_is_cancelled_first_and_ends_with_the_answer():
+async def test_a_silent_turn_is_cancelled_and_ends_with_its_response():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         peer.say("thinking")
         await clock.advance(599)
@@ -102,10 +102,10 @@ async def test_a_silent_turn_is_cancelled_first_and_ends_with_the_answer():
         assert ended.stop_reason == "cancelled"
 
 
-async def test_a_turn_whose_agent_does_not_even_answer_the_cancel_fails():
+async def test_a_silent_turn_fails_when_the_cancel_gets_no_response():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         await clock.advance(600)
         await peer.next("session/cancel")
@@ -113,12 +113,12 @@ async def test_a_turn_whose_agent_does_not_even_answer_the_cancel_fails():
         with pytest.raises(TurnSilent, match="not answered within 10 s either"):
             await turn.end()
         assert kinds(turn.events) == ["TurnStarted", "TurnCancelling", "TurnEnded"]
-        peer.reply(prompt, {"stopReason": "end_turn"})  # too late, and harmless
+        peer.reply(prompt, {"stopReason": "end_turn"})  # too late; ignored
         await settle()
         assert session.state.turn == "idle"
 
 
-async def test_silence_does_not_count_while_a_permission_waits_for_us():
+async def test_silence_does_not_count_while_a_permission_request_is_pending():
     clock = FakeClock()
     decided = asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_silence_does_not_count_while_a_permission_waits_for_us():
 
     options = ClientOptions(clock=clock)
     async with in_session(options=options, handlers=ClientHandlers(permissions=think)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         question = {"sessionId": "s1", "toolCall": {"toolCallId": "c1"}, "options": YES_NO}
         asked = peer.ask("session/request_permission", question)
@@ -145,23 +145,23 @@ async def test_silence_does_not_count_while_a_permission_waits_for_us():
             await turn.end()
 
 
-async def test_silence_does_not_count_while_a_terminal_is_waited_for(tmp_path):
+async def test_silence_does_not_count_while_the_agent_waits_for_a_terminal(tmp_path):
     clock = FakeClock()
     handlers = ClientHandlers(workspace=local_workspace)
     async with in_session(options=ClientOptions(clock=clock), handlers=handlers, cwd=tmp_path) as (
         session,
         peer,
     ):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
-        made = await peer.answered(
+        made = await peer.result_of(
             "terminal/create", {"sessionId": "s1", "command": "cat /dev/zero > /dev/null"}
         )
         named = {"sessionId": "s1", **made}
         waiting = peer.ask("terminal/wait_for_exit", named)
         await clock.advance(3600)
         assert "TurnCancelling" not in kinds(turn.events)
-        await peer.answered("terminal/release", named)
+        await peer.result_of("terminal/release", named)
         await peer.answer_to(waiting)
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
@@ -170,7 +170,7 @@ async def test_silence_does_not_count_while_a_terminal_is_waited_for(tmp_path):
 async def test_silence_does_not_count_while_a_tool_call_is_in_progress():
     clock = FakeClock()
     async with in_session(options=ClientOptions(clock=clock)) as (session, peer):
-        turn = Watching(session.prompt("run the long test suite"))
+        turn = EventCollector(session.prompt("run the long test suite"))
         prompt = await peer.next("session/prompt")
         peer.update("s1", "tool_call", toolCallId="c1", title="pytest", status="in_progress")
         await clock.advance(2 * 3600)
@@ -183,7 +183,7 @@ async def test_silence_does_not_count_while_a_tool_call_is_in_progress():
             await turn.end()
 
 
-async def test_silence_does_not_count_while_we_do_not_read():
+async def test_silence_does_not_count_while_reading_is_paused():
     clock = FakeClock()
     options = ClientOptions(clock=clock, buffers=Limits(inbound=10_000))
     async with in_session(options=options) as (session, peer):
@@ -198,7 +198,7 @@ async def test_silence_does_not_count_while_we_do_not_read():
         assert kinds([event async for event in events]) == ["AgentMessageChunk"] * 200 + ["TurnEnded"]
 
 
-async def test_a_long_replay_is_spared_and_a_silent_load_ends():
+async def test_a_long_replay_does_not_time_out_and_a_silent_load_does():
     clock = FakeClock()
     async with connected(options=ClientOptions(clock=clock)) as (agent, peer):
         loading = asyncio.create_task(agent.load_session("old", "/project"))
@@ -219,10 +219,10 @@ async def test_a_long_replay_is_spared_and_a_silent_load_ends():
         assert [session.id for session in agent.sessions] == ["old"]
 
 
-async def test_an_agent_that_never_answers_initialize():
+async def test_initialize_without_a_response_times_out():
     clock = FakeClock()
     ours, theirs = memory_pair()
-    peer = Peer(theirs)
+    peer = RawAgent(theirs)
     connecting = asyncio.create_task(connect_transport(ours, options=ClientOptions(clock=clock)).__aenter__())
     await peer.next("initialize")
     await clock.advance(119)
@@ -233,10 +233,10 @@ async def test_an_agent_that_never_answers_initialize():
     await peer.wait_end()
 
 
-async def test_an_agent_that_prints_instead_of_answering_initialize():
+async def test_initialize_times_out_with_the_printed_text_of_the_agent():
     clock = FakeClock()
     ours, theirs = memory_pair()
-    peer = Peer(theirs)
+    peer = RawAgent(theirs)
     options = ClientOptions(clock=clock, limits=TimeLimits(startup=5))
     connecting = asyncio.create_task(connect_transport(ours, options=options).__aenter__())
     await peer.next("initialize")
@@ -246,11 +246,11 @@ async def test_an_agent_that_prints_instead_of_answering_initialize():
         await connecting
 
 
-async def test_limits_can_be_switched_off():
+async def test_time_limits_can_be_disabled():
     clock = FakeClock()
     limits = TimeLimits(request=None, startup=None, silence=None)
     async with in_session(options=ClientOptions(clock=clock, limits=limits)) as (session, peer):
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         closing = asyncio.create_task(session.close())
         asked = await peer.next("session/close")

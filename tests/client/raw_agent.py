@@ -1,4 +1,7 @@
-"""A scripted agent spoken by hand, and a client connected to it over memory. Everything the client sends is judged by the strict walk."""
+"""A raw agent that the test controls, and a client connected to it over memory.
+
+Every message of the client is checked against the schema.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
@@ -38,19 +41,19 @@ EVERYTHING: dict[str, Any] = {
     "auth": {"logout": {}, "status": {}},
     "providers": {},
 }
-"""The capabilities of an agent that can do all there is."""
+"""The capabilities of an agent that supports everything."""
 
 
-class Peer(RawPeer):
-    """The agent's side of the wire."""
+class RawAgent(RawPeer):
+    """The agent's end of the connection."""
 
-    def __init__(self, transport: Any, *, judged: bool = True) -> None:
+    def __init__(self, transport: Any, *, checked: bool = True) -> None:
         self.lines: list[bytes] = []
         self.agent: RemoteAgent
-        super().__init__(transport, hears="client" if judged else None)
+        super().__init__(transport, hears="client" if checked else None)
 
     def frames(self, frames: list[Frame]) -> None:
-        """What the transport brings; the lines are kept as they came."""
+        """Receive frames from the transport and keep the raw lines."""
         self.lines += [frame for frame in frames if isinstance(frame, bytes)]
         super().frames(frames)
 
@@ -59,11 +62,11 @@ class Peer(RawPeer):
         self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": tag, **members}})
 
     def say(self, text: str, session_id: str = "s1", **members: Any) -> None:
-        """Send a piece of the agent's message."""
+        """Send a chunk of an agent message."""
         self.update(session_id, "agent_message_chunk", content={"type": "text", "text": text}, **members)
 
-    async def greet(self, capabilities: dict[str, Any] | None = None, **more: Any) -> Message:
-        """Hear `initialize` and answer it; returns what was heard."""
+    async def initialize(self, capabilities: dict[str, Any] | None = None, **more: Any) -> Message:
+        """Receive `initialize` and answer it; return the request."""
         asked = await self.next("initialize")
         answer: dict[str, Any] = {"protocolVersion": 1, **more}
         if capabilities is not None:
@@ -72,29 +75,29 @@ class Peer(RawPeer):
         return asked
 
     async def open(self, session_id: str = "s1", **more: Any) -> Message:
-        """Hear `session/new` and answer it; returns what was heard."""
+        """Receive `session/new` and answer it; return the request."""
         asked = await self.next("session/new")
         self.reply(asked, {"sessionId": session_id, **more})
         return asked
 
-    async def answered(self, method: str, params: Any, *, id: Any = None) -> Any:
-        """Ask the client something and give its result."""
+    async def result_of(self, method: str, params: Any, *, id: Any = None) -> Any:
+        """Send a request to the client and return its result."""
         message = await self.answer_to(self.ask(method, params, id=id))
         assert "result" in message, message
         return message["result"]
 
-    async def refused(self, method: str, params: Any, *, id: Any = None) -> Any:
-        """Ask the client something that it refuses, and give the error."""
+    async def error_of(self, method: str, params: Any, *, id: Any = None) -> Any:
+        """Send a request that the client must refuse, and return the error."""
         message = await self.answer_to(self.ask(method, params, id=id))
         assert "error" in message, message
         return message["error"]
 
     async def drain(self) -> None:
-        """Wait while the client does not read."""
+        """Wait until the client has read what was sent."""
         await self._transport.drain()
 
-    def judge_the_rest(self) -> None:
-        """Hold to the schema what the test did not read."""
+    def check_unread(self) -> None:
+        """Check the messages that the test did not read against the schema."""
         for message in self.heard:
             self.judge(message)
 
@@ -109,23 +112,23 @@ async def connected(
     *,
     handlers: Any = None,
     options: Any = None,
-    judged: Any = True,
+    checked: Any = True,
     **answer: Any,
-) -> AsyncGenerator[tuple[RemoteAgent, Peer]]:
-    """A client and the scripted agent it is connected to; the agent offers everything unless told otherwise."""
+) -> AsyncGenerator[tuple[RemoteAgent, RawAgent]]:
+    """A client and the raw agent it is connected to. The agent supports everything by default."""
     ours, theirs = memory_pair()
-    peer = Peer(theirs, judged=judged)
+    peer = RawAgent(theirs, checked=checked)
     offered = EVERYTHING if capabilities is None else capabilities
     agent, _ = await both(
         connect_transport(ours, handlers=handlers, options=options).__aenter__(),
-        peer.greet(offered, **answer),
+        peer.initialize(offered, **answer),
     )
     peer.agent = agent
     try:
         yield agent, peer
     finally:
         await agent.aclose()
-        peer.judge_the_rest()
+        peer.check_unread()
 
 
 @asynccontextmanager
@@ -135,55 +138,55 @@ async def in_session(
     cwd: Any = "/project",
     handlers: Any = None,
     options: Any = None,
-    judged: Any = True,
+    checked: Any = True,
     **opened: Any,
-) -> AsyncGenerator[tuple[ClientSession, Peer]]:
-    """The same with the session `s1` open; `opened` is what the agent says of it."""
-    async with connected(capabilities, handlers=handlers, options=options, judged=judged) as (agent, peer):
+) -> AsyncGenerator[tuple[ClientSession, RawAgent]]:
+    """A client with the open session `s1`, and its raw agent; `opened` extends the session/new response."""
+    async with connected(capabilities, handlers=handlers, options=options, checked=checked) as (agent, peer):
         session, _ = await both(agent.new_session(cwd), peer.open("s1", **opened))
         yield session, peer
 
 
 async def both(ours: Awaitable[A], theirs: Awaitable[B]) -> tuple[A, B]:
-    """What one side does and what the other does meanwhile."""
+    """Run the two sides concurrently and return both results."""
     return await asyncio.gather(ours, theirs)
 
 
-async def all_of(events: AsyncIterator[E]) -> list[E]:
-    """Everything an iterator gives."""
+async def collect(events: AsyncIterator[E]) -> list[E]:
+    """Collect all items of an iterator."""
     return [event async for event in events]
 
 
-class Watching:
-    """A turn that somebody iterates over, in a task of its own; `events` grows as they come."""
+class EventCollector:
+    """Iterates over events in a separate task; `events` grows as they arrive."""
 
     def __init__(self, events: AsyncIterator[ClientEvent]) -> None:
         self.events: list[Any] = []
-        self._news = asyncio.Event()
-        self._task = asyncio.create_task(self._watch(events))
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._collect(events))
 
-    async def _watch(self, events: AsyncIterator[ClientEvent]) -> None:
+    async def _collect(self, events: AsyncIterator[ClientEvent]) -> None:
         async for event in events:
             self.events.append(event)
-            self._news.set()
+            self._changed.set()
 
     async def until(self, kind: type[E]) -> E:
-        """The first event of this type, once it has come."""
+        """Wait for the first event of this type."""
         while True:
             found = [event for event in self.events if isinstance(event, kind)]
             if found:
                 return found[0]
             assert not self._task.done(), f"the iteration ended without {kind.__name__}"
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def end(self) -> list[Any]:
-        """All events, once the iteration has ended; raises what it raised."""
+        """Wait for the end of the iteration and return all events; raises what the iteration raised."""
         await self._task
         return self.events
 
-    async def leave(self) -> None:
-        """Cancel the task that iterates."""
+    async def cancel(self) -> None:
+        """Cancel the iterating task."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -200,5 +203,5 @@ YES_NO = options("yes:allow_once", "always:allow_always", "no:reject_once", "nev
 
 
 def kinds(events: Iterable[Any]) -> list[str]:
-    """The names of the events' types."""
+    """The type names of the events."""
     return [type(event).__name__ for event in events]

@@ -1,4 +1,4 @@
-"""The guide about agents is true: its file is one, its commands exist, its names can be imported."""
+"""The agents guide: its example file works, its commands exist, its names can be imported."""
 
 import ast
 import json
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.client.servers.stage import Stage
+from tests.frontend.agent_config.config_folders import ConfigFolders
 
 import accord.client.servers
 from accord.client.servers import load
@@ -23,9 +23,9 @@ def block(language: str) -> str:
     return found[1]
 
 
-def test_the_file_can_be_used_and_every_key_is_explained(stage: Stage) -> None:
-    stage.user(block("json"))
-    server = load(stage.project).default
+def test_the_example_file_works_and_every_key_is_documented(folders: ConfigFolders) -> None:
+    folders.write_user_file(block("json"))
+    server = load(folders.project).default
     environ = {"TEAM_KEY": "t", "TICKETS_TOKEN": "x", "PATH": "/bin"}
     assert server.launch(environ=environ).command == ("helper-agent", "--acp")
     assert (server.launch(environ=environ).env or {})["LEVEL"] == "3"
@@ -38,12 +38,12 @@ def test_the_file_can_be_used_and_every_key_is_explained(stage: Stage) -> None:
     assert {key for cell in table for key in re.findall(r"`(\w+)`", cell)} >= KEYS
 
 
-def test_its_commands_and_names_exist() -> None:
-    spoken = set(re.findall(r"accord agents (\w+)", GUIDE))
-    helped = subprocess.run(
+def test_the_commands_and_names_of_the_guide_exist() -> None:
+    commands = set(re.findall(r"accord agents (\w+)", GUIDE))
+    help_text = subprocess.run(
         [sys.executable, "-m", "accord.cli", "agents", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    assert spoken <= set(re.findall(r"^  (\w+) ", helped, re.MULTILINE))
+    assert commands <= set(re.findall(r"^  (\w+) ", help_text, re.MULTILINE))
     code = "async def _():\n" + "\n".join(f"    {line}" for line in block("python").splitlines())
     ast.parse(code)
     for name in ("ask", "load", "once", "leave_out", "NotTrusted"):

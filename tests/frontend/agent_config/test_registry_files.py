@@ -1,11 +1,11 @@
-"""Files of the official registry: what is pinned is taken over, everything else is refused with the reason."""
+"""Files of the official registry: pinned packages are accepted, everything else is refused with a reason."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.servers.stage import write
+from tests.frontend.agent_config.config_folders import write
 
 from accord.client.servers.forms import BadServers
 from accord.client.servers.reading import read_content
@@ -18,7 +18,7 @@ def agent(distribution: Any, **more: Any) -> dict[str, Any]:
         "name": "Thing",
         "version": "1.2.3",
         "description": "Does things",
-        "authors": ["Somebody"],
+        "authors": ["Example Maker"],
         "license": "MIT",
         "distribution": distribution,
         **more,
@@ -29,31 +29,29 @@ def entry(path: Path, value: Any, name: str = "thing") -> dict[str, Any]:
     return read_registry(write(path / "agent.json", value))[name].entry()
 
 
-def test_an_npx_agent_is_started_in_its_version(tmp_path: Path) -> None:
-    said = agent(
+def test_an_npx_agent_keeps_its_pinned_version(tmp_path: Path) -> None:
+    value = agent(
         {"npx": {"package": "@maker/thing@1.2.3", "args": ["--acp"], "env": {"A": "$B ${C}", "D": "$E"}}}
     )
-    taken = entry(tmp_path, said)
-    assert taken == {
+    converted = entry(tmp_path, value)
+    assert converted == {
         "command": "npx",
         "args": ["-y", "@maker/thing@1.2.3", "--acp"],
         "env": {"A": "$B $${C}", "D": "$$E"},
         "description": "Thing 1.2.3: Does things",
     }
-    content = json.dumps({"servers": {"thing": taken}}).encode()
+    content = json.dumps({"servers": {"thing": converted}}).encode()
     server = read_content(tmp_path / "acp.json", content, "user").servers[0]
     launched = server.launch(environ={"PATH": "/bin"}).env
-    assert launched == {"A": "$B ${C}", "D": "$E"}, (
-        "a registry's values are texts, not references to your keys"
-    )
+    assert launched == {"A": "$B ${C}", "D": "$E"}, "registry values are literal texts, not references"
 
 
 @pytest.mark.parametrize("package", ["thing==1.2.3", "thing@1.2.3", "thing[acp]==1.2.3"])
-def test_a_uvx_agent_is_started_in_its_version(tmp_path: Path, package: str) -> None:
+def test_a_uvx_agent_keeps_its_pinned_version(tmp_path: Path, package: str) -> None:
     assert entry(tmp_path, agent({"uvx": {"package": package, "args": ["acp"]}}))["args"] == [package, "acp"]
 
 
-def test_a_whole_registry(tmp_path: Path) -> None:
+def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
     both = {"binary": {}, "npx": {"package": "two@1.2.3"}}
     registry = {
         "version": "1.0.0",
@@ -71,11 +69,26 @@ def test_a_whole_registry(tmp_path: Path) -> None:
     ("value", "said"),
     [
         (agent({"npx": {"package": "thing"}}), "distribution.npx.package: 'thing' has no pinned version"),
-        (agent({"npx": {"package": "thing@latest"}}), "distribution.npx.package: 'thing@latest' is not of the version 1.2.3"),
-        (agent({"npx": {"package": "thing@^1.2.3"}}), "distribution.npx.package: 'thing@^1.2.3' is not of the version 1.2.3"),
-        (agent({"npx": {"package": "--registry=http://x@1.2.3"}}), "distribution.npx.package: '--registry=http://x@1.2.3' has no pinned"),
-        (agent({"uvx": {"package": "thing>=1.2.3"}}), "distribution.uvx.package: 'thing>=1.2.3' has no pinned version"),
-        (agent({"uvx": {"package": "thing==2.0.0"}}), "distribution.uvx.package: 'thing==2.0.0' is not of the version"),
+        (
+            agent({"npx": {"package": "thing@latest"}}),
+            "distribution.npx.package: 'thing@latest' is not of the version 1.2.3",
+        ),
+        (
+            agent({"npx": {"package": "thing@^1.2.3"}}),
+            "distribution.npx.package: 'thing@^1.2.3' is not of the version 1.2.3",
+        ),
+        (
+            agent({"npx": {"package": "--registry=http://x@1.2.3"}}),
+            "distribution.npx.package: '--registry=http://x@1.2.3' has no pinned",
+        ),
+        (
+            agent({"uvx": {"package": "thing>=1.2.3"}}),
+            "distribution.uvx.package: 'thing>=1.2.3' has no pinned version",
+        ),
+        (
+            agent({"uvx": {"package": "thing==2.0.0"}}),
+            "distribution.uvx.package: 'thing==2.0.0' is not of the version",
+        ),
         (agent({"uvx": {}}), "distribution.uvx.package: it is missing"),
         (agent({"uvx": "thing"}), "distribution.uvx: it must be an object with `package`"),
         (
@@ -83,7 +96,10 @@ def test_a_whole_registry(tmp_path: Path) -> None:
             "distribution: thing comes as an archive, which is not downloaded: get it from https://x.example/thing.tgz,",
         ),
         (agent({}), "distribution: it must be an object with binary, npx or uvx"),
-        (agent({"npx": {"package": "thing@1.2.3"}}, version="1.2"), "version: '1.2' is no version like 1.2.3"),
+        (
+            agent({"npx": {"package": "thing@1.2.3"}}, version="1.2"),
+            "version: '1.2' is no version like 1.2.3",
+        ),
         (agent({"npx": {"package": "thing@1.2.3"}}, id="../x"), "id: '../x' is no id"),
         ({"agents": [agent({"npx": {}}), agent({"npx": {}})]}, "agents[1].id: 'thing' stands twice"),
         ({"agents": {}}, "agents: it must be a list"),
@@ -91,13 +107,13 @@ def test_a_whole_registry(tmp_path: Path) -> None:
         ("[]", "it is neither a registry.json nor an agent.json"),
         ("{", "it is not JSON: line 1"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_taken_over_is_refused(tmp_path: Path, value: Any, said: str) -> None:
+)
+def test_entries_that_cannot_be_used_are_refused(tmp_path: Path, value: Any, said: str) -> None:
     with pytest.raises(BadServers) as caught:
         entry(tmp_path, value)
     assert str(caught.value).startswith(f"{tmp_path / 'agent.json'}: {said}")
 
 
-def test_an_address_is_not_fetched(tmp_path: Path) -> None:
+def test_a_url_is_not_downloaded(tmp_path: Path) -> None:
     with pytest.raises(BadServers, match=r"there is no such file \(an address has to be downloaded first\)"):
         read_registry(Path("https://registry.example/registry.json"))

@@ -1,4 +1,4 @@
-"""Rules judge permission requests, for clients that have nobody to ask."""
+"""Policy rules that answer permission requests without asking the user."""
 
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ RULES = Rules(
 )
 
 
-async def allowed(accord_agent: AgentScript, folder: Path, rules: Rules, **call: Any) -> bool:
-    """Whether the call was permitted."""
+async def is_approved(accord_agent: AgentScript, folder: Path, rules: Rules, **call: Any) -> bool:
+    """Whether the call was approved."""
     agent = accord_agent(tool("Do it", ask(), **call))
     handlers = accord.ClientHandlers(permissions=by_policy(Policy(rules)))
     async with accord.connect_transport(agent.transport(), handlers=handlers) as remote:
@@ -57,15 +57,19 @@ async def allowed(accord_agent: AgentScript, folder: Path, rules: Rules, **call:
     ],
     ids=str,
 )
-async def test_kind_path_command_and_host_decide(
+async def test_rules_decide_by_kind_path_command_and_host(
     accord_agent: AgentScript, tmp_path: Path, call: dict[str, Any], outcome: bool
 ) -> None:
-    assert await allowed(accord_agent, tmp_path, RULES, **call) is outcome
+    assert await is_approved(accord_agent, tmp_path, RULES, **call) is outcome
 
 
-async def test_the_floor_holds_whatever_is_allowed(accord_agent: AgentScript, tmp_path: Path) -> None:
+async def test_destructive_commands_are_denied_even_if_everything_is_allowed(
+    accord_agent: AgentScript, tmp_path: Path
+) -> None:
     everything = Rules(default="all")
-    assert await allowed(accord_agent, tmp_path, everything, kind="execute", raw_input={"command": "make"})
+    assert await is_approved(
+        accord_agent, tmp_path, everything, kind="execute", raw_input={"command": "make"}
+    )
     for kind in ("execute", "read", "other"):
         call = {"kind": kind, "raw_input": {"command": "rm -rf /"}}
-        assert not await allowed(accord_agent, tmp_path, everything, **call)
+        assert not await is_approved(accord_agent, tmp_path, everything, **call)

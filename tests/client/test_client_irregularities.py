@@ -1,9 +1,9 @@
-"""What real agents do against the letter or the habit of the protocol: a client survives all of it without losing a turn."""
+"""Irregular behavior of real agents: the client tolerates it without losing a turn."""
 
 import asyncio
 
 import pytest
-from tests.client.peer import YES_NO, Watching, both, connected, in_session, kinds
+from tests.client.raw_agent import YES_NO, EventCollector, both, connected, in_session, kinds
 
 from accord.client import ClientHandlers, ClientOptions, allow_all, local_workspace
 from accord.errors import AuthRequired
@@ -20,24 +20,24 @@ def question(call_id="c1", session_id="s1"):
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
 
 
-async def turn_of(session, peer):
-    turn = Watching(session.prompt("go"))
+async def start_turn(session, peer):
+    turn = EventCollector(session.prompt("go"))
     return turn, await peer.next("session/prompt")
 
 
 @pytest.mark.rule(10)
-async def test_ids_of_any_kind_are_opaque_and_zero_is_one():
+async def test_request_ids_of_any_kind_are_accepted():
     async with in_session(handlers=ClientHandlers(permissions=allow_all)) as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         for id in (0, "0", "9b2edc2b-1111-4222-8333-444455556666", "req:7", -1):
-            assert await peer.answered("session/request_permission", question(), id=id) == YES
+            assert await peer.result_of("session/request_permission", question(), id=id) == YES
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
 
 
-async def test_a_tool_call_update_that_no_tool_call_announced_and_one_announced_after_it():
+async def test_a_tool_call_announced_after_its_updates_keeps_its_status():
     async with in_session() as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.update("s1", "tool_call_update", toolCallId="c1", status="in_progress")
         peer.update("s1", "tool_call_update", toolCallId="c1", status="completed")
         peer.update("s1", "tool_call", toolCallId="c1", title="Late title", kind="read", status="pending")
@@ -52,11 +52,11 @@ async def test_a_tool_call_update_that_no_tool_call_announced_and_one_announced_
         ]
 
 
-async def test_a_permission_for_a_tool_call_nobody_knows():
+async def test_a_permission_request_may_name_an_unknown_tool_call():
     async with in_session(handlers=ClientHandlers(permissions=allow_all)) as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.update("s1", "tool_call", toolCallId="call_1", title="Edit")
-        assert await peer.answered("session/request_permission", question("toolu_call_1")) == YES
+        assert await peer.result_of("session/request_permission", question("toolu_call_1")) == YES
         peer.reply(prompt, {"stopReason": "end_turn"})
         events = await turn.end()
         asked = next(event for event in events if isinstance(event, PermissionAsked))
@@ -64,21 +64,21 @@ async def test_a_permission_for_a_tool_call_nobody_knows():
         assert asked.call.label == "Do it"
 
 
-async def test_a_tool_call_that_never_ends_ends_with_its_turn():
+async def test_an_unfinished_tool_call_ends_with_its_turn():
     async with in_session() as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.update("s1", "tool_call", toolCallId="c1", title="Forgotten", status="in_progress")
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
         assert session.state.tool_calls["c1"].ended_without_result
 
 
-async def test_silence_after_a_rejection_and_a_rejection_that_ends_the_turn():
+async def test_a_rejection_may_end_the_turn_without_a_tool_call_update():
     for reason in ("cancelled", "end_turn"):
         async with in_session() as (session, peer):
-            turn, prompt = await turn_of(session, peer)
+            turn, prompt = await start_turn(session, peer)
             peer.update("s1", "tool_call", toolCallId="c1", title="Delete all", kind="delete")
-            answer = await peer.answered("session/request_permission", question())
+            answer = await peer.result_of("session/request_permission", question())
             assert answer["outcome"]["optionId"] == "no"
             peer.reply(prompt, {"stopReason": reason})
             ended = (await turn.end())[-1]
@@ -88,7 +88,7 @@ async def test_silence_after_a_rejection_and_a_rejection_that_ends_the_turn():
 
 
 @pytest.mark.rule(184)
-async def test_status_and_kind_left_out():
+async def test_omitted_status_and_kind_have_defaults():
     async with in_session() as (session, peer):
         peer.update("s1", "tool_call", toolCallId="c1", title="Bare")
         await settle()
@@ -96,9 +96,9 @@ async def test_status_and_kind_left_out():
         assert (call.status, call.kind) == ("pending", "other")
 
 
-async def test_updates_after_the_prompts_result():
+async def test_updates_after_the_prompt_response_are_applied():
     async with in_session() as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
         peer.update("s1", "usage_update", used=5, size=10)
@@ -110,7 +110,7 @@ async def test_updates_after_the_prompts_result():
 
 
 @pytest.mark.rule(156)
-async def test_updates_before_the_answer_that_names_the_session():
+async def test_updates_before_the_session_new_response_are_kept():
     async with connected() as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
         asked = await peer.next("session/new")
@@ -121,18 +121,18 @@ async def test_updates_before_the_answer_that_names_the_session():
 
 
 @pytest.mark.rule(16, 18, 20)
-async def test_custom_notifications_and_requests_with_and_without_an_underscore():
+async def test_custom_notifications_are_ignored_and_custom_requests_refused():
     async with in_session() as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.notify("cursor/telemetry", {"x": 1})
         peer.notify("_vendor/thing", {})
-        assert (await peer.refused("cursor/ask", {}))["code"] == -32601
-        assert (await peer.refused("_vendor/ask", {}))["code"] == -32601
+        assert (await peer.error_of("cursor/ask", {}))["code"] == -32601
+        assert (await peer.error_of("_vendor/ask", {}))["code"] == -32601
         peer.reply(prompt, {"stopReason": "end_turn"})
         assert kinds(await turn.end()) == ["TurnStarted", "TurnEnded"]
 
 
-async def test_a_terminal_the_client_never_made_is_shown_as_unavailable():
+async def test_a_terminal_the_client_did_not_create_is_unavailable():
     async with in_session() as (session, peer):
         peer.update(
             "s1",
@@ -146,19 +146,19 @@ async def test_a_terminal_the_client_never_made_is_shown_as_unavailable():
         assert terminal_id not in session.terminals
 
 
-async def test_a_missing_file_is_an_error_or_an_empty_text_for_the_agent_that_needs_it(tmp_path):
-    wanted = {"sessionId": "s1", "path": str(tmp_path / "new.py")}
+async def test_a_missing_file_is_an_error_or_optionally_an_empty_text(tmp_path):
+    request = {"sessionId": "s1", "path": str(tmp_path / "new.py")}
     async with in_session(cwd=tmp_path, handlers=ClientHandlers(workspace=local_workspace)) as (_, peer):
-        assert (await peer.refused("fs/read_text_file", wanted))["code"] == -32002
+        assert (await peer.error_of("fs/read_text_file", request))["code"] == -32002
 
-    def forgiving(session):
+    def lenient(session):
         return LocalWorkspace(session.roots, files=TextFiles(session.roots, missing_is_empty=True))
 
-    async with in_session(cwd=tmp_path, handlers=ClientHandlers(workspace=forgiving)) as (_, peer):
-        assert await peer.answered("fs/read_text_file", wanted) == {"content": ""}
+    async with in_session(cwd=tmp_path, handlers=ClientHandlers(workspace=lenient)) as (_, peer):
+        assert await peer.result_of("fs/read_text_file", request) == {"content": ""}
 
 
-async def test_one_picker_over_whichever_form_the_agent_speaks():
+async def test_a_picker_works_for_options_modes_and_models():
     choices = [{"value": "a", "name": "A"}, {"value": "b", "name": "B"}]
     option = {
         "id": "mode",
@@ -178,7 +178,7 @@ async def test_one_picker_over_whichever_form_the_agent_speaks():
         ({"modes": modes}, "session/set_mode"),
         ({"models": models}, "session/set_model"),
     ):
-        async with in_session(judged=False, **opened) as (session, peer):
+        async with in_session(checked=False, **opened) as (session, peer):
             (picker,) = session.state.settings.pickers
             assert [choice.value for choice in picker.choices] == ["a", "b"]
             choosing = asyncio.create_task(session.choose(picker, "b"))
@@ -186,7 +186,7 @@ async def test_one_picker_over_whichever_form_the_agent_speaks():
             await choosing
 
 
-async def test_an_option_set_without_the_list_in_the_result():
+async def test_an_option_is_updated_by_a_later_update_when_the_response_is_empty():
     option = {"id": "x", "name": "X", "type": "boolean", "currentValue": False}
     async with in_session(configOptions=[option]) as (session, peer):
         setting = asyncio.create_task(session.set_config_option("x", True))
@@ -199,18 +199,18 @@ async def test_an_option_set_without_the_list_in_the_result():
 
 
 @pytest.mark.rule(59)
-async def test_exactly_version_one_is_asked_for():
+async def test_initialize_asks_for_protocol_version_1():
     async with connected() as (_, peer):
         version = peer.heard[0]["params"]["protocolVersion"]
         assert version == 1
         assert type(version) is int
 
 
-async def test_log_lines_on_stdout_and_a_notice_instead_of_an_answer():
+async def test_log_lines_on_stdout_are_reported_as_noise():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.kind))
     async with in_session(options=options) as (session, peer):
-        turn, prompt = await turn_of(session, peer)
+        turn, prompt = await start_turn(session, peer)
         peer.send("\x1b[32mINFO\x1b[0m server started")
         peer.send("Traceback (most recent call last):")
         peer.reply(prompt, {"stopReason": "end_turn"})
@@ -219,7 +219,7 @@ async def test_log_lines_on_stdout_and_a_notice_instead_of_an_answer():
 
 
 @pytest.mark.rule(84)
-async def test_auth_required_from_session_new_is_the_auth_flow():
+async def test_auth_required_from_session_new_can_be_followed_by_sign_in():
     async with connected(authMethods=[{"id": "login", "name": "Log in"}]) as (agent, peer):
         opening = asyncio.create_task(agent.new_session("/project"))
         peer.refuse(await peer.next("session/new"), -32000, "Please log in", data={"reason": "expired"})
@@ -231,12 +231,12 @@ async def test_auth_required_from_session_new_is_the_auth_flow():
         await both(agent.new_session("/project"), peer.open())
 
 
-async def test_an_error_that_is_a_string_and_other_odd_answers():
+async def test_malformed_error_responses_fail_the_turn():
     from accord.errors import RpcError
 
     async with in_session() as (session, peer):
         for error in ("boom", {"code": "x"}, {"message": 5}, [1], 7):
-            turn, prompt = await turn_of(session, peer)
+            turn, prompt = await start_turn(session, peer)
             peer.send({"jsonrpc": "2.0", "id": prompt["id"], "error": error})
             with pytest.raises(RpcError):
                 await turn.end()

@@ -1,11 +1,11 @@
-"""Floods: a slow reader makes the agent wait instead of filling the memory, and nothing is lost or reordered."""
+"""Back-pressure: a slow reader pauses the agent, memory stays bounded, nothing is lost or reordered."""
 
 import asyncio
 import sys
 from pathlib import Path
 
 import pytest
-from tests.client.peer import Watching, in_session, kinds
+from tests.client.raw_agent import EventCollector, in_session, kinds
 
 from accord.client import ClientOptions, connect
 from accord.session import TurnEnded, text_of
@@ -17,7 +17,7 @@ BOUND = 256 * 1024
 
 
 class Flood:
-    """Sends numbered updates as long as the other side reads."""
+    """Sends numbered updates while the other side reads."""
 
     def __init__(self, peer, count):
         self.sent = 0
@@ -32,7 +32,7 @@ class Flood:
                 await self._peer.drain()
 
 
-async def test_a_reader_that_stops_pauses_the_agent_and_going_on_brings_all_of_it_in_order():
+async def test_a_stalled_reader_pauses_the_agent_and_then_gets_everything_in_order():
     async with in_session(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (session, peer):
         events = session.prompt("flood me")
         await anext(events)
@@ -40,7 +40,7 @@ async def test_a_reader_that_stops_pauses_the_agent_and_going_on_brings_all_of_i
         flood = Flood(peer, 100_000)
         await settle(2000)
         stalled = flood.sent
-        assert 0 < stalled < 10_000, "what was sent is bounded by what may lie unread on both sides"
+        assert 0 < stalled < 10_000, "the unread updates are bounded on both sides"
         await settle(500)
         assert flood.sent == stalled
         numbers = []
@@ -57,7 +57,7 @@ async def test_a_reader_that_stops_pauses_the_agent_and_going_on_brings_all_of_i
         await flood.task
 
 
-async def test_below_the_bound_a_slow_reader_hides_neither_answers_nor_cancellation():
+async def test_below_the_bound_responses_and_cancels_pass_a_slow_reader():
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]}
     async with in_session(modes=modes) as (session, peer):
         events = session.prompt("go")
@@ -72,16 +72,16 @@ async def test_below_the_bound_a_slow_reader_hides_neither_answers_nor_cancellat
         await peer.next("session/cancel")
         peer.reply(prompt, {"stopReason": "cancelled"})
         await settle()
-        assert session.state.turn == "idle", "the state has seen the end that the reader has not come to"
+        assert session.state.turn == "idle", "the state is ahead of the reader"
         rest = [event async for event in events]
         assert len(rest) == 5_000 + 3
         assert isinstance(rest[-1], TurnEnded)
 
 
-async def test_a_reader_that_left_holds_nobody_up():
+async def test_a_closed_event_stream_releases_its_back_pressure():
     async with in_session(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (session, peer):
         listening = session.events()
-        turn = Watching(session.prompt("go"))
+        turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
         first = asyncio.create_task(anext(listening))
         flood = Flood(peer, 20_000)
@@ -95,7 +95,7 @@ async def test_a_reader_that_left_holds_nobody_up():
 
 
 @pytest.mark.parametrize("count", [100_000])
-async def test_a_hundred_thousand_updates_from_a_real_process_to_a_slow_reader(count, tmp_path):
+async def test_a_slow_reader_gets_all_updates_of_a_real_process(count, tmp_path):
     options = ClientOptions(buffers=Limits(inbound=BOUND))
     async with connect(sys.executable, FLOOD, options=options) as agent:
         session = await agent.new_session(tmp_path)
@@ -106,16 +106,16 @@ async def test_a_hundred_thousand_updates_from_a_real_process_to_a_slow_reader(c
                 await settle(5)
                 paused += session.life.link.connection.paused
         assert seen == ["TurnStarted", *["AgentThoughtChunk"] * count, "TurnEnded"]
-        assert paused > 0, "reading was paused while we were slow"
+        assert paused > 0, "reading was paused while the reader was slow"
         assert session.state.messages[-1].text == "x" * 100 * count
 
 
-async def test_many_sessions_flood_at_once():
-    from tests.client.peer import both, connected
+async def test_many_sessions_can_receive_floods_at_once():
+    from tests.client.raw_agent import both, connected
 
     async with connected(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (agent, peer):
         sessions = [(await both(agent.new_session("/"), peer.open(f"s{i}")))[0] for i in range(20)]
-        turns = [Watching(session.prompt("go")) for session in sessions]
+        turns = [EventCollector(session.prompt("go")) for session in sessions]
         prompts = [await peer.next("session/prompt") for _ in turns]
         for number in range(200):
             for session in sessions:

@@ -1,4 +1,4 @@
-"""Edits of settings that people own: one entry changes, everything else stays to the byte."""
+"""Edits of JSON with comments: one entry changes, every other byte stays."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ SETTINGS = """\
 """
 
 
-def test_an_entry_comes_at_the_end_and_comments_stay_with_their_lines() -> None:
+def test_a_new_entry_is_added_at_the_end_and_comments_keep_their_lines() -> None:
     after = put(SETTINGS, ["agent_servers", "new"], {"command": "z", "args": ["a", "b"]})
     assert after == SETTINGS.replace(
         '"last": { "command": "y" } // last\'s\n',
@@ -43,14 +43,14 @@ def test_a_new_section_keeps_the_trailing_comma() -> None:
     assert drop(after, [], "more") == SETTINGS
 
 
-def test_a_value_is_replaced_in_its_place() -> None:
+def test_a_value_is_replaced_in_place() -> None:
     after = put(SETTINGS, ["agent_servers", "other", "command"], "new")
     assert after == SETTINGS.replace('"command": "x"', '"command": "new"')
     assert put(after, ["agent_servers", "other", "command"], "new") is after
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_entry_goes_with_its_own_comment_only(number: int) -> None:
+def test_removing_an_entry_removes_only_its_own_comment(number: int) -> None:
     which = ("other", "last")[number]
     after = drop(SETTINGS, ["agent_servers"], which)
     assert which not in parse(after).value["agent_servers"]
@@ -59,7 +59,7 @@ def test_an_entry_goes_with_its_own_comment_only(number: int) -> None:
     assert f"// {('other', 'last')[1 - number]}'s" in after
 
 
-def test_line_endings_tabs_and_the_byte_order_mark_stay() -> None:
+def test_line_ends_tabs_and_the_byte_order_mark_are_kept() -> None:
     text = '\ufeff{\r\n\t"a": {\r\n\t\t"b": 1\r\n\t}\r\n}\r\n'
     after = put(text, ["a", "c"], {"d": "e"})
     assert (
@@ -78,11 +78,11 @@ def test_line_endings_tabs_and_the_byte_order_mark_stay() -> None:
         ("{\n  // nothing\n}\n", '{\n  // nothing\n  "a": {\n    "b": 1\n  }\n}\n'),
     ],
 )
-def test_small_texts(before: str, after: str) -> None:
+def test_put_into_empty_and_one_line_texts(before: str, after: str) -> None:
     assert put(before, ["a", "b"], 1) == after
 
 
-def test_lists() -> None:
+def test_list_items_are_appended_and_removed() -> None:
     text = '{"servers": [\n  {"name": "a"}, // a\n  {"name": "b"}\n]}'
     assert parse(append(text, ["servers"], {"name": "c"})).value["servers"][2] == {"name": "c"}
     assert drop(text, ["servers"], 1) == '{"servers": [\n  {"name": "a"} // a\n]}'
@@ -107,14 +107,14 @@ def test_lists() -> None:
         ('{"a": {}, "a": {}}', "line 1, column 11: the key 'a' stands twice"),
     ],
 )
-def test_what_is_not_json_is_left_alone_with_the_place(text: str, reason: str) -> None:
+def test_invalid_json_raises_with_its_position(text: str, reason: str) -> None:
     with pytest.raises(BadJson) as caught:
         put(text, ["a", "b"], 1)
     assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', '{"a": 1} // x', "[1,]"])
-def test_plain_json_has_neither_comments_nor_trailing_commas(text: str) -> None:
+def test_plain_mode_refuses_comments_and_trailing_commas(text: str) -> None:
     parse(text)
     with pytest.raises(BadJson):
         parse(text, plain=True)
@@ -122,9 +122,12 @@ def test_plain_json_has_neither_comments_nor_trailing_commas(text: str) -> None:
 
 _json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(
@@ -133,7 +136,7 @@ _json: st.SearchStrategy[Any] = st.recursive(
     _json,
     st.sampled_from([None, 1, 2, "\t"]),
 )
-def test_an_edit_changes_what_it_says_and_nothing_else(
+def test_an_edit_changes_only_its_key(
     whole: dict[str, Any], key: str, value: Any, indent: int | str | None
 ) -> None:
     text = json.dumps(whole, indent=indent)

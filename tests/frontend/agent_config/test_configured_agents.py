@@ -1,11 +1,11 @@
-"""`acp.json` as people write it: every key has its effect, the project's stands over the user's, the built-in agent is there."""
+"""Agents configured in `acp.json`: every key takes effect, project entries override those of the user."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.client.servers.stage import Stage
+from tests.frontend.agent_config.config_folders import ConfigFolders
 
 from accord.client import ClientOptions, RestartPolicy, TimeLimits
 from accord.client.servers import UnknownAgent, load, once
@@ -13,30 +13,30 @@ from accord.errors import NeverStarted
 from accord.policy import Bounds, Request, Word, category_of
 from accord.schema import EnvVariable, HttpHeader, McpServerHttp, McpServerSse, McpServerStdio, ToolKind
 
-SCRIPTED = Path(__file__).parents[1] / "agents" / "scripted.py"
+SCRIPTED = Path(__file__).parents[2] / "client" / "agents" / "scripted.py"
 
 
-def test_without_any_file_the_built_in_agent_is_the_default(stage: Stage) -> None:
-    servers = load(stage.project)
+def test_without_a_file_the_built_in_agent_is_the_default(folders: ConfigFolders) -> None:
+    servers = load(folders.project)
     assert servers.default.name == "accord"
     assert servers.default.launch().command == (sys.executable, "-P", "-m", "accord.cli", "agent")
     assert [server.name for server in servers.configured] == ["accord"]
     assert {"claude", "codex", "gemini"} <= {server.name for server in servers.others}
 
 
-def test_a_folder_cannot_put_itself_in_the_place_of_the_built_in_agent(stage: Stage) -> None:
-    planted = stage.project / "accord"
+def test_a_project_folder_cannot_replace_the_built_in_agent(folders: ConfigFolders) -> None:
+    planted = folders.project / "accord"
     planted.mkdir()
     (planted / "__init__.py").write_text("raise SystemExit('planted')")
-    launch = load(stage.project).default.launch(stage.project)
+    launch = load(folders.project).default.launch(folders.project)
     ran = subprocess.run(
         [*launch.command, "--help"], cwd=launch.cwd, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_every_key_has_its_effect(stage: Stage) -> None:
-    stage.user(
+def test_every_key_takes_effect(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "servers": {
                 "mine": {
@@ -55,72 +55,74 @@ def test_every_key_has_its_effect(stage: Stage) -> None:
             "defaultServer": "mine",
         }
     )
-    server = load(stage.project).default
+    server = load(folders.project).default
     assert (server.name, server.origin, server.description) == ("mine", "user", "my own")
-    launch = server.launch(stage.project, {"PATH": "/bin", "AWAY": "1"})
+    launch = server.launch(folders.project, {"PATH": "/bin", "AWAY": "1"})
     assert launch.command == ("agent", "--acp", "-v")
-    assert launch.cwd == str(stage.user_file.parent / "work")
+    assert launch.cwd == str(folders.user_file.parent / "work")
     assert launch.env == {"LEVEL": "3", "AWAY": None}
     options = server.options()
     assert (options.limits.request, options.limits.startup) == (1.5, 2.0)
-    assert options.limits.silence == TimeLimits().silence, "a prompt is not bound by timeoutMs"
+    assert options.limits.silence == TimeLimits().silence, "timeoutMs does not limit a prompt"
     assert options.restart == RestartPolicy(max_restarts=5)
     assert server.permissions is not None
     assert server.permissions.word == "reads"
     assert server.mcp_servers() == [McpServerStdio("docs", "docs-server", ["x"], [EnvVariable("A", "b")])]
 
 
-def test_what_is_not_said_has_its_default(stage: Stage) -> None:
-    stage.user({"servers": {"mine": {"command": "agent"}, "once": {"command": "agent", "maxRestarts": 0}}})
-    servers = load(stage.project)
+def test_omitted_keys_have_their_defaults(folders: ConfigFolders) -> None:
+    folders.write_user_file(
+        {"servers": {"mine": {"command": "agent"}, "once": {"command": "agent", "maxRestarts": 0}}}
+    )
+    servers = load(folders.project)
     server = servers["mine"]
-    assert server.launch(stage.project).cwd == str(stage.project)
+    assert server.launch(folders.project).cwd == str(folders.project)
     assert server.options().limits == TimeLimits()
     assert server.options().restart == RestartPolicy()
     assert servers["once"].options(ClientOptions(restart=RestartPolicy())).restart is None
     assert (server.permissions, server.mcp_servers(), server.unattended) == (None, [], None)
 
 
-def test_the_projects_agent_takes_the_whole_place_of_the_users(stage: Stage) -> None:
-    stage.user(
+def test_a_project_entry_replaces_the_users_entry_completely(folders: ConfigFolders) -> None:
+    folders.write_user_file(
         {
             "servers": {"a": {"command": "mine", "env": {"K": "${HOME}"}}, "b": {"command": "b"}},
             "defaultServer": "b",
         }
     )
-    stage.of_project({"servers": {"A": {"command": "theirs"}}, "defaultServer": "a"})
-    servers = load(stage.project, trust=once)
+    folders.write_project_file({"servers": {"A": {"command": "theirs"}}, "defaultServer": "a"})
+    servers = load(folders.project, trust=once)
     assert [server.name for server in servers.configured] == ["accord", "A", "b"]
     assert servers["a"].launch().command == ("theirs",)
-    assert servers["a"].env == {}, "the user's keys are not for the project's program"
+    assert servers["a"].env == {}, "the user's variables are not passed to the project's program"
     assert servers.default.name == "A"
 
 
-def test_the_projects_file_is_found_up_to_the_root_of_its_repository(stage: Stage) -> None:
-    below = stage.project / "src" / "deep"
+def test_the_project_file_is_searched_up_to_the_repository_root(folders: ConfigFolders) -> None:
+    below = folders.project / "src" / "deep"
     below.mkdir(parents=True)
-    stage.of_project({"servers": {"theirs": {"command": "x"}}})
+    folders.write_project_file({"servers": {"theirs": {"command": "x"}}})
     assert "theirs" in load(below, trust=once)
-    outside = stage.project.parent / "outside" / "deep"
+    outside = folders.project.parent / "outside" / "deep"
     outside.mkdir(parents=True)
-    (stage.project.parent / "acp.json").write_text('{"servers": {"stray": {"command": "x"}}}')
-    assert "stray" not in load(outside, trust=once), "without a repository only the folder itself counts"
+    (folders.project.parent / "acp.json").write_text('{"servers": {"stray": {"command": "x"}}}')
+    assert "stray" not in load(outside, trust=once), "without a repository only the folder itself is searched"
     assert "stray" not in load(below, trust=once)
 
 
-def test_relative_programs_count_from_the_folder_of_the_file(stage: Stage) -> None:
-    stage.of_project(
+def test_relative_programs_are_resolved_from_the_folder_of_the_file(folders: ConfigFolders) -> None:
+    folders.write_project_file(
         {"servers": {"tool": {"command": "./tools/agent", "cwd": ".."}, "home": {"command": "~/agent"}}}
     )
-    servers = load(stage.project / ".git", trust=once)
-    assert servers["tool"].launch().command == (str(stage.project / "tools" / "agent"),)
-    assert servers["tool"].launch("/elsewhere").cwd == str(stage.project.parent)
+    servers = load(folders.project / ".git", trust=once)
+    assert servers["tool"].launch().command == (str(folders.project / "tools" / "agent"),)
+    assert servers["tool"].launch("/elsewhere").cwd == str(folders.project.parent)
     assert servers["home"].launch().command == (str(Path.home() / "agent"),)
 
 
-def test_names_count_in_any_case_and_well_known_ones_by_all_their_names(stage: Stage) -> None:
-    stage.user({"servers": {"Mine": {"command": "x"}, "claude": {"timeoutMs": 10}}})
-    servers = load(stage.project)
+def test_agent_names_ignore_case_and_known_agents_have_aliases(folders: ConfigFolders) -> None:
+    folders.write_user_file({"servers": {"Mine": {"command": "x"}, "claude": {"timeoutMs": 10}}})
+    servers = load(folders.project)
     assert servers["MINE"].name == "Mine"
     assert servers["claude-code"].timeout == 0.01
     assert servers["Gemini-CLI"].name == "gemini"
@@ -130,34 +132,34 @@ def test_names_count_in_any_case_and_well_known_ones_by_all_their_names(stage: S
         servers["zzz"]
 
 
-def test_an_agent_of_the_catalogue_runs_only_where_it_is_installed(stage: Stage) -> None:
-    server = load(stage.project)["codex"]
+def test_a_known_agent_runs_only_if_it_is_installed(folders: ConfigFolders) -> None:
+    server = load(folders.project)["codex"]
     with pytest.raises(
         NeverStarted, match=r"codex is not installed here: `npm install -g .*accord agents add codex"
     ):
-        server.launch(environ={"PATH": str(stage.project)})
-    program = stage.project / "codex-acp"
+        server.launch(environ={"PATH": str(folders.project)})
+    program = folders.project / "codex-acp"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    environ = {"PATH": str(stage.project), "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    environ = {"PATH": str(folders.project), "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
     assert server.installed(environ) == str(program)
     assert server.launch(environ=environ).command == ("codex-acp",)
 
 
-def test_arguments_inside_the_command_are_told(stage: Stage) -> None:
-    stage.user({"servers": {"bad": {"command": "npx -y thing"}}})
+def test_arguments_inside_the_command_raise_a_hint(folders: ConfigFolders) -> None:
+    folders.write_user_file({"servers": {"bad": {"command": "npx -y thing"}}})
     with pytest.raises(
         NeverStarted,
         match=r"servers\.bad\.command: there is no program 'npx -y thing'; arguments belong in `args`",
     ):
-        load(stage.project)["bad"].launch()
+        load(folders.project)["bad"].launch()
 
 
-def test_mcp_servers_of_the_file_go_to_every_agent_and_an_agents_own_go_before(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+def test_mcp_servers_of_the_file_apply_to_every_agent_and_its_own_take_precedence(
+    folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "secret")
-    stage.user(
+    folders.write_user_file(
         {
             "mcpServers": {
                 "docs": {"url": "https://docs.example", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}},
@@ -179,9 +181,9 @@ def test_mcp_servers_of_the_file_go_to_every_agent_and_an_agents_own_go_before(
             },
         }
     )
-    servers = load(stage.project)
+    servers = load(folders.project)
     docs = McpServerHttp("docs", "https://docs.example", [HttpHeader("Authorization", "Bearer secret")])
-    special = str(stage.user_file.parent / "special")
+    special = str(folders.user_file.parent / "special")
     assert servers["accord"].mcp_servers() == [docs, McpServerStdio("both", "general", [], [])]
     assert servers["mine"].mcp_servers() == [
         docs,
@@ -190,9 +192,11 @@ def test_mcp_servers_of_the_file_go_to_every_agent_and_an_agents_own_go_before(
     ]
 
 
-def test_a_projects_permissions_only_tighten(stage: Stage) -> None:
-    stage.user({"servers": {"a": {"command": "x", "permissions": {"deny": ["delete"], "default": "all"}}}})
-    stage.of_project(
+def test_project_permissions_can_only_restrict(folders: ConfigFolders) -> None:
+    folders.write_user_file(
+        {"servers": {"a": {"command": "x", "permissions": {"deny": ["delete"], "default": "all"}}}}
+    )
+    folders.write_project_file(
         {
             "servers": {
                 "a": {"command": "y", "permissions": {"deny": [{"path": "secret/**"}], "default": "all"}},
@@ -200,31 +204,33 @@ def test_a_projects_permissions_only_tighten(stage: Stage) -> None:
             }
         }
     )
-    servers = load(stage.project, trust=once)
-    bounds = Bounds.of(stage.project)
+    servers = load(folders.project, trust=once)
+    bounds = Bounds.of(folders.project)
 
-    def decided(name: str, kind: ToolKind, path: str, word: Word | None = None) -> str:
+    def effect_of(name: str, kind: ToolKind, path: str, word: Word | None = None) -> str:
         request = Request(kind=kind, category=category_of(kind), bounds=bounds, paths=(path,))
         return servers[name].policy(word).decide(request).effect
 
-    assert decided("a", "edit", "notes.txt") == "allow"
-    assert decided("a", "delete", "notes.txt") == "deny", "the user's rule, though the entry is the project's"
-    assert decided("a", "edit", "secret/x") == "deny", "the project's rule"
-    assert decided("b", "edit", "notes.txt") == "ask", "a project cannot say that everything is allowed"
-    assert decided("b", "edit", "notes.txt", "all") == "allow"
-    assert decided("a", "delete", "notes.txt", "all") == "deny", "a word does not lift a rule"
-    assert decided("a", "edit", "notes.txt", "none") == "deny"
+    assert effect_of("a", "edit", "notes.txt") == "allow"
+    assert effect_of("a", "delete", "notes.txt") == "deny", "the user's rule applies to the project's entry"
+    assert effect_of("a", "edit", "secret/x") == "deny", "the project's rule"
+    assert effect_of("b", "edit", "notes.txt") == "ask", "a project cannot allow everything"
+    assert effect_of("b", "edit", "notes.txt", "all") == "allow"
+    assert effect_of("a", "delete", "notes.txt", "all") == "deny", (
+        "a permission word does not override a rule"
+    )
+    assert effect_of("a", "edit", "notes.txt", "none") == "deny"
 
 
 async def test_a_configured_agent_is_started_and_prompted(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    folders: ConfigFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRIPTED_CAPABILITIES", "{}")
-    stage.user(
+    folders.write_user_file(
         {"servers": {"mine": {"command": sys.executable, "args": [str(SCRIPTED)]}}, "defaultServer": "mine"}
     )
-    server = load(stage.project).default
-    async with server.connect(stage.project) as agent:
-        session = await agent.new_session(stage.project, mcp_servers=server.mcp_servers())
+    server = load(folders.project).default
+    async with server.connect(folders.project) as agent:
+        session = await agent.new_session(folders.project, mcp_servers=server.mcp_servers())
         answer = await session.ask("hello")
     assert answer.text == "heard hello; done"

@@ -1,9 +1,0 @@
-from pathlib import Path
-
-import pytest
-from tests.client.servers.stage import Stage
-
-
-@pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    return Stage(tmp_path, monkeypatch)
