@@ -1,1 +1,1 @@
-"""Accord beside the official SDKs: the same work, the same machine, one run (`python -m benchmarks`)."""
+"""Compares Accord with the official SDKs in one run (`python -m benchmarks`)."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every contender in turn on every workload, round after round; prints the table."""
+"""`python -m benchmarks`: run every workload on every contender and print the table."""
 
 import argparse
 import datetime
@@ -19,7 +19,7 @@ from .contenders import (
     Contender,
     compile_sources,
 )
-from .contest import Failed, measure, starts
+from .runner import WorkloadError, measure, starts
 from .table import Results, markdown
 from .workloads import WORKLOADS, Workload
 
@@ -43,17 +43,17 @@ def main() -> None:
     notes: list[str] = []
     for contender in options.contenders:
         if reason := contender.missing():
-            notes.append(f"{contender.title} is left out: {reason}.")
+            notes.append(f"{contender.title} is not measured: {reason}.")
         else:
             present.append(contender)
     load_before = os.getloadavg()[0]
-    results = contest(options, present, notes)
-    notes.append(f"Load of the machine (1 minute): {load_before:.1f} before, {os.getloadavg()[0]:.1f} after.")
+    results = run_rounds(options, present, notes)
+    notes.append(f"System load (1 minute): {load_before:.1f} before, {os.getloadavg()[0]:.1f} after.")
     if any(workload.measure == "start" for workload in options.workloads):
         notes += bare_starts(present)
     table = markdown(options.workloads, present, results)
     if options.quick:
-        notes.append("A quick look: only a tenth of the work named in each line was done.")
+        notes.append("A quick run: it did only a tenth of the work that each line names.")
     about = "\n".join([*machine(present, options.rounds), *notes])
     print(f"{about}\n\n{table}")
     LATEST.parent.mkdir(exist_ok=True)
@@ -66,14 +66,14 @@ def arguments(given: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = [workload.name for workload in WORKLOADS]
     others = [contender.name for contender in CONTENDERS]
-    parser.add_argument("--rounds", type=int, default=5, help="how often everyone does everything (5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
     parser.add_argument("--only", nargs="+", choices=names, metavar="WORK", help=", ".join(names))
     parser.add_argument("--contenders", nargs="+", choices=others, metavar="NAME", help=", ".join(others))
     parser.add_argument("--quick", action="store_true", help="two rounds of a tenth of the work")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="write the table to docs/benchmarks.md")
     parsed = parser.parse_args(given)
     if parsed.write_docs and (parsed.quick or parsed.only or parsed.contenders):
-        parser.error("--write-docs wants all of the work by everybody")
+        parser.error("--write-docs needs all workloads and contenders: drop --quick, --only and --contenders")
     workloads = tuple(one for one in WORKLOADS if parsed.only is None or one.name in parsed.only)
     if parsed.quick:
         workloads = tuple(workload.smaller() for workload in workloads)
@@ -86,8 +86,8 @@ def arguments(given: Sequence[str]) -> Options:
     )
 
 
-def contest(options: Options, contenders: list[Contender], notes: list[str]) -> Results:
-    """Everyone does a piece of work before anyone does the next; who begins changes from round to round."""
+def run_rounds(options: Options, contenders: list[Contender], notes: list[str]) -> Results:
+    """Run each workload on all contenders in turn. Each round starts with another contender."""
     results: Results = {}
     for number in range(options.rounds):
         shift = number % max(1, len(contenders))
@@ -99,7 +99,7 @@ def contest(options: Options, contenders: list[Contender], notes: list[str]) -> 
                 progress(f"round {number + 1} of {options.rounds}: {workload.name}, {contender.title}")
                 try:
                     figures = measure(contender, workload)
-                except Failed as failure:
+                except WorkloadError as failure:
                     notes.append(
                         f"{contender.title} failed in round {number + 1} of {workload.name}: {failure}"
                     )
@@ -126,22 +126,23 @@ def machine(contenders: list[Contender], rounds: int) -> list[str]:
         platform.machine(),
     )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    system = f"Linux {platform.release()}, Python {platform.python_version()}"
     versions = ", ".join(f"{contender.title} {contender.version()}" for contender in contenders)
     return [
-        f"{today}, {os.cpu_count()} cores of {cpu}, Linux {platform.release()}, Python {platform.python_version()}.",
+        f"{today}, {os.cpu_count()} cores of {cpu}, {system}.",
         f"{versions}.",
-        f"Medians of {rounds} rounds, in brackets the smallest and the largest.",
+        f"Medians of {rounds} rounds, with minimum and maximum in parentheses.",
     ]
 
 
 def bare_starts(contenders: list[Contender]) -> list[str]:
     languages = ("Python", "Node") if TYPESCRIPT in contenders else ("Python",)
     found = {language: starts(BARE[language], 5) for language in languages}
-    said = [
+    parts = [
         f"{language} {one['seconds'] * 1e3:.0f} ms and {one['rss'] / 2**20:.0f} MiB"
         for language, one in found.items()
     ]
-    return [f"The bare interpreters take: {', '.join(said)}."]
+    return [f"The interpreters alone take: {', '.join(parts)}."]
 
 
 def write_docs(text: str) -> None:

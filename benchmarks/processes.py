@@ -1,4 +1,4 @@
-"""Processor time and memory of a process and all below it, read from outside, so that every contender is measured alike."""
+"""Reads processor time and memory of a process tree from /proc, in the same way for every contender."""
 
 import time
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Reading:
-    """What one process has used so far: seconds of processor time, bytes of memory now and at its peak."""
+    """Usage of one process: seconds of processor time, bytes of memory now and at the peak."""
 
     cpu: float
     rss: int
@@ -18,14 +18,14 @@ class Reading:
 
 
 def read(pid: int) -> Reading:
-    # Linux gives every process a clock of its processor time; its id is made from the process id.
+    # Linux has a clock for the processor time of each process; its id is derived from the process id.
     cpu = time.clock_gettime(~pid << 3 | 2)
     memory = sizes(PROC / f"{pid}/smaps_rollup")
     return Reading(cpu, memory["Rss"], memory["Pss"], sizes(PROC / f"{pid}/status")["VmHWM"])
 
 
 def sizes(path: Path) -> dict[str, int]:
-    """The `Name:  123 kB` lines of a file, in bytes."""
+    """Parse the `Name:  123 kB` lines of a file. Values are in bytes."""
     lines = (line.split() for line in path.read_text().splitlines())
     return {
         words[0].removesuffix(":"): int(words[1]) * 1024
@@ -34,8 +34,8 @@ def sizes(path: Path) -> dict[str, int]:
     }
 
 
-def below(root: int) -> list[int]:
-    """All living processes that `root` started, and those they started."""
+def descendants(root: int) -> list[int]:
+    """Return the running child processes of `root`, recursively."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit():
@@ -53,7 +53,7 @@ def below(root: int) -> list[int]:
 
 def parent_of(entry: Path) -> int | None:
     try:
-        # The name stands in brackets and may hold anything; the fields after the last bracket are plain.
+        # The name is in parentheses and may contain anything; the fields follow the last parenthesis.
         _, _, state, parent, *_ = ["", "", *(entry / "stat").read_text().rpartition(")")[2].split()]
     except OSError:
         return None
@@ -65,6 +65,6 @@ def read_all(pids: list[int]) -> dict[int, Reading]:
     for pid in pids:
         try:
             readings[pid] = read(pid)
-        except (OSError, KeyError):  # gone, or going: it has no memory any more
+        except (OSError, KeyError):  # the process has exited, or is exiting and has no memory left
             continue
     return readings

@@ -1,24 +1,24 @@
-"""Turns the figures of all rounds into a Markdown table: medians with their spread, ratios, what is to be reached."""
+"""Formats the figures of all rounds as a Markdown table: medians with their spread, ratios and targets."""
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .contenders import CONTENDERS, Contender
-from .contest import Figures
-from .workloads import Figure, Reach, Workload
+from .runner import Figures
+from .workloads import Figure, Target, Workload
 
 SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "MiB": 2**-20, "copies": 1.0, "turns": 1.0}
 TITLES = {contender.name: contender.title for contender in CONTENDERS}
 SHORT = {"python": "Python", "typescript": "TypeScript"}
 
-# workload name -> contender name -> the figures of each round; a round that failed is missing from both sides
+# workload name -> contender name -> round -> figures; a failed round is missing
 Results = dict[str, dict[str, dict[int, Figures]]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One thing to reach: what it says, what was measured, and whether that is enough."""
+    """The comparison of a measured figure with one target."""
 
     wanted: str
     measured: str
@@ -27,12 +27,12 @@ class Verdict:
 
 def markdown(workloads: Sequence[Workload], contenders: Sequence[Contender], results: Results) -> str:
     titles = [contender.title for contender in contenders]
-    head = ["work", "figure", *titles, "Accord against", "to reach", ""]
+    head = ["workload", "figure", *titles, "ratio or value", "target", "reached"]
     rows = [head, ["---"] * len(head)]
     for workload in workloads:
         measured = results.get(workload.name, {})
         for place, figure in enumerate(workload.figures):
-            verdicts = [verdict for reach in figure.reach if (verdict := judge(figure, reach, measured))]
+            verdicts = [verdict for target in figure.targets if (verdict := judge(figure, target, measured))]
             rows.append(
                 [
                     workload.title if place == 0 else "",
@@ -54,18 +54,18 @@ def cell(figure: Figure, rounds: dict[int, Figures]) -> str:
     return f"{short(statistics.median(values))} {unit} ({spread(values)})".replace("  ", " ")
 
 
-def judge(figure: Figure, reach: Reach, measured: dict[str, dict[int, Figures]]) -> Verdict | None:
-    """None where one of the two did not take part."""
-    own = measured.get(reach.by, {})
-    who = " with uvloop" if reach.by.endswith("uvloop") else ""
-    if reach.limit is not None:
+def judge(figure: Figure, target: Target, measured: dict[str, dict[int, Figures]]) -> Verdict | None:
+    """Compare with a target; None if one of the two contenders was not measured."""
+    own = measured.get(target.by, {})
+    who = " with uvloop" if target.by.endswith("uvloop") else ""
+    if target.limit is not None:
         values = [one[figure.key] for one in own.values() if figure.key in one]
         if not values:
             return None
-        limit, value = reach.limit * SCALE[figure.unit], statistics.median(values) * SCALE[figure.unit]
+        limit, value = target.limit * SCALE[figure.unit], statistics.median(values) * SCALE[figure.unit]
         return Verdict(f"at most {short(limit)}", f"{short(value)}{who}", value <= limit)
-    assert reach.times is not None
-    other = measured.get(reach.than, {})
+    assert target.times is not None
+    other = measured.get(target.than, {})
     ratios = [
         other[number][figure.key] / max(own[number][figure.key], 1e-9)
         for number in sorted(own.keys() & other.keys())
@@ -75,9 +75,9 @@ def judge(figure: Figure, reach: Reach, measured: dict[str, dict[int, Figures]])
         return None
     ratio = statistics.median(ratios)
     return Verdict(
-        f"{short(reach.times)}x {SHORT[reach.than]}{who}",
-        f"{short(ratio)}x {SHORT[reach.than]}{who} ({spread(ratios)})",
-        ratio >= reach.times,
+        f"{short(target.times)}x {SHORT[target.than]}{who}",
+        f"{short(ratio)}x {SHORT[target.than]}{who} ({spread(ratios)})",
+        ratio >= target.times,
     )
 
 
@@ -86,7 +86,7 @@ def spread(values: list[float]) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits, no exponent."""
+    """Format with three digits and without exponent."""
     if value == 0 or value >= 100:
         return f"{value:.0f}"
     return f"{value:.3g}" if value >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")

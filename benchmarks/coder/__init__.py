@@ -1,1 +1,1 @@
-"""The coding agent, measured from outside: as an editor sees it, with a scripted model server behind it."""
+"""Benchmarks of the coding agent over ACP, with a scripted model server."""

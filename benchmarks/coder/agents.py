@@ -1,4 +1,4 @@
-"""The coding agents that are measured: how each is started so that it thinks with the scripted model server."""
+"""The measured coding agents, and how to start each with the scripted model server."""
 
 import os
 import shutil
@@ -14,23 +14,23 @@ ENVIRONMENTS = ROOT / ".venv-contenders"
 
 @dataclass(frozen=True)
 class CodingAgent:
-    """One of them."""
+    """A coding agent and its command."""
 
     name: str
     title: str
     command: tuple[str, ...]
     shell: str
-    """What its tool for commands is called."""
+    """The name of its tool that runs commands."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
     def missing(self) -> str | None:
-        """Why it cannot take part."""
+        """Return why it cannot be measured, or None."""
         if shutil.which(self.command[0]):
             return None
-        return f"{self.command[0]} is not there; `make bench-coder` installs it"
+        return f"{self.command[0]} is not installed; run `make bench-coder`"
 
     def env(self, server: ModelServer, home: Path) -> dict[str, str]:
-        """What it is started with: a home of its own, and the way to the model."""
+        """Return its environment: a separate home folder and the address of the model server."""
         base = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
         base.pop("PYTHONDONTWRITEBYTECODE", None)
         address = server.environment("openai-chat")

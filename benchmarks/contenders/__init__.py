@@ -1,4 +1,4 @@
-"""Who takes part: each contender is a client program and an agent program on the same library."""
+"""The contenders: each is a client program and an agent program on the same library."""
 
 import compileall
 import importlib.metadata
@@ -19,7 +19,7 @@ TS_SDK = ROOT / "tests/node/node_modules/@agentclientprotocol/sdk"
 
 @dataclass(frozen=True)
 class Contender:
-    """Two programs, and why they cannot run here, if so."""
+    """The two programs of one library. `missing()` returns why they cannot run here, or None."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Contender:
 
 
 def python(name: str, title: str, stem: str, package: str, loop: str = "asyncio") -> Contender:
-    """A contender in Python. Its agent is started by file, so that nothing but its own imports counts."""
+    """Create a contender in Python. Its agent starts as a file, so that only its own imports count."""
     choice = () if loop == "asyncio" else (loop,)
     needed = ("acp",) if package == "agent-client-protocol" else ("accord", *choice)
     return Contender(
@@ -50,7 +50,7 @@ def installed(module: str) -> bool:
 
 
 def compile_sources() -> None:
-    """Accord runs from its sources here; give it the bytecode that an installed package has from the start."""
+    """Compile Accord and the contenders to bytecode, which an installed package has from the start."""
     spec = importlib.util.find_spec("accord")
     assert spec is not None
     assert spec.origin is not None
@@ -83,7 +83,7 @@ TYPESCRIPT = Contender(
 ACCORD = python("accord", "Accord", "accord", "accord")
 ACCORD_UVLOOP = python("accord+uvloop", "Accord + uvloop", "accord", "accord", loop="uvloop")
 
-# Programs that answer the first line without any library: what the interpreters themselves take to start.
+# Programs that respond to the first line without any library: the start-up cost of the interpreters.
 BARE = {
     "Python": (sys.executable, "-c", """input(); print('{"protocolVersion": 1}', flush=True); input()"""),
     "Node": ("node", "-e", """process.stdin.once("data", () => console.log('{"protocolVersion": 1}'))"""),

@@ -1,4 +1,4 @@
-"""The benchmark's agent on Accord. A prompt carries its job as JSON; see workloads.py."""
+"""The benchmark agent on Accord. Each prompt is a job as JSON; see workloads.py."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ async def begin(session: AgentSession) -> None:
 
 @agent.on("session/set_mode")
 def set_mode(params: SetSessionModeRequest, call: ClientRequest) -> SetSessionModeResponse:
-    # Taken over, because left alone Accord also reports the change, and the others would have less to send.
+    # Without this handler Accord also sends an update about the change, which the other contenders do not.
     return SetSessionModeResponse()
 
 
@@ -43,7 +43,7 @@ async def answer(turn: Turn) -> None:
 
 
 async def burst(turn: Turn, job: dict[str, Any]) -> None:
-    """As fast as they come: waiting only when so much is unsent that more would pile up."""
+    """Send without waiting; drain every 1000 updates to limit the unsent data."""
     for number in range(job["count"]):
         turn.say_now(text(job, number))
         if not number % 1000:

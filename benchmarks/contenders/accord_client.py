@@ -1,4 +1,4 @@
-"""The benchmark's client on Accord: runs one workload, prints its figures as JSON."""
+"""The benchmark client on Accord: runs one workload and prints its figures as JSON."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from .stopwatch import WARM_UP, Stopwatch, now
 
 
 async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
-    """One turn; what arrives is looked at as an application does: typed, by kind."""
+    """Run one turn and handle its events by type, as an application does."""
     async for event in session.prompt(prompt):
         if isinstance(event, accord.AgentMessageChunk) and isinstance(event.content, TextContent):
             watch.received(event.content.text)
@@ -20,7 +20,7 @@ async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> 
 
 
 async def take_awaiting(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
-    """The same, with something to wait for: now shorter, now longer."""
+    """Run one turn with a handler that awaits for a varying time."""
     async for event in session.prompt(prompt):
         if isinstance(event, accord.AgentMessageChunk) and isinstance(event.content, TextContent):
             await watch.dwell(event.content.text)

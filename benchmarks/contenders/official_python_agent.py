@@ -1,4 +1,4 @@
-"""The benchmark's agent on the official Python SDK. A prompt carries its job as JSON; see workloads.py."""
+"""The benchmark agent on the official Python SDK. Each prompt is a job as JSON; see workloads.py."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ class BenchmarkAgent(Agent):
         await self.client.session_update(session_id, update_agent_message(text_block(text)))
 
     async def burst(self, session_id: str, job: dict[str, Any]) -> None:
-        """Sending is a coroutine that ends when the line is written; a few at a time is this SDK's fastest."""
+        """Send in batches of 16 concurrent calls, which is the fastest way in this SDK."""
         for first in range(0, job["count"], 16):
             numbers = range(first, min(first + 16, job["count"]))
             await asyncio.gather(*(self.say(session_id, text(job, number)) for number in numbers))
@@ -96,5 +96,5 @@ def stamp() -> str:
 
 
 if __name__ == "__main__":
-    # As the SDK's guides do it: methods that are not served stay those of the protocol class.
+    # As in the SDK's guides: the class inherits the methods that it does not implement.
     asyncio.run(run_agent(BenchmarkAgent()))  # pyright: ignore[reportAbstractUsage]

@@ -1,4 +1,4 @@
-"""The benchmark's client on the official Python SDK: runs one workload, prints its figures as JSON."""
+"""The benchmark client on the official Python SDK: runs one workload and prints its figures as JSON."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from .stopwatch import WARM_UP, Stopwatch, now
 
 
 class Listener(Client):
-    """What arrives, looked at as an application does: typed, by kind."""
+    """Handles updates by type, as an application does."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self.watch = watch
@@ -28,7 +28,7 @@ class Listener(Client):
 
 
 class AwaitingListener(Listener):
-    """The same, with something to wait for in the handler: now shorter, now longer."""
+    """Handles updates and awaits for a varying time."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
@@ -37,11 +37,11 @@ class AwaitingListener(Listener):
 
 
 async def run(watch: Stopwatch) -> None:
-    # As the SDK's guides do it: methods that are not served stay those of the protocol class.
+    # As in the SDK's guides: the class inherits the methods that it does not implement.
     kind = AwaitingListener if watch.measure == "order" else Listener
     listener = kind(watch)  # pyright: ignore[reportAbstractUsage]
     command, *arguments = watch.agent
-    # The limit is the one the SDK gives its own agents; the default of the client side is 64 KiB.
+    # Use the limit of the SDK's agent side; the default of its client side is 64 KiB.
     limits = {"limit": DEFAULT_STDIO_BUFFER_LIMIT_BYTES}
     async with spawn_agent_process(listener, command, *arguments, transport_kwargs=limits) as (conn, _):
         await conn.initialize(protocol_version=PROTOCOL_VERSION)

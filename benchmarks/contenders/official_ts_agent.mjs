@@ -1,9 +1,9 @@
-// The benchmark's agent on the official TypeScript SDK. A prompt carries its job as JSON; see workloads.py.
+// The benchmark agent on the official TypeScript SDK. Each prompt is a job as JSON; see workloads.py.
 import { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
-// The driver says where the SDK is installed: it belongs to the tests, not to this folder.
+// The driver passes the path of the SDK, which is installed for the tests.
 const acp = await import(pathToFileURL(process.env.ACP_TS_SDK).href);
 
 const FIXED = "The quick brown fox jumps over the dog. ";

@@ -1,8 +1,8 @@
-// The benchmark's client on the official TypeScript SDK: runs one workload, prints its figures as JSON.
+// The benchmark client on the official TypeScript SDK: runs one workload and prints its figures as JSON.
 import { spawn } from "node:child_process";
 import { readSync, writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
-import { setImmediate as turnOfTheLoop } from "node:timers/promises";
+import { setImmediate as nextIteration } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
 const acp = await import(pathToFileURL(process.env.ACP_TS_SDK).href);
@@ -24,7 +24,7 @@ let target = { count: Infinity, reached() {} };
 
 const now = () => process.hrtime.bigint();
 
-// What the application does with a piece of text; counting only, while warming up.
+// What the application does with each text; it only counts during the warm-up.
 function count(text) {
   updates += 1;
   characters += text.length;
@@ -55,14 +55,14 @@ function take(text) {
 
 async function onUpdate({ params: { update } }) {
   if (update.sessionUpdate === "agent_message_chunk" && update.content.type === "text") {
-    if (awaiting) for (let wait = Number(update.content.text) % 3; wait > 0; wait--) await turnOfTheLoop();
+    if (awaiting) for (let wait = Number(update.content.text) % 3; wait > 0; wait--) await nextIteration();
     take(update.content.text);
   } else if (update.sessionUpdate === "tool_call") {
     for (const item of update.content ?? []) if (item.type === "diff") take(item.newText);
   }
 }
 
-// Tell the driver where we are; it answers when it has read processor time and memory.
+// Send a mark to the driver and wait until it has read processor time and memory.
 function mark(name) {
   writeSync(1, JSON.stringify({ mark: name }) + "\n");
   readSync(0, Buffer.alloc(16));
@@ -86,7 +86,7 @@ function percentile(values, share) {
   return ordered[Math.min(ordered.length - 1, Math.floor(ordered.length * share))] / 1e9;
 }
 
-// The SDK may resolve a prompt before the last updates have been handled: a turn ends when both are there.
+// The SDK may resolve a prompt before the last updates are handled: wait for both.
 async function all(expected, work) {
   const handled = new Promise((resolve) => (target = { count: expected, reached: resolve }));
   await work();

@@ -1,4 +1,4 @@
-"""What the Python clients share: the workload given to them, what they count, marks for the driver, the report."""
+"""Shared by the Python clients: reads the workload, counts updates and prints the figures."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fix
 
 
 class Stopwatch:
-    """One run of one workload by one client."""
+    """Measures one run of one workload."""
 
     def __init__(self, workload: dict[str, Any], agent: list[str]) -> None:
         self.agent = agent
@@ -27,7 +27,7 @@ class Stopwatch:
         self.sent: int | None = None
         self.started = 0.0
         self.seconds = 0.0
-        # The application's own work for a piece of text; counting only, while warming up.
+        # What the application does with each text; it only counts during the warm-up.
         self.received: Callable[[str], None] = self.count
 
     @classmethod
@@ -35,7 +35,7 @@ class Stopwatch:
         return cls(json.loads(sys.argv[1]), sys.argv[2:])
 
     def start(self) -> None:
-        """Everything is warm: forget what was counted and let the time run."""
+        """Reset the counters after the warm-up and start the clock."""
         self.updates = self.characters = 0
         self.received = {
             "sessions": self.stamped,
@@ -50,7 +50,7 @@ class Stopwatch:
         self.mark("stop")
 
     def mark(self, name: str) -> None:
-        """Tell the driver where we are; it answers when it has read processor time and memory."""
+        """Send a mark to the driver and wait until it has read processor time and memory."""
         print(json.dumps({"mark": name}), flush=True)
         sys.stdin.readline()
 
@@ -59,7 +59,7 @@ class Stopwatch:
         self.characters += len(text)
 
     def stamped(self, text: str) -> None:
-        """The text is the time at which it was sent."""
+        """Record the lag; the text is the time at which it was sent."""
         self.updates += 1
         self.lags.append(now() - int(text))
 
@@ -68,12 +68,12 @@ class Stopwatch:
         self.numbers.append(int(text))
 
     async def dwell(self, text: str) -> None:
-        """Wait none, one or two turns of the loop, depending on the update."""
+        """Wait for zero, one or two iterations of the event loop, depending on the update."""
         for _ in range(int(text) % 3 if text.isdigit() else 0):
             await asyncio.sleep(0)
 
     def large(self, text: str) -> None:
-        """The first text is the time at which the second, large one was sent."""
+        """Record the lag of a large text; the first text is the time at which the large one was sent."""
         if self.sent is None:
             self.sent = int(text)
         else:
@@ -82,7 +82,7 @@ class Stopwatch:
             self.lags.append(now() - self.sent)
 
     def report(self, **more: float) -> None:
-        """Print the figures, or end with an error where updates were lost."""
+        """Print the figures, or exit with an error if updates were lost."""
         expected = self.expected * self.repeat
         if self.measure != "requests" and self.updates != expected:
             sys.exit(f"{self.updates} of {expected} updates arrived")
@@ -94,7 +94,7 @@ class Stopwatch:
 
 
 def now() -> int:
-    """The clock that all processes of the machine share, in nanoseconds."""
+    """Return the time of the clock that all processes share, in nanoseconds."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 

@@ -1,1 +1,1 @@
-"""The gateway measured from outside: what it costs per message, how it fans out, how much it keeps, how fast one is back."""
+"""Benchmarks of the gateway: cost per message, fan-out, memory, and time to load a session again."""

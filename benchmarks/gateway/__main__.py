@@ -1,35 +1,37 @@
-"""`python -m benchmarks.gateway`: every work on a gateway of its own, round after round; prints the table."""
+"""`python -m benchmarks.gateway`: run every workload on a new gateway and print the table."""
 
 import asyncio
 import os
 
 from .. import report
 from .servers import typescript_missing
-from .works import WORKS, done
+from .workloads import WORKLOADS, run_workload
 
-REACH = {
-    "forwarding against copying, times": "3 at most",
-    "throughput against the TypeScript server, times": "3 at least",
-    "each further client, CPU µs": "one socket write",
-    "crowd: frames a second": "20 000",
-    "crowd: p99 lag, ms": "100 at most",
+TARGETS = {
+    "forwarding relative to copying, times": "3 at most",
+    "throughput relative to the TypeScript server, times": "3 at least",
+    "each additional client, CPU µs": "one socket write",
+    "1,000 clients: frames per second": "20,000",
+    "1,000 clients: p99 lag, ms": "100 at most",
     "idle attached session, KiB": "100 at most",
-    "coming back: the first update, ms": "100 at most",
-    "coming back: thousand events a second": "half of the update stream",
+    "load: first update, ms": "100 at most",
+    "load: thousand events per second": "half of the update stream",
 }
 
 
 async def main() -> None:
-    options = report.options("benchmarks.gateway", __doc__, WORKS)
-    notes = [f"The TypeScript server is left out: {why}." for why in [typescript_missing()] if why]
+    options = report.options("benchmarks.gateway", __doc__, WORKLOADS)
+    notes = [f"The TypeScript server is not measured: {why}." for why in [typescript_missing()] if why]
     before = os.getloadavg()[0]
     figures: dict[str, list[float]] = {}
     for _ in range(options.rounds):
-        for work in options.only:
-            for name, value in (await done(WORKS[work])).items():
+        for workload in options.only:
+            for name, value in (await run_workload(WORKLOADS[workload])).items():
                 figures.setdefault(name, []).append(value)
     head = [report.rounds(options.rounds), *notes, report.load(before), ""]
-    report.publish("gateway", "\n".join([*head, report.table(figures, REACH)]), into_docs=options.write_docs)
+    report.publish(
+        "gateway", "\n".join([*head, report.table(figures, TARGETS)]), into_docs=options.write_docs
+    )
 
 
 if __name__ == "__main__":

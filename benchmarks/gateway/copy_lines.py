@@ -1,4 +1,4 @@
-"""The yardstick: copies lines from one pipe to another, one by one, and does nothing else."""
+"""The baseline: copies lines from stdin to stdout, one by one."""
 
 import sys
 

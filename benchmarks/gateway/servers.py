@@ -1,4 +1,4 @@
-"""What is measured: a gateway in a process of its own, the official TypeScript server, and a copier of lines."""
+"""The measured servers: the gateway, the official TypeScript server, and a line copier as the baseline."""
 
 import json
 import os
@@ -16,7 +16,7 @@ NODE = ROOT / "tests/node"
 
 
 class Server(NamedTuple):
-    """A server that listens."""
+    """A running server."""
 
     port: int
     pid: int
@@ -25,7 +25,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def gateway(home: Path) -> Generator[Server]:
-    """`accord serve` with the streaming agent behind it."""
+    """Run `accord serve` with the streaming agent."""
     config = home / "config"
     config.mkdir(parents=True)
     limits = {"connections": 2000, "sessions": 2000, "totalSessions": 2000, "totalConnections": 4000}
@@ -49,7 +49,6 @@ def gateway(home: Path) -> Generator[Server]:
                     port = int(line.rstrip().rpartition(":")[2])
                 if "#token=" in line:
                     token = line.strip().partition("#token=")[2]
-                if line.startswith("Ctrl-C"):
                     break
             assert token, "the gateway did not start"
             yield Server(port, running.pid, token)
@@ -58,17 +57,17 @@ def gateway(home: Path) -> Generator[Server]:
 
 
 def typescript_missing() -> str | None:
-    """Why the TypeScript server cannot run here, if so."""
+    """Return why the TypeScript server cannot run here, or None."""
     if shutil.which("node") is None:
         return "Node is not installed"
     if not (NODE / "node_modules/@agentclientprotocol/sdk").exists():
-        return "its SDK is not installed: make node"
+        return "its SDK is not installed; run `make node`"
     return None
 
 
 @contextmanager
 def typescript() -> Generator[Server]:
-    """The official TypeScript SDK's own WebSocket server."""
+    """Run the WebSocket server of the official TypeScript SDK."""
     env = {**os.environ, "ACP_TS_HOME": str(NODE)}
     with subprocess.Popen(
         ["node", str(HERE / "ts_server.mjs")], env=env, stdout=subprocess.PIPE, text=True
@@ -80,8 +79,8 @@ def typescript() -> Generator[Server]:
             running.terminate()
 
 
-def copying(lines: list[bytes]) -> float:
-    """Processor seconds that copying these lines from pipe to pipe takes, one by one."""
+def copy_lines(lines: list[bytes]) -> float:
+    """Copy the lines from pipe to pipe, one by one, and return the processor seconds."""
     with subprocess.Popen(
         [sys.executable, str(HERE / "copy_lines.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as running:

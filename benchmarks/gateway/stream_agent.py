@@ -1,4 +1,4 @@
-"""An agent that costs next to nothing: a prompt is a JSON job, `{"count": n, "every": seconds, "stamp": bool}`, and so many updates follow."""
+"""A minimal agent that streams updates. A prompt is a job as JSON: `{"count": n, "every": seconds}`."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-// The yardstick for throughput: the official TypeScript SDK's own WebSocket server with an agent that streams, in one process.
+// The throughput baseline: the WebSocket server of the official TypeScript SDK and a streaming agent
+// in one process.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -7,7 +8,9 @@ const home = createRequire(process.env.ACP_TS_HOME + "/package.json");
 const official = (name) => import(pathToFileURL(home.resolve(name)).href);
 const acp = await official("@agentclientprotocol/sdk");
 const { AcpServer } = await official("@agentclientprotocol/sdk/experimental/server");
-const { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } = await official("@agentclientprotocol/sdk/experimental/node");
+const { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } = await official(
+  "@agentclientprotocol/sdk/experimental/node",
+);
 const { WebSocketServer } = (await official("ws")).default;
 
 const update = acp.methods.client.session.update;
@@ -19,7 +22,8 @@ async function prompt({ params, client }) {
   let last;
   for (let number = 0; number < job.count; number++) {
     const text = String(number).padEnd(40);
-    last = client.notify(update, { sessionId, update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text } } });
+    const content = { type: "text", text };
+    last = client.notify(update, { sessionId, update: { sessionUpdate: "agent_message_chunk", content } });
   }
   await last;
   return { stopReason: "end_turn" };

@@ -1,1 +1,1 @@
-"""The terminal client: its first paint, keys during a flood, and long sessions. `python -m benchmarks.tui` prints the figures."""
+"""Benchmarks of the terminal client: first paint, key latency during a turn, and long sessions."""

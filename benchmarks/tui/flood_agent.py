@@ -1,4 +1,7 @@
-"""An agent that sends so many updates in one turn, and can load a session of so many messages. No library: it must be faster than the client."""
+"""An agent that sends N updates in one turn, and loads a session of N messages.
+
+It uses no library, because it must be faster than the client.
+"""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The works: forwarding, fan-out, a crowd, idle sessions, coming back. Each gives figures by name."""
+"""The workloads: forwarding, fan-out, 1,000 clients, idle sessions, loading. Each returns figures by name."""
 
 import asyncio
 import json
@@ -8,33 +8,33 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from .. import processes
-from .servers import Server, copying, gateway, typescript, typescript_missing
+from .servers import Server, copy_lines, gateway, typescript, typescript_missing
 from .stream_agent import UPDATE
-from .wires import Wire, wire
+from .websocket_client import WebSocketClient, connect
 
 Figures = dict[str, float]
 
 COUNT = 50_000
 
 
-def job(**what: float) -> list[dict[str, str]]:
-    return [{"type": "text", "text": json.dumps(what)}]
+def job(**members: float) -> list[dict[str, str]]:
+    return [{"type": "text", "text": json.dumps(members)}]
 
 
-async def session(client: Wire) -> str:
+async def new_session(client: WebSocketClient) -> str:
     return (await client.call("session/new", cwd="/tmp", mcpServers=[]))["sessionId"]
 
 
-async def joined(server: Server, name: str) -> Wire:
-    client = await wire(server.port, server.token)
+async def join_session(server: Server, name: str) -> WebSocketClient:
+    client = await connect(server.port, server.token)
     await client.call("session/resume", sessionId=name, cwd="/tmp", mcpServers=[])
     return client
 
 
-async def streamed(server: Server, count: int = COUNT) -> tuple[float, float]:
-    """Wall and processor seconds for so many updates to one client."""
-    client = await wire(server.port, server.token)
-    name = await session(client)
+async def stream(server: Server, count: int = COUNT) -> tuple[float, float]:
+    """Stream updates to one client; return the wall and processor seconds."""
+    client = await connect(server.port, server.token)
+    name = await new_session(client)
     await client.call("session/prompt", sessionId=name, prompt=job(count=1000))
     cpu, began = processes.read(server.pid).cpu, time.perf_counter()
     await client.call("session/prompt", sessionId=name, prompt=job(count=count))
@@ -44,32 +44,32 @@ async def streamed(server: Server, count: int = COUNT) -> tuple[float, float]:
 
 
 async def forwarding(server: Server) -> Figures:
-    """One agent, one client, as fast as it goes; beside copying lines, and the TypeScript server."""
-    took, used = await streamed(server)
+    """Stream from one agent to one client; compare with copying lines and with the TypeScript server."""
+    took, used = await stream(server)
     lines = [UPDATE % (b"bench-1", number) for number in range(COUNT)]
-    copied = await asyncio.to_thread(copying, lines)
+    copied = await asyncio.to_thread(copy_lines, lines)
     figures = {
         "forwarded message, CPU µs": used / COUNT * 1e6,
         "copied line, CPU µs": copied / COUNT * 1e6,
-        "forwarding against copying, times": used / copied,
-        "messages a second, thousands": COUNT / took / 1e3,
+        "forwarding relative to copying, times": used / copied,
+        "messages per second, thousands": COUNT / took / 1e3,
     }
     if typescript_missing() is None:
         with typescript() as other:
-            theirs, _ = await streamed(other)
-        figures["messages a second of the TypeScript server, thousands"] = COUNT / theirs / 1e3
-        figures["throughput against the TypeScript server, times"] = theirs / took
+            theirs, _ = await stream(other)
+        figures["messages per second of the TypeScript server, thousands"] = COUNT / theirs / 1e3
+        figures["throughput relative to the TypeScript server, times"] = theirs / took
     return figures
 
 
 async def fan_out(server: Server) -> Figures:
-    """The same updates to one client and to a hundred: what one more client costs."""
+    """Send the same updates to one client and to 100; compute the cost of an additional client."""
     count = 2000
     costs: list[float] = []
     for others in (0, 99):
-        client = await wire(server.port, server.token)
-        name = await session(client)
-        crowd = [await joined(server, name) for _ in range(others)]
+        client = await connect(server.port, server.token)
+        name = await new_session(client)
+        crowd = [await join_session(server, name) for _ in range(others)]
         await client.call("session/prompt", sessionId=name, prompt=job(count=100))
         cpu = processes.read(server.pid).cpu
         await client.call("session/prompt", sessionId=name, prompt=job(count=count))
@@ -81,12 +81,12 @@ async def fan_out(server: Server) -> Figures:
     return {
         "update to one client, CPU µs": costs[0],
         "update to 100 clients, CPU µs": costs[1],
-        "each further client, CPU µs": (costs[1] - costs[0]) / 99,
+        "each additional client, CPU µs": (costs[1] - costs[0]) / 99,
     }
 
 
 async def crowd(server: Server) -> Figures:
-    """1 000 clients: 20 sessions at 20 updates a second, each seen by 50 clients; how late the frames are."""
+    """Measure the lag with 1,000 clients: 20 sessions at 20 updates per second, each with 50 clients."""
     sessions, watching, rate, seconds = 20, 50, 20, 10
     lags: list[int] = []
 
@@ -95,19 +95,19 @@ async def crowd(server: Server) -> Figures:
         if at > 0:
             lags.append(time.monotonic_ns() - int(frame[at + 8 : at + 48]))
 
-    clients: list[Wire] = []
-    asking: list[tuple[Wire, str]] = []
+    clients: list[WebSocketClient] = []
+    prompting: list[tuple[WebSocketClient, str]] = []
     for _ in range(sessions):
-        first = await wire(server.port, server.token)
-        name = await session(first)
-        asking.append((first, name))
-        clients += [first, *[await joined(server, name) for _ in range(watching - 1)]]
+        first = await connect(server.port, server.token)
+        name = await new_session(first)
+        prompting.append((first, name))
+        clients += [first, *[await join_session(server, name) for _ in range(watching - 1)]]
     for client in clients:
         client.watch = watch
     cpu, began = processes.read(server.pid).cpu, time.perf_counter()
     turns = [
-        client.ask("session/prompt", sessionId=name, prompt=job(count=rate * seconds, every=1 / rate))
-        for client, name in asking
+        client.request("session/prompt", sessionId=name, prompt=job(count=rate * seconds, every=1 / rate))
+        for client, name in prompting
     ]
     await asyncio.gather(*turns)
     wanted = sessions * rate * seconds * watching
@@ -118,23 +118,23 @@ async def crowd(server: Server) -> Figures:
         client.close()
     lags.sort()
     return {
-        "crowd: frames a second": wanted / took,
-        "crowd: p50 lag, ms": lags[len(lags) // 2] / 1e6,
-        "crowd: p99 lag, ms": lags[len(lags) * 99 // 100] / 1e6,
-        "crowd: CPU of the gateway, cores": used / took,
+        "1,000 clients: frames per second": wanted / took,
+        "1,000 clients: p50 lag, ms": lags[len(lags) // 2] / 1e6,
+        "1,000 clients: p99 lag, ms": lags[len(lags) * 99 // 100] / 1e6,
+        "1,000 clients: CPU of the gateway, cores": used / took,
     }
 
 
 async def idle(server: Server) -> Figures:
-    """What an idle session with a client attached costs in memory."""
+    """Measure the memory of an idle session with one client."""
     count = 500
-    client = await wire(server.port, server.token)
-    await session(client)
+    client = await connect(server.port, server.token)
+    await new_session(client)
     before = processes.read(server.pid).rss
-    clients: list[Wire] = []
+    clients: list[WebSocketClient] = []
     for _ in range(count):
-        one = await wire(server.port, server.token)
-        await session(one)
+        one = await connect(server.port, server.token)
+        await new_session(one)
         clients.append(one)
     after = processes.read(server.pid).rss
     for one in (client, *clients):
@@ -143,12 +143,12 @@ async def idle(server: Server) -> Figures:
 
 
 async def coming_back(server: Server) -> Figures:
-    """Coming back to a session of 10 000 events: the first of it, and all of it."""
-    client = await wire(server.port, server.token)
-    name = await session(client)
-    for _ in range(100):  # a hundred turns, so that the history is more than one long message
+    """Load a session of 10,000 events: time to the first update, and to the response."""
+    client = await connect(server.port, server.token)
+    name = await new_session(client)
+    for _ in range(100):  # 100 turns, so that the history is not one long message
         await client.call("session/prompt", sessionId=name, prompt=job(count=100))
-    back = await wire(server.port, server.token)
+    back = await connect(server.port, server.token)
     first: list[float] = []
 
     def watch(_frame: bytes) -> None:
@@ -162,14 +162,14 @@ async def coming_back(server: Server) -> Figures:
     for one in (client, back):
         one.close()
     return {
-        "coming back: the first update, ms": (first[0] - began) * 1e3,
-        "coming back: all of it, ms": took * 1e3,
-        "coming back: thousand events a second": 10.0 / took,
+        "load: first update, ms": (first[0] - began) * 1e3,
+        "load: response, ms": took * 1e3,
+        "load: thousand events per second": 10.0 / took,
     }
 
 
-Work = Callable[[Server], Awaitable[Figures]]
-WORKS: dict[str, Work] = {
+Workload = Callable[[Server], Awaitable[Figures]]
+WORKLOADS: dict[str, Workload] = {
     "forwarding": forwarding,
     "fan-out": fan_out,
     "crowd": crowd,
@@ -178,10 +178,10 @@ WORKS: dict[str, Work] = {
 }
 
 
-async def done(work: Work) -> Figures:
-    """One work on a gateway of its own."""
+async def run_workload(workload: Workload) -> Figures:
+    """Run a workload on a new gateway."""
     with (
         tempfile.TemporaryDirectory(prefix="accord-bench-") as folder,
         gateway(Path(folder, "home")) as server,
     ):
-        return await work(server)
+        return await workload(server)

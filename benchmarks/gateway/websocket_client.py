@@ -1,4 +1,4 @@
-"""A WebSocket client that costs next to nothing, so that a thousand of them fit beside what is measured."""
+"""A minimal WebSocket client, cheap enough to run a thousand of them beside the gateway."""
 
 import asyncio
 import base64
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Wire(asyncio.Protocol):
-    """Counts the frames it gets; `watch` may look at each. Only what the server of a benchmark sends is understood."""
+class WebSocketClient(asyncio.Protocol):
+    """Counts received frames and passes each to `watch`. Supports only what the measured servers send."""
 
     def __init__(self) -> None:
         self.frames = 0
         self.expected: tuple[int, asyncio.Event] | None = None
-        """How many frames somebody waits for, and how they are told."""
+        """The number of frames that `until` waits for, and the event that wakes it."""
         self.watch: Callable[[bytes], None] | None = None
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
@@ -51,11 +51,11 @@ class Wire(asyncio.Protocol):
             if start + size > length:
                 break
             if data[at] == 0x81:
-                self._taken(data[start : start + size])
+                self._received(data[start : start + size])
             at = start + size
         self._buffer = data[at:]
 
-    def _taken(self, frame: bytes) -> None:
+    def _received(self, frame: bytes) -> None:
         self.frames += 1
         if self.expected is not None and self.frames >= self.expected[0]:
             self.expected[1].set()
@@ -68,13 +68,13 @@ class Wire(asyncio.Protocol):
             self.watch(frame)
 
     async def until(self, frames: int) -> None:
-        """Return once so many frames have come."""
+        """Wait until this many frames have arrived."""
         if self.frames < frames:
             self.expected = (frames, asyncio.Event())
             await self.expected[1].wait()
 
-    def ask(self, method: str, **params: Any) -> "asyncio.Future[Any]":
-        """Send a request; the future has the whole answer."""
+    def request(self, method: str, **params: Any) -> "asyncio.Future[Any]":
+        """Send a request and return a future of the whole response."""
         self._id += 1
         message = json.dumps({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params})
         self.send(message.encode())
@@ -82,8 +82,8 @@ class Wire(asyncio.Protocol):
         return waiting
 
     async def call(self, method: str, **params: Any) -> Any:
-        """The result of a request."""
-        answer = await self.ask(method, **params)
+        """Send a request and return its result."""
+        answer = await self.request(method, **params)
         assert "result" in answer, answer
         return answer["result"]
 
@@ -91,23 +91,23 @@ class Wire(asyncio.Protocol):
         assert self._transport is not None
         size = len(body)
         head = bytes((0x81, 0x80 | size)) if size < 126 else b"\x81\xfe" + size.to_bytes(2, "big")
-        self._transport.write(head + b"\0\0\0\0" + body)  # masked with zeros: the same bytes
+        self._transport.write(head + b"\0\0\0\0" + body)  # a mask of zeros leaves the bytes unchanged
 
     def close(self) -> None:
         assert self._transport is not None
         self._transport.close()
 
 
-async def wire(port: int, token: str | None = None) -> Wire:
-    """Connected, and welcomed."""
+async def connect(port: int, token: str | None = None) -> WebSocketClient:
+    """Connect and send `initialize`."""
     loop = asyncio.get_running_loop()
-    transport, made = await loop.create_connection(Wire, "127.0.0.1", port)
+    transport, client = await loop.create_connection(WebSocketClient, "127.0.0.1", port)
     key = base64.b64encode(os.urandom(16)).decode()
     auth = f"Authorization: Bearer {token}\r\n" if token else ""
     transport.write(
         f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{auth}"
         f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
-    await made._open  # pyright: ignore[reportPrivateUsage]
-    await made.call("initialize", protocolVersion=1, clientCapabilities={})
-    return made
+    await client._open  # pyright: ignore[reportPrivateUsage]
+    await client.call("initialize", protocolVersion=1, clientCapabilities={})
+    return client

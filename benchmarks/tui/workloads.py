@@ -1,4 +1,4 @@
-"""What is measured of the terminal client. Each work runs in a process of its own: `python -m benchmarks.tui.works NAME` prints its figures."""
+"""The workloads. `python -m benchmarks.tui.workloads NAME` runs one and prints its figures."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ print(Ours(start_of(read_arguments([]))).run(headless=True))
 
 
 def painting(cwd: str) -> Figures:
-    """The first paint, beside that of an empty app."""
+    """Measure the first paint, compared with an empty app."""
     took: dict[str, float] = {}
     for name, program in (("empty", EMPTY), ("ours", OURS)):
         done = subprocess.run(
@@ -53,27 +53,27 @@ def painting(cwd: str) -> Figures:
     return {
         "first paint, ms": took["ours"],
         "first paint of an empty app, ms": took["empty"],
-        "first paint, times an empty app": took["ours"] / took["empty"],
+        "first paint, relative to an empty app": took["ours"] / took["empty"],
     }
 
 
 def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
-    """The client with the flooding agent behind it."""
+    """Create the client with the flooding agent."""
     server = Server(
         name="flood", origin="user", command=(sys.executable, str(HERE / "flood_agent.py"), str(count))
     )
     return ChatApp(Start(find=lambda _: server, cwd=cwd, name="flood", session=session))
 
 
-class Stretches:
-    """The longest that the event loop was held by one callback, in seconds of processor time: other programs do not count."""
+class CallbackTimer:
+    """Records the longest callback of the event loop, in seconds of processor time."""
 
     def __init__(self) -> None:
         self.longest = 0.0
         self.what = ""
         self._run: Any = asyncio.events.Handle._run
 
-    def __enter__(self) -> "Stretches":
+    def __enter__(self) -> "CallbackTimer":
         run = self._run
 
         def timed(handle: Any) -> None:
@@ -90,8 +90,8 @@ class Stretches:
         asyncio.events.Handle._run = self._run  # pyright: ignore[reportPrivateUsage]
 
 
-async def reached(condition: Callable[[], Any], seconds: float = 120.0) -> float:
-    """Wait until it holds; how long that took."""
+async def wait_until(condition: Callable[[], Any], seconds: float = 120.0) -> float:
+    """Wait until the condition is true; return the seconds."""
     began = perf_counter()
     while not condition():
         if perf_counter() - began > seconds:
@@ -106,7 +106,7 @@ def on_screen(app: ChatApp, text: str) -> bool:
 
 
 def resident() -> float:
-    """MiB that this process has in memory now."""
+    """Return the resident memory of this process in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
@@ -114,16 +114,16 @@ def resident() -> float:
 
 
 async def opening(cwd: str, count: int = 2_000) -> Figures:
-    """A long session: from the start of the app to its newest message on the screen, and then page after page."""
+    """Open a long session: time until its newest message is shown, and for each page up."""
     began, spent = perf_counter(), process_time()
     app = app_for(count, cwd, session="s")
-    with Stretches() as held:
+    with CallbackTimer() as callbacks:
         async with app.run_test(size=SIZE):
             view = app.view
-            await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
-            await reached(lambda: on_screen(app, f"Answer {count // 2 - 1}"))
+            await wait_until(lambda: view.conversation is not None and view.conversation.phase == "ready")
+            await wait_until(lambda: on_screen(app, f"Answer {count // 2 - 1}"))
             shown, used = perf_counter() - began, process_time() - spent
-            await reached(lambda: len(view.transcript.items) == count)
+            await wait_until(lambda: len(view.transcript.items) == count)
             whole = perf_counter() - began
             await asyncio.sleep(0.2)
             walls: list[float] = []
@@ -137,51 +137,51 @@ async def opening(cwd: str, count: int = 2_000) -> Figures:
                 walls.append(perf_counter() - began)
                 busy.append(thread_time() - spent)
     return {
-        "2 000 messages: the newest are shown, ms": shown * 1000,
-        "2 000 messages: the same, CPU ms": used * 1000,
-        "2 000 messages: all can be scrolled to, ms": whole * 1000,
-        "2 000 messages: longest hold of the loop, CPU ms": held.longest * 1000,
-        "a page up, ms": statistics.median(walls) * 1000,
-        "a page up, CPU ms": statistics.median(busy) * 1000,
-        "the slowest page up, CPU ms": max(busy) * 1000,
+        "2,000 messages: newest shown, ms": shown * 1000,
+        "2,000 messages: newest shown, CPU ms": used * 1000,
+        "2,000 messages: all loaded, ms": whole * 1000,
+        "2,000 messages: longest callback, CPU ms": callbacks.longest * 1000,
+        "page up, ms": statistics.median(walls) * 1000,
+        "page up, CPU ms": statistics.median(busy) * 1000,
+        "slowest page up, CPU ms": max(busy) * 1000,
     }
 
 
 async def flood(cwd: str, count: int = 10_000) -> Figures:
-    """Keys while a turn floods the screen: from the key to the letter in the editor."""
+    """Type during a turn with many updates: time from the key to the letter in the prompt."""
     app = app_for(count, cwd)
     async with app.run_test(size=SIZE):
         view = app.view
-        await reached(lambda: view.conversation is not None and view.conversation.phase == "ready")
+        await wait_until(lambda: view.conversation is not None and view.conversation.phase == "ready")
         before = resident()
         began = perf_counter()
         delays: list[float] = []
-        with Stretches() as held:
+        with CallbackTimer() as callbacks:
             view.say(Draft("go"))
             while view.conversation is not None and view.conversation.phase == "running":
                 length = len(view.prompt.editor.text)
                 view.prompt.editor.post_message(Key("x", "x"))
-                delays.append(await reached(lambda before=length: len(view.prompt.editor.text) > before))
+                delays.append(await wait_until(lambda before=length: len(view.prompt.editor.text) > before))
                 await asyncio.sleep(0.01)
         took = perf_counter() - began
-        await reached(lambda: on_screen(app, "done"))
-        name = f"{count:,}".replace(",", " ") + " updates"
+        await wait_until(lambda: on_screen(app, "done"))
+        name = f"{count:,} updates"
         return {
             f"{name}: ms": took * 1000,
-            f"{name}: a key, median ms": statistics.median(delays) * 1000,
-            f"{name}: the slowest key, ms": max(delays) * 1000,
-            f"{name}: longest hold of the loop, CPU ms": held.longest * 1000,
+            f"{name}: key latency, median ms": statistics.median(delays) * 1000,
+            f"{name}: key latency, maximum ms": max(delays) * 1000,
+            f"{name}: longest callback, CPU ms": callbacks.longest * 1000,
             f"{name}: memory before, MiB": before,
             f"{name}: memory after, MiB": resident(),
         }
 
 
 async def long_flood(cwd: str) -> Figures:
-    """Ten times as many."""
+    """Run `flood` with 100,000 updates."""
     return await flood(cwd, 100_000)
 
 
-WORKS: dict[str, Callable[[str], Any]] = {
+WORKLOADS: dict[str, Callable[[str], Any]] = {
     "painting": painting,
     "opening": opening,
     "flood": flood,
@@ -192,8 +192,8 @@ WORKS: dict[str, Callable[[str], Any]] = {
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="accord-bench-") as folder:
         os.environ["ACCORD_HOME"] = folder
-        done = WORKS[sys.argv[1]](folder)
-        print(json.dumps(asyncio.run(done) if asyncio.iscoroutine(done) else done))
+        result = WORKLOADS[sys.argv[1]](folder)
+        print(json.dumps(asyncio.run(result) if asyncio.iscoroutine(result) else result))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One run of one contender on one workload: starts its client (or only its agent), reads its figures."""
+"""Runs one workload on one contender: starts its client (or only its agent) and reads the figures."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from .contenders import ENVIRONMENT, ROOT, Contender
-from .processes import Reading, below, read, read_all
+from .processes import Reading, descendants, read, read_all
 from .workloads import Workload
 
 TIME_LIMIT = 120.0
@@ -25,8 +25,8 @@ INITIALIZE = {
 Figures = dict[str, float]
 
 
-class Failed(Exception):
-    """The contender did not do the work: what it said."""
+class WorkloadError(Exception):
+    """The contender did not finish the workload. The message is the last line of its stderr."""
 
 
 def measure(contender: Contender, workload: Workload) -> Figures:
@@ -36,8 +36,8 @@ def measure(contender: Contender, workload: Workload) -> Figures:
 
 
 def run(contender: Contender, workload: Workload) -> Figures:
-    """Start the client, which starts its agent; look at both whenever the client marks a moment."""
-    order = {
+    """Start the client, which starts its agent, and read the usage of both at each mark of the client."""
+    parameters = {
         "measure": workload.measure,
         "repeat": workload.repeat,
         "job": workload.job,
@@ -46,13 +46,13 @@ def run(contender: Contender, workload: Workload) -> Figures:
     cores = os.sched_getaffinity(0)
     if workload.one_core:  # inherited by the client and its agent
         os.sched_setaffinity(0, {min(cores)})
-    with tempfile.TemporaryFile("w+") as complaints:
+    with tempfile.TemporaryFile("w+") as stderr_file:
         try:
             client = subprocess.Popen(
-                [*contender.client, json.dumps(order), *contender.agent],
+                [*contender.client, json.dumps(parameters), *contender.agent],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=complaints,
+                stderr=stderr_file,
                 text=True,
                 cwd=ROOT,
                 env=ENVIRONMENT,
@@ -68,9 +68,9 @@ def run(contender: Contender, workload: Workload) -> Figures:
             end(client.pid)
             client.communicate()
         if figures is None:
-            complaints.seek(0)
-            lines = complaints.read().strip().splitlines()
-            raise Failed(lines[-1] if lines else "it ended without figures")
+            stderr_file.seek(0)
+            lines = stderr_file.read().strip().splitlines()
+            raise WorkloadError(lines[-1] if lines else "it exited without figures")
         return figures
 
 
@@ -79,17 +79,17 @@ def follow(client: subprocess.Popen[str], workload: Workload) -> Figures | None:
     assert client.stdout is not None
     marks: dict[str, dict[int, Reading]] = {}
     for line in client.stdout:
-        said: dict[str, Any] = json.loads(line)
-        if "figures" in said:
-            return said["figures"] | resources(client.pid, marks, workload)
-        marks[said["mark"]] = read_all([client.pid, *below(client.pid)])
+        message: dict[str, Any] = json.loads(line)
+        if "figures" in message:
+            return message["figures"] | resources(client.pid, marks, workload)
+        marks[message["mark"]] = read_all([client.pid, *descendants(client.pid)])
         client.stdin.write("\n")
         client.stdin.flush()
     return None
 
 
 def resources(client: int, marks: dict[str, dict[int, Reading]], workload: Workload) -> Figures:
-    """Processor time and memory between the two marks."""
+    """Compute processor time and memory between the two marks."""
     before, after = marks["start"], marks["stop"]
     pids = before.keys() & after.keys()
     figures: Figures = {
@@ -104,13 +104,13 @@ def resources(client: int, marks: dict[str, dict[int, Reading]], workload: Workl
 
 
 def starts(command: tuple[str, ...], count: int) -> Figures:
-    """The medians of several starts, one after the other."""
+    """Start the agent several times in sequence and return the medians."""
     each = [start(command) for _ in range(count)]
     return {key: statistics.median(one[key] for one in each) for key in each[0]}
 
 
 def start(command: tuple[str, ...]) -> Figures:
-    """Start an agent alone and ask for `initialize`, so that nobody's client counts."""
+    """Start an agent without a client and send `initialize`, so that no client is measured."""
     began = time.perf_counter()
     agent = subprocess.Popen(
         command,
@@ -130,9 +130,9 @@ def start(command: tuple[str, ...]) -> Figures:
         answer = agent.stdout.readline()
         seconds = time.perf_counter() - began
         if b'"protocolVersion"' not in answer:
-            raise Failed(f"initialize was answered with {answer!r}")
+            raise WorkloadError(f"unexpected response to initialize: {answer!r}")
         reading = read(agent.pid)
-        time.sleep(0.1)  # let it finish what it does after the answer; memory is that of an agent at rest
+        time.sleep(0.1)  # measure the memory of an idle agent: let it finish its work after the response
         rest = read(agent.pid)
         return {
             "seconds": seconds,
@@ -147,8 +147,8 @@ def start(command: tuple[str, ...]) -> Figures:
 
 
 def end(root: int) -> None:
-    """End a client or agent that we started, with everything below it."""
-    for pid in [*below(root), root]:
+    """Kill a client or agent that we started, with all its child processes."""
+    for pid in [*descendants(root), root]:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

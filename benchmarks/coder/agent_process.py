@@ -1,4 +1,4 @@
-"""One running agent, spoken to line by line as an editor does, with the times at which things came."""
+"""A running agent that is sent JSON-RPC lines, as an editor does."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ from ..processes import Reading, read
 from .agents import CodingAgent
 
 LIMIT = 64 * 1024 * 1024
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
-class Talk:
-    """`async with Talk(agent, server, home) as talk`. Every wait is bounded."""
+class AgentProcess:
+    """`async with AgentProcess(agent, server, home) as process`. Every wait has a timeout."""
 
     def __init__(self, agent: CodingAgent, server: ModelServer, home: Path) -> None:
         self.agent = agent
@@ -52,11 +52,11 @@ class Talk:
             await self._process.wait()
 
     def usage(self) -> Reading:
-        """What it has used so far."""
+        """Read its processor time and memory."""
         return read(self._process.pid)
 
-    def ask(self, method: str, params: Any) -> int:
-        """Send a request; its id."""
+    def request(self, method: str, params: Any) -> int:
+        """Send a request and return its id."""
         self._ids += 1
         self._send({"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params})
         return self._ids
@@ -67,50 +67,50 @@ class Talk:
 
     async def call(self, method: str, params: Any) -> Any:
         """Send a request and wait for its result."""
-        return await self.result(self.ask(method, params))
+        return await self.result(self.request(method, params))
 
-    async def result(self, number: int, hear: Callable[[Any], None] | None = None) -> Any:
-        """The result of a request; `hear` sees what comes before it."""
+    async def result(self, number: int) -> Any:
+        """Wait for the result of a request."""
         while True:
             message = await self.next()
             if message.get("id") == number and "method" not in message:
                 if "error" in message:
                     raise RuntimeError(f"{self.agent.title}: {message['error']}")
                 return message["result"]
-            if hear is not None:
-                hear(message)
 
     async def until(self, wanted: Callable[[Any], bool]) -> Any:
-        """The next message of this sort."""
+        """Wait for the first message that fulfills the condition."""
         while not wanted(message := await self.next()):
             pass
         return message
 
     async def next(self) -> Any:
-        """The next message."""
+        """Wait for the next message."""
         assert self._process.stdout is not None
-        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
+        line = await asyncio.wait_for(self._process.stdout.readline(), TIMEOUT)
         if not line:
-            raise RuntimeError(f"{self.agent.title} is gone")
+            raise RuntimeError(f"{self.agent.title} has exited")
         if b'"session/update"' in line:
             self.updates += 1
         return json.loads(line)
 
     async def initialize(self) -> None:
-        """The handshake, as a client without files and terminals."""
+        """Send `initialize` as a client without files and terminals."""
         client = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "b", "version": "1"}}
         await self.call("initialize", client)
 
     async def new_session(self, cwd: Path) -> str:
-        """A new session."""
+        """Open a session."""
         return (await self.call("session/new", {"cwd": str(cwd), "mcpServers": []}))["sessionId"]
 
     def prompt(self, session: str, text: str = "go") -> int:
-        """Begin a turn."""
-        return self.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+        """Start a turn and return the id of the request."""
+        return self.request(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        )
 
     def answer(self, message: Any, kind: str = "allow_once") -> None:
-        """Answer a permission question with the option of this kind."""
+        """Answer a permission request with the option of this kind."""
         option = next(option for option in message["params"]["options"] if option["kind"] == kind)
         outcome = {"outcome": "selected", "optionId": option["optionId"]}
         self._send({"jsonrpc": "2.0", "id": message["id"], "result": {"outcome": outcome}})
@@ -120,6 +120,5 @@ class Talk:
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
 
-def asks(message: Any) -> bool:
-    """Whether the agent asks for permission."""
+def is_permission_request(message: Any) -> bool:
     return message.get("method") == "session/request_permission"

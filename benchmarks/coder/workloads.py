@@ -1,0 +1,166 @@
+"""The workloads: each starts one agent and returns its figures."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from accord.testing.models import Answer, Call, ModelServer, SeenRequest
+
+from .agent_process import AgentProcess, is_permission_request
+from .agents import ACCORD, CodingAgent
+
+MIB = 1024 * 1024
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """The agent, the model server and the folders of one workload."""
+
+    agent: CodingAgent
+    server: ModelServer
+    home: Path
+    project: Path
+
+    def start(self) -> AgentProcess:
+        return AgentProcess(self.agent, self.server, self.home)
+
+
+def scripted_answer(request: SeenRequest) -> Answer:
+    """Answer of the model: a command if the prompt asks for one, otherwise a short text."""
+    text = str(request.body)
+    if "run-and-wait" in text and '"role": "tool"' not in text and "'role': 'tool'" not in text:
+        shell = "bash" if "'bash'" in text else "run_shell_command"
+        return Answer(Call(shell, {"command": "touch started; sleep 1000"}))
+    return Answer("Well, ", "that ", "is ", "done.")
+
+
+async def start(fixture: Fixture) -> Figures:
+    """Measure the time from process start to the responses to `initialize` and the first `session/new`."""
+    async with fixture.start() as agent:
+        await agent.initialize()
+        initialized = time.perf_counter()
+        used = agent.usage()
+        await agent.new_session(fixture.project)
+        opened = time.perf_counter()
+    return {
+        "initialize, wall ms": (initialized - agent.started) * 1e3,
+        "initialize, CPU ms": used.cpu * 1e3,
+        "memory after initialize, MiB": used.rss / MIB,
+        "first session/new, ms": (opened - initialized) * 1e3,
+    }
+
+
+async def turns(fixture: Fixture) -> Figures:
+    """Measure warm text turns. The model answers immediately, so the time is the agent's own."""
+    async with fixture.start() as agent:
+        await agent.initialize()
+        session = await agent.new_session(fixture.project)
+        for _ in range(5):
+            await agent.result(agent.prompt(session))
+        times: list[float] = []
+        for _ in range(30):
+            before = time.perf_counter()
+            await agent.result(agent.prompt(session))
+            times.append(time.perf_counter() - before)
+        warm = agent.usage().rss
+        for _ in range(50):
+            await agent.new_session(fixture.project)
+        more = agent.usage().rss
+    return {
+        "warm text turn, ms": statistics.median(times) * 1e3,
+        "memory after turns, MiB": warm / MIB,
+        "memory per additional session, MiB": (more - warm) / 50 / MIB,
+    }
+
+
+async def cancel(fixture: Fixture) -> Figures:
+    """Measure the time from `session/cancel` to the prompt response while a command runs."""
+    times: list[float] = []
+    async with fixture.start() as agent:
+        await agent.initialize()
+        for _ in range(5):
+            session = await agent.new_session(fixture.project)
+            turn = agent.prompt(session, "run-and-wait")
+            agent.answer(await agent.until(is_permission_request))
+            while not (fixture.project / "started").exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)  # poll: the command creates this file when it starts
+            (fixture.project / "started").unlink()
+            before = time.perf_counter()
+            agent.notify("session/cancel", {"sessionId": session})
+            result = await agent.result(turn)
+            times.append(time.perf_counter() - before)
+            assert result["stopReason"] == "cancelled", result
+    return {"cancel of a running command, ms": statistics.median(times) * 1e3}
+
+
+async def waiting(fixture: Fixture) -> Figures:
+    """Measure `session/list` while 100 turns wait for the user's permission."""
+    if fixture.agent is not ACCORD:
+        return {}
+    async with fixture.start() as agent:
+        await agent.initialize()
+        sessions = [await agent.new_session(fixture.project) for _ in range(100)]
+        for session in sessions:
+            agent.prompt(session, "run-and-wait")
+        for _ in sessions:
+            await agent.until(is_permission_request)
+        times: list[float] = []
+        for _ in range(20):
+            before = time.perf_counter()
+            await agent.call("session/list", {"cwd": str(fixture.project)})
+            times.append(time.perf_counter() - before)
+    return {"session/list with 100 turns waiting, ms": statistics.median(times) * 1e3}
+
+
+async def load(fixture: Fixture) -> Figures:
+    """Measure `session/load` of a session with 10,000 events."""
+    if fixture.agent is not ACCORD:
+        return {}
+    events = 10_000
+    async with fixture.start() as agent:
+        await agent.initialize()
+        session = await agent.new_session(fixture.project)
+        await agent.result(agent.prompt(session))
+    _fill(fixture.home / "accord" / "data" / "sessions.db", session, events)
+    async with fixture.start() as agent:
+        await agent.initialize()
+        # wait for a whole turn, so that nothing is being loaded in the background any more
+        await agent.result(agent.prompt(await agent.new_session(fixture.project)))
+        params = {"sessionId": session, "cwd": str(fixture.project), "mcpServers": []}
+        before = time.perf_counter()
+        await agent.call("session/load", params)
+        took = time.perf_counter() - before
+    return {"load, thousand events per second": events / took / 1e3, "load, ms": took * 1e3}
+
+
+def _fill(path: Path, session: str, events: int) -> None:
+    """Write the events of a long conversation, in chunks, to the store."""
+    from accord.schema import AgentMessageChunk, TextContent
+    from accord.session import TurnStarted, turn_ended
+    from accord.store import open_store
+
+    store = open_store(path)
+    with store.journal(session) as journal:
+        for number in range(events // 20):
+            journal.append(TurnStarted([TextContent(f"prompt {number}")]))
+            for piece in range(18):
+                chunk = AgentMessageChunk(
+                    TextContent(f"piece {piece} of forty characters or so. "), f"m{number}"
+                )
+                journal.append(chunk)
+            journal.append(turn_ended("end_turn"))
+            journal.commit()
+    store.close()
+
+
+WORKLOADS: dict[str, Callable[[Fixture], Awaitable[Figures]]] = {
+    "start": start,
+    "turns": turns,
+    "cancel": cancel,
+    "waiting": waiting,
+    "load": load,
+}
