@@ -1,6 +1,6 @@
-"""The reference page of the methods: `python -m accord.schema.reference docs/methods.md`.
+"""Generates the methods reference: `python -m accord.schema.reference docs/methods.md`.
 
-Everything on it comes from the method table and the shapes of its types.
+The page is generated from the method table and the shapes of its types.
 """
 
 import sys
@@ -30,22 +30,36 @@ from .shape import (
 
 HEAD: Final = """# Methods
 
-This page is made from the method table by `make docs`; edit `src/accord/schema/methods.py` instead.
+Look up a method of the Agent Client Protocol, its params and its result. All names are those of the JSON
+messages:
 
-`*` marks a member that must be there, ◇ what is unstable: it may change or vanish. Every object also takes `_meta`, free for
-extensions. A gate is what the other side must have offered before the method may be used.
+```json
+{"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/home/me/project", "mcpServers": []}}
+```
+
+This page is generated. Do not edit it: change `src/accord/schema/methods.py` and run `make docs`.
+
+| mark | meaning |
+|---|---|
+| `*` | a required member |
+| ◇ | unstable: may change or be removed |
+
+Every object also accepts `_meta`, which is reserved for extensions. The column *Requires* names the
+capability that the other side must have announced before the method may be used.
+
+## All methods
 """
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Return the page as Markdown."""
     lines = [
         HEAD,
-        "| Method | Served by | Kind | Params | Result | Gate | Status |",
+        "| Method | Implemented by | Kind | Params | Result | Requires | Status |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += map(_row, METHODS)
-    lines += ["", "## Their types", ""]
+    lines += ["", "## Types", ""]
     for name, annotation in sorted(_types().items()):
         lines += [f"### {name}", "", _summary(annotation), ""]
         members = list(_members(shape_of(annotation)))
@@ -82,7 +96,7 @@ def _types() -> dict[str, Any]:
 
 def _summary(annotation: Any) -> str:
     is_class = isinstance(annotation, type) and issubclass(annotation, accord.schema.Record)
-    return " ".join((annotation.__doc__ or "").split()) if is_class else "One of several forms."
+    return " ".join((annotation.__doc__ or "").split()) if is_class else "One of several variants."
 
 
 def _members(shape: Shape) -> Iterator[str]:
@@ -100,9 +114,9 @@ def _members(shape: Shape) -> Iterator[str]:
                 yield from _members(variant)
                 yield ""
             if shape.open:
-                yield "Further forms are possible; they are kept as they came."
+                yield "Other variants are accepted and kept unchanged."
         case _:
-            yield f"Takes {_describe(shape)}."
+            yield f"Accepts {_describe(shape)}."
 
 
 def _member(field: Field, *, mark: bool) -> str:
@@ -112,16 +126,16 @@ def _member(field: Field, *, mark: bool) -> str:
 def _describe(shape: Shape) -> str:
     match shape:
         case Anything():
-            return "any JSON"
+            return "any JSON value"
         case Boolean():
-            return "true or false"
+            return "boolean"
         case Number():
             return "number"
         case Text():
             return (
-                f"text ({', '.join(f'`{value}`' for value in shape.known)} or another)"
+                f"string ({', '.join(f'`{value}`' for value in shape.known)} or another)"
                 if shape.known
-                else "text"
+                else "string"
             )
         case Integer():
             return shape.format
