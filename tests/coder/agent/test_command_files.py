@@ -84,8 +84,8 @@ async def test_file_changes_apply_from_the_next_turn_and_are_announced(harness: 
         file.write_text("Second")
         add_user_command(harness, "b.md", "Another")
         updates, _ = await client.turn(session, "/b")
-        [told] = [update for update in updates if update["sessionUpdate"] == "available_commands_update"]
-        assert [command["name"] for command in told["availableCommands"]][-2:] == ["a", "b"]
+        [received] = [update for update in updates if update["sessionUpdate"] == "available_commands_update"]
+        assert [command["name"] for command in received["availableCommands"]][-2:] == ["a", "b"]
         assert model.prompts[-1] == "Another"
         file.unlink()
         updates, _ = await client.turn(session, "/a")
@@ -184,8 +184,8 @@ async def test_project_command_works_after_trust(harness: AgentHarness) -> None:
 
         updates, _ = await client.turn(session, "/deploy again")
         assert model.prompts[-1] == "Deploy again"
-        [told] = [update for update in updates if update["sessionUpdate"] == "available_commands_update"]
-        [deploy] = [command for command in told["availableCommands"] if command["name"] == "deploy"]
+        [received] = [update for update in updates if update["sessionUpdate"] == "available_commands_update"]
+        [deploy] = [command for command in received["availableCommands"] if command["name"] == "deploy"]
         assert deploy == {"name": "deploy", "description": "Trust me", "input": {"hint": "now"}}
 
 

@@ -32,8 +32,8 @@ async def updates_before_response(
     """Send the request and return the session updates that arrive before its response."""
     since = len(client.raw.heard)
     message = await client.raw.answer_to(client.raw.ask(method, load_params(harness, session)))
-    told = client.raw.heard[since : client.raw.heard.index(message)]
-    return [heard["params"]["update"] for heard in told if heard.get("method") == "session/update"]
+    received = client.raw.heard[since : client.raw.heard.index(message)]
+    return [heard["params"]["update"] for heard in received if heard.get("method") == "session/update"]
 
 
 # -- turns ---------------------------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ async def test_mode_change_applies_to_the_running_turn(harness: AgentHarness):
 async def test_meta_is_accepted_in_set_config_option(harness: AgentHarness):
     async with harness.client() as client:
         session = await client.new_session(harness.cwd)
-        told = await client.call(
+        result = await client.call(
             "session/set_config_option",
             {"sessionId": session, "configId": "mode", "value": "plan", "_meta": {"trace": 1}},
         )
-        assert {option["id"]: option["currentValue"] for option in told["configOptions"]}["mode"] == "plan"
+        assert {option["id"]: option["currentValue"] for option in result["configOptions"]}["mode"] == "plan"
 
 
 # -- sessions ------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ import sys
 
 def watch(event, args):
     if event in ("socket.connect", "socket.sendto"):
-        sys.stderr.write(f"told: {args[1]}\\n")
+        sys.stderr.write(f"contacted: {args[1]}\\n")
     elif event == "socket.getaddrinfo":
-        sys.stderr.write(f"told: {args[:2]}\\n")
+        sys.stderr.write(f"contacted: {args[:2]}\\n")
 
 sys.addaudithook(watch)
 from accord.cli import main
@@ -51,10 +51,10 @@ async def test_agent_connects_only_to_the_model_provider(harness: AgentHarness):
         finally:
             await transport.aclose()
     end = await editor.wire.wait_end()
-    told = [line for line in end.stderr.splitlines() if line.startswith("told: ")]
+    contacted = [line for line in end.stderr.splitlines() if line.startswith("contacted: ")]
     port = address.split(":")[2].split("/")[0]
-    assert told, "the audit hook recorded no connection"
-    assert [line for line in told if "'127.0.0.1'" not in line or port not in line] == []
+    assert contacted, "the audit hook recorded no connection"
+    assert [line for line in contacted if "'127.0.0.1'" not in line or port not in line] == []
 
 
 async def test_key_without_model_is_reported_once(harness: AgentHarness):
@@ -63,8 +63,8 @@ async def test_key_without_model_is_reported_once(harness: AgentHarness):
         assert (await (await editor.new()).turn("think: x")).stop == "end_turn"
         await editor.new()
     assert editor.wire.end is not None
-    told = [line for line in editor.wire.end.stderr.splitlines() if "rehearsal: " in line]
-    assert told == [
+    reported = [line for line in editor.wire.end.stderr.splitlines() if "rehearsal: " in line]
+    assert reported == [
         "accord agent: rehearsal: there is a key for openai at http://127.0.0.1:9/v1, but no model is named: "
         "set OPENAI_MODEL, or choose one as openai:NAME"
     ]

@@ -29,8 +29,10 @@ async def test_model_reads_a_file_that_its_command_left_in_tmp(harness: AgentHar
         client.raw.reply(asked, {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
         await client.turn_of(turn)
         assert client.methods().count("session/request_permission") == 1
-    told = [text_of(message) for message in model.requests[-1].messages if isinstance(message, ToolResult)]
-    assert "from the sandbox" in told[1]
+    results_sent = [
+        text_of(message) for message in model.requests[-1].messages if isinstance(message, ToolResult)
+    ]
+    assert "from the sandbox" in results_sent[1]
     assert not Path("/tmp/accord-left.txt").exists()
 
 

@@ -1,3 +1,5 @@
+"""Load, resume, fork, list, close and delete sessions of the coding agent."""
+
 import pytest
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
@@ -15,8 +17,8 @@ async def test_load_replays_the_session_before_its_response_and_restores_model_h
     async with harness.client(model=model) as client:
         loading = client.raw.ask("session/load", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
         answer = await client.raw.answer_to(loading)
-        told = [update["sessionUpdate"] for update in client.updates()]
-        assert told == [
+        received = [update["sessionUpdate"] for update in client.updates()]
+        assert received == [
             "user_message_chunk",
             "agent_message_chunk",
             "tool_call",

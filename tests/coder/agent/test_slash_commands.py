@@ -142,8 +142,8 @@ async def test_model_command_lists_changes_and_rejects(harness: AgentHarness) ->
         assert "provider:name" in said
         updates, _ = await client.turn(session, "/model openai/gpt-5")
         assert agent_text(updates) == "The model is `openai:gpt-5` now."
-        [told] = [update for update in updates if update["sessionUpdate"] == "config_option_update"]
-        assert {o["id"]: o["currentValue"] for o in told["configOptions"]}["model"] == "openai:gpt-5"
+        [received] = [update for update in updates if update["sessionUpdate"] == "config_option_update"]
+        assert {o["id"]: o["currentValue"] for o in received["configOptions"]}["model"] == "openai:gpt-5"
         assert "is `openai:gpt-5` already" in await prompt_text(client, session, "/model gpt-5")
         said = await prompt_text(client, session, "/model anthropic:claude")
         assert said.startswith("The model stays `openai:gpt-5`: ")

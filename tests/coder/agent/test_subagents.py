@@ -232,8 +232,8 @@ async def test_subagent_permission_request_is_about_an_announced_call(
     assert call["status"] == ("completed" if written else "failed")
     mark = "✓" if written else "✗"
     assert f"{mark} Write b.txt" in texts(turns.merged_call("agent"))[0]
-    told = results(model.requests[2])[0]
-    assert told.startswith("Permission denied.") != written
+    result_text = results(model.requests[2])[0]
+    assert result_text.startswith("Permission denied.") != written
 
 
 async def test_subagent_read_of_a_secret_needs_permission(harness: AgentHarness) -> None:
@@ -280,9 +280,9 @@ async def test_subagent_requests_are_limited(harness: AgentHarness) -> None:
         turns = await start(client, harness)
         assert (await turns.run())["stopReason"] == "end_turn"
     assert turns.merged_call("agent")["status"] == "failed"
-    [told] = results(model.requests[-1])
-    assert told.startswith("Look 2.")
-    assert "used up its requests" in told
+    [result_text] = results(model.requests[-1])
+    assert result_text.startswith("Look 2.")
+    assert "used up its requests" in result_text
 
 
 async def test_cancelling_the_turn_ends_the_subagent(harness: AgentHarness) -> None:
@@ -328,18 +328,20 @@ async def test_subagent_capability_shows_the_child_session(harness: AgentHarness
         announced = client.said("subagent_update")[0]
     child = announced["sessionId"]
     assert announced["title"] == "Look"
-    told = [
+    received = [
         message["params"]["update"]
         for message in client.raw.heard
         if message.get("method") == "session/update" and message["params"]["sessionId"] == child
     ]
-    assert [update["title"] for update in told if update["sessionUpdate"] == "tool_call"] == [
+    assert [update["title"] for update in received if update["sessionUpdate"] == "tool_call"] == [
         "Read a.txt",
         "Write b.txt",
     ]
-    ends = [update.get("status") for update in told if update["sessionUpdate"] == "tool_call_update"]
+    ends = [update.get("status") for update in received if update["sessionUpdate"] == "tool_call_update"]
     assert ends.count("completed") == 2
-    words = [update["content"]["text"] for update in told if update["sessionUpdate"] == "agent_message_chunk"]
+    words = [
+        update["content"]["text"] for update in received if update["sessionUpdate"] == "agent_message_chunk"
+    ]
     assert words == ["Let me see.", "Done so."]
     states = [update["state"]["state"] for update in client.said("subagent_update")]
     assert states == ["running", "requires_action", "running", "idle"]

@@ -50,9 +50,9 @@ async def test_iac_code_session_lifecycle(editor: Editor) -> None:
     opened = await editor.call("session/new", cwd=str(editor.folder))  # `mcpServers` may be left out
     session = opened["sessionId"]
     assert opened["modes"]["currentModeId"] == "ask"
-    told = await Chat(editor, opened, editor.folder).turn("read a.py")
-    assert told.stop == "end_turn"
-    assert set(told.result["usage"]) >= {"inputTokens", "outputTokens", "totalTokens"}
+    record = await Chat(editor, opened, editor.folder).turn("read a.py")
+    assert record.stop == "end_turn"
+    assert set(record.result["usage"]) >= {"inputTokens", "outputTokens", "totalTokens"}
     where = {"cwd": str(editor.folder), "sessionId": session}
     forked = await editor.call("session/fork", **where)
     assert forked["sessionId"] != session
@@ -72,8 +72,8 @@ async def test_iac_code_session_lifecycle(editor: Editor) -> None:
 
 async def test_iac_code_config_set(editor: Editor) -> None:
     chat = await editor.new()
-    told = await chat.do("config/set", configId="mode", value="plan")
-    assert current_values(told)["mode"] == "plan"
+    result = await chat.do("config/set", configId="mode", value="plan")
+    assert current_values(result)["mode"] == "plan"
     error = await editor.error("config/set", sessionId=chat.id, configId="colour", value="red")
     assert error["code"] == -32602
     assert (await editor.error("session/prompt", sessionId="abc123", prompt=[]))["code"] == -32002
@@ -92,11 +92,11 @@ async def test_iac_code_config_set(editor: Editor) -> None:
 )
 async def test_iac_code_permission_answers(editor: Editor, answer: Any, runs: bool) -> None:
     editor.answers["session/request_permission"] = lambda question: answer
-    told = await (await editor.new()).turn("write new.txt: hello")
-    assert told.stop == "end_turn"
+    record = await (await editor.new()).turn("write new.txt: hello")
+    assert record.stop == "end_turn"
     assert (editor.folder / "new.txt").exists() is runs
-    assert told.call["status"] == ("completed" if runs else "failed")
-    assert ("Permission denied." in json.dumps(told.call["content"])) is not runs
+    assert record.call["status"] == ("completed" if runs else "failed")
+    assert ("Permission denied." in json.dumps(record.call["content"])) is not runs
     [question] = editor.asked_for("session/request_permission")
     assert [option["optionId"] for option in question["options"]] == [
         "allow_once",
@@ -124,10 +124,10 @@ async def test_iac_code_permission_answers(editor: Editor, answer: Any, runs: bo
     ],
 )
 async def test_iac_code_tool_kinds(editor: Editor, prompt: str, kind: str) -> None:
-    told = await (await editor.new()).turn(prompt)
-    assert kind in [call["kind"] for call in told.calls]
-    assert {call["statuses"][0] for call in told.calls} == {"pending"}
-    assert all(call["statuses"][-1] in ("completed", "failed") for call in told.calls)
+    record = await (await editor.new()).turn(prompt)
+    assert kind in [call["kind"] for call in record.calls]
+    assert {call["statuses"][0] for call in record.calls} == {"pending"}
+    assert all(call["statuses"][-1] in ("completed", "failed") for call in record.calls)
 
 
 async def test_unsupported_image_and_audio_blocks_do_not_fail_the_prompt(
@@ -139,7 +139,7 @@ async def test_unsupported_image_and_audio_blocks_do_not_fail_the_prompt(
         "embeddedContext": True,
     }
     chat = await editor.new()
-    told = await chat.turn(
+    record = await chat.turn(
         [
             {"type": "image", "mimeType": "image/png", "data": PIXEL},
             {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
@@ -147,7 +147,7 @@ async def test_unsupported_image_and_audio_blocks_do_not_fail_the_prompt(
             {"type": "resource_link", "uri": "file:///x/z.py", "name": "z.py"},
         ]
     )
-    assert told.stop == "end_turn"
+    assert record.stop == "end_turn"
 
 
 # -- Agentao -------------------------------------------------------------------------------------------------
@@ -159,15 +159,15 @@ async def test_agentao_initialize(harness: AgentHarness) -> None:
         assert before["code"] == -32600
         refused = await editor.error("initialize", protocolVersion=True, clientCapabilities={})
         assert refused["code"] == -32602
-        told = await editor.call(
+        result = await editor.call(
             "initialize",
             protocolVersion=1,
             clientCapabilities={"fs": {"readFile": True, "writeFile": True}},
             clientInfo={"name": "host", "version": "1", "title": "Host"},
         )
-        extensions = told["_meta"]["_agentao.cn/extensions"]
+        extensions = result["_meta"]["_agentao.cn/extensions"]
         assert [entry["method"] for entry in extensions] == ["_agentao.cn/set_model", "_agentao.cn/ask_user"]
-        assert extensions == told["agentCapabilities"]["_meta"]["_agentao.cn/extensions"]
+        assert extensions == result["agentCapabilities"]["_meta"]["_agentao.cn/extensions"]
         chat = await editor.new()
         assert (await chat.turn("write a.txt: x")).stop == "end_turn"
         assert editor.asked_for("fs/write_text_file") == [], "readFile and writeFile are not protocol names"
@@ -190,8 +190,8 @@ async def test_agentao_initialize(harness: AgentHarness) -> None:
 )
 async def test_agentao_mcp_servers(editor: Editor, server: Any) -> None:
     opened = await editor.call("session/new", cwd=str(editor.folder), mcpServers=[server])
-    told = await Chat(editor, opened, editor.folder).turn("think: x")
-    assert told.stop == "end_turn"
+    record = await Chat(editor, opened, editor.folder).turn("think: x")
+    assert record.stop == "end_turn"
     await editor.call("session/close", sessionId=opened["sessionId"])
     again = await editor.call(
         "session/load", sessionId=opened["sessionId"], cwd=str(editor.folder), mcpServers=[]
@@ -203,8 +203,8 @@ async def test_agentao_model_selection(editor: Editor) -> None:
     chat = await editor.new()
     [model] = [option for option in chat.opened["configOptions"] if option["id"] == "model"]
     assert (model["category"], model["type"], model["currentValue"]) == ("model", "select", "rehearsal")
-    told = await chat.do("session/set_config_option", configId="model", value="rehearsal")
-    assert current_values(told)["model"] == "rehearsal"
+    result = await chat.do("session/set_config_option", configId="model", value="rehearsal")
+    assert current_values(result)["model"] == "rehearsal"
     assert await chat.do("_agentao.cn/set_model", model=" rehearsal ") == {"model": "rehearsal"}
     for method, params in (
         ("session/set_config_option", {"configId": "model", "value": "rehearsal"}),
@@ -228,8 +228,8 @@ async def test_agentao_modes(editor: Editor, mode: str) -> None:
     chat, other = await editor.new(), await editor.new()
     await chat.do("session/set_mode", modeId=mode)
     for session, expected in ((chat, mode), (other, "ask")):
-        told = await session.do("session/set_config_option", configId="model", value="rehearsal")
-        assert current_values(told)["mode"] == expected
+        result = await session.do("session/set_config_option", configId="model", value="rehearsal")
+        assert current_values(result)["mode"] == expected
 
 
 async def test_cancel_sent_as_a_request_is_answered(editor: Editor) -> None:
@@ -253,9 +253,9 @@ async def test_cancel_sent_as_a_request_is_answered(editor: Editor) -> None:
 async def test_agentao_ask_user(editor: Editor, answer: Any, read: str) -> None:
     editor.answers["_agentao.cn/ask_user"] = lambda question: answer
     chat = await editor.new()
-    told = await chat.turn("ask: which colour?")
+    record = await chat.turn("ask: which colour?")
     assert editor.asked_for("_agentao.cn/ask_user") == [{"sessionId": chat.id, "question": "which colour?"}]
-    assert read in json.dumps(told.call["content"])
+    assert read in json.dumps(record.call["content"])
 
 
 # -- the quick reference -------------------------------------------------------------------------------------

@@ -1,3 +1,5 @@
+"""Turns of the coding agent with a scripted model: updates, tool calls, cancellation and compaction."""
+
 import asyncio
 from typing import Any
 
@@ -143,8 +145,8 @@ async def test_refused_prompt_stays_out_of_model_history_after_load(harness: Age
     model = ScriptedModel()
     async with harness.client(model=model) as client:
         await client.call("session/load", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
-        told = [update["content"]["text"] for update in client.said("user_message_chunk")]
-        assert told == ["good", "bad"]
+        received = [update["content"]["text"] for update in client.said("user_message_chunk")]
+        assert received == ["good", "bad"]
         await client.turn(session, "next")
     assert model.prompts == ["good", "Sure.", "next"]
 
@@ -166,8 +168,8 @@ async def test_repeated_identical_calls_are_rejected_and_then_stop_the_turn(harn
         session = await client.new_session(harness.cwd)
         _, result = await client.turn(session)
         assert result["stopReason"] == "max_turn_requests"
-    told = results(model.requests[-1])
-    assert [text.startswith("Not run:") for text in told] == [False, False, False, True, True]
+    results_sent = results(model.requests[-1])
+    assert [text.startswith("Not run:") for text in results_sent] == [False, False, False, True, True]
     assert len(model.requests) == 6
 
 
@@ -324,8 +326,8 @@ async def test_folder_instructions_are_sent_once_when_the_folder_is_read(
         await client.turn(await client.new_session(harness.cwd))
     assert "Use tabs." in model.requests[0].system
     assert "Use spaces here." not in model.requests[0].system
-    told = [text for text in model.prompts if "Use spaces here." in text]
-    assert len(told) == 1
+    sent = [text for text in model.prompts if "Use spaces here." in text]
+    assert len(sent) == 1
 
 
 async def test_full_context_is_compacted_with_updates_and_keeps_the_task(harness: AgentHarness):

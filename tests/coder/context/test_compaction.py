@@ -97,12 +97,12 @@ async def test_summary_replaces_old_messages_and_keeps_the_latest_steps() -> Non
 
 async def test_user_prompts_are_kept_verbatim() -> None:
     compacted = await compact_history(turns(12), SUMMARY)
-    told = text(compacted.messages)
+    history_text = text(compacted.messages)
     for number in range(1, 13):
-        assert f"Prompt {number}: make module_{number} faster." in told
+        assert f"Prompt {number}: make module_{number} faster." in history_text
 
 
-async def test_note_has_plan_last_answer_and_files_whatever_the_model_wrote() -> None:
+async def test_note_has_plan_last_answer_and_files_for_any_summary() -> None:
     note = text_of((await compact_history(turns(12), "Nothing much.")).messages[0])
     for entry in PLAN:
         assert f"- {entry.status}: {entry.content}" in note
@@ -188,10 +188,10 @@ async def test_failed_summary_falls_back_to_a_mechanical_one(
     assert compacted.why.startswith("scripted")
     assert compacted.fits
     assert compacted.after_tokens < compacted.before_tokens // 2
-    told = text(compacted.messages)
-    assert "Answer 3: done, I will measure it next. (read_file 3x)" in told
-    assert "Prompt 1: make module_1 faster." in told
-    assert PLAN[2].content in told
+    history_text = text(compacted.messages)
+    assert "Answer 3: done, I will measure it next. (read_file 3x)" in history_text
+    assert "Prompt 1: make module_1 faster." in history_text
+    assert PLAN[2].content in history_text
     assert repair(compacted.messages) == compacted.messages
 
 

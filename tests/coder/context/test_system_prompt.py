@@ -30,7 +30,7 @@ def prompt(**changes: Any) -> str:
 
 def test_prompt_has_identity_folders_platform_and_mode() -> None:
     text = prompt(roots=["/home/me/lib"])
-    for told in (
+    for expected in (
         "You are Accord",
         "/home/me/shop (in a Git repository)",
         "Further folder: /home/me/lib",
@@ -41,7 +41,7 @@ def test_prompt_has_identity_folders_platform_and_mode() -> None:
         DESCRIPTIONS["ask"],
         "bubblewrap: writes only in the roots, secrets hidden, network off",
     ):
-        assert told in text
+        assert expected in text
     assert "not in a Git repository" in prompt(repository=False)
 
 

@@ -80,8 +80,8 @@ async def test_questions_reach_the_user_except_for_secrets_and_unsafe_urls(tmp_p
         ):
             assert json.loads(await session.done("old__form", **hidden)) == {"action": "decline"}
         for unclear in (form(x={"type": "object"}), form(x=1)):
-            told = json.loads(await session.done("old__form", **unclear))
-            assert told.get("action", "error") in ("decline", "error")
+            text = json.loads(await session.done("old__form", **unclear))
+            assert text.get("action", "error") in ("decline", "error")
         assert session.asked == []
 
         page = json.loads(await session.done("old__page", url="https://login.test/a"))
@@ -96,8 +96,8 @@ async def test_questions_reach_the_user_except_for_secrets_and_unsafe_urls(tmp_p
             assert json.loads(await session.done("old__page", url=unsafe))["action"] == "decline"
         assert session.asked == []
 
-        told = await session.refused("old__pages")
-        assert "try again when they say it is done" in told
+        text = await session.refused("old__pages")
+        assert "try again when they say it is done" in text
         assert session.asked.pop() == ("old asks: sign in", "https://x.test/")
 
 
@@ -112,8 +112,8 @@ async def test_only_accept_with_content_is_an_accept(tmp_path: Path, answer: Any
         await session.ready()
         session.answer = answers
         schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
-        told = json.loads(await session.done("old__form", schema=schema))
-        assert told == {"action": "cancel" if answer[0] == "cancel" else "decline"}
+        text = json.loads(await session.done("old__form", schema=schema))
+        assert text == {"action": "cancel" if answer[0] == "cancel" else "decline"}
 
 
 async def test_changed_tool_list_is_fetched_again(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ async def test_server_that_keeps_failing_is_not_restarted_again(tmp_path: Path) 
         async def report(_: object) -> None:
             return
 
-        told = (await call.run(report)).text
-        assert told.startswith("old is not started again, it failed too often: it exited with code 7")
+        text = (await call.run(report)).text
+        assert text.startswith("old is not started again, it failed too often: it exited with code 7")
         assert session.host.restart("old")
         assert not session.host.restart("other")
         await session.ready()
@@ -155,8 +155,8 @@ async def test_oversized_message_ends_the_call_and_not_the_session(tmp_path: Pat
         [legacy_server(tmp_path)], tmp_path, limits=McpLimits(message_bytes=1_000_000)
     ) as session:
         await session.ready()
-        told = await session.refused("old__giant")
-        assert re.search(r"it sent a message of 3,000,\d+ bytes, which is too large", told)
+        text = await session.refused("old__giant")
+        assert re.search(r"it sent a message of 3,000,\d+ bytes, which is too large", text)
         assert await session.done("old__echo") == "{}"
 
 

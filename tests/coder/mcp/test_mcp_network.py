@@ -117,12 +117,12 @@ async def test_stopped_server_fails_the_call_in_one_line(tmp_path: Path) -> None
         await session.ready()
         assert session.status == {"web": "ready"}
     async with session:
-        told = await session.refused("web__echo", text="1")
-        assert told.startswith("web ended before it answered, so that this may or may not have had effects: ")
-        assert "\n" not in told
-        told = await session.refused("web__echo", text="1")
+        text = await session.refused("web__echo", text="1")
+        assert text.startswith("web ended before it answered, so that this may or may not have had effects: ")
+        assert "\n" not in text
+        text = await session.refused("web__echo", text="1")
         assert (
-            told
+            text
             == "web is not available: nothing answers at its address; check that it runs, and the address"
         )
 

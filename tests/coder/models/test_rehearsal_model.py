@@ -208,7 +208,7 @@ def test_other_prompts_list_the_folder_and_explain_how_to_connect_a_model(prompt
         assert word in end
 
 
-def test_second_prompt_starts_anew_and_ids_continue() -> None:
+def test_second_prompt_runs_its_own_steps_and_ids_continue() -> None:
     first = answer_to(user("list"))
     (use,) = uses_of(first)
     history = [user("list"), first, result(use, "a"), assistant("Done."), user("read a")]

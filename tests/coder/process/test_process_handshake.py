@@ -23,9 +23,9 @@ def full_environment(home: Path) -> dict[str, str]:
 @pytest.mark.rule(62, 67, 74, 76)
 async def test_advertised_capabilities(home: Path, project: Path) -> None:
     async with started(home, project) as editor:
-        told = editor.agent
-    meta = told["agentCapabilities"].pop("_meta")
-    assert told["agentCapabilities"] == {
+        agent_info = editor.agent
+    meta = agent_info["agentCapabilities"].pop("_meta")
+    assert agent_info["agentCapabilities"] == {
         "loadSession": True,
         "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
         "mcpCapabilities": {"http": True, "sse": True},
@@ -44,9 +44,9 @@ async def test_advertised_capabilities(home: Path, project: Path) -> None:
         "_agentao.cn/set_model",
         "_agentao.cn/ask_user",
     ]
-    assert told["protocolVersion"] == 1
-    assert told["agentInfo"] == {"name": "accord", "title": "Accord", "version": __version__}
-    assert [method["id"] for method in told["authMethods"]] == ["accord-login"]
+    assert agent_info["protocolVersion"] == 1
+    assert agent_info["agentInfo"] == {"name": "accord", "title": "Accord", "version": __version__}
+    assert [method["id"] for method in agent_info["authMethods"]] == ["accord-login"]
 
 
 async def test_image_capability_is_advertised_for_vision_models(home: Path, project: Path) -> None:
@@ -81,10 +81,10 @@ async def test_agent_works_without_setup(home: Path, project: Path) -> None:
         commands = await chat.update("available_commands_update")
         names = {command["name"] for command in commands["availableCommands"]}
         assert names >= {"help", "model", "mode", "plan", "compact", "usage", "init", "tools", "mcp"}
-        told = await chat.turn("What is this?")
-    assert "no AI" in told.text
-    assert "a.py" in told.text
-    assert (told.stop, told.call["kind"]) == ("end_turn", "read")
+        record = await chat.turn("What is this?")
+    assert "no AI" in record.text
+    assert "a.py" in record.text
+    assert (record.stop, record.call["kind"]) == ("end_turn", "read")
 
 
 async def test_closed_stdin_exits_silently(home: Path) -> None:

@@ -97,8 +97,8 @@ async def provider(
     shared.editor.choose = "allow_once"
     chat = await shared.editor.new(project)
     model = MODELS[request.param]
-    told = await chat.do("session/set_config_option", configId="model", value=model)
-    assert {option["id"]: option for option in told["configOptions"]}["model"]["currentValue"] == model
+    result = await chat.do("session/set_config_option", configId="model", value=model)
+    assert {option["id"]: option for option in result["configOptions"]}["model"]["currentValue"] == model
     yield ProviderSession(shared, chat, request.param)
     assert shared.server.unexpected == []
     await chat.do("session/close")
@@ -106,11 +106,11 @@ async def provider(
 
 async def test_text_turn_reports_text_usage_and_cost(provider: ProviderSession) -> None:
     provider.script(Answer("Hel", "lo ", "wörld", usage=Tokens(input=1000, output=100)))
-    told = await provider.chat.turn("Say hello")
-    assert (told.text, told.stop) == ("Hello wörld", "end_turn")
-    usage = told.result["usage"]
+    record = await provider.chat.turn("Say hello")
+    assert (record.text, record.stop) == ("Hello wörld", "end_turn")
+    usage = record.result["usage"]
     assert (usage["inputTokens"], usage["outputTokens"], usage["totalTokens"]) == (1000, 100, 1100)
-    [window] = told.of("usage_update")
+    [window] = record.of("usage_update")
     assert (window["used"], window["size"]) == (1100, 100000)
     assert window["cost"] == {"amount": 0.002, "currency": "USD"}
     assert "Say hello" in json.dumps(provider.requests[0])
@@ -127,34 +127,34 @@ async def test_tool_results_are_sent_back_and_the_turn_continues(provider: Provi
         Answer(Call("write_file", {"path": "new.txt", "content": "made"}), usage=Tokens(200, 20)),
         Answer("All done.", usage=Tokens(300, 30)),
     )
-    told = await provider.chat.turn("Look, then write")
-    assert [call["title"] for call in told.calls] == ["Read a.py", "List src", "Write new.txt"]
-    assert {call["status"] for call in told.calls} == {"completed"}
+    record = await provider.chat.turn("Look, then write")
+    assert [call["title"] for call in record.calls] == ["Read a.py", "List src", "Write new.txt"]
+    assert {call["status"] for call in record.calls} == {"completed"}
     assert (provider.chat.folder / "new.txt").read_text() == "made"
-    assert told.text == "Let me look.All done."
+    assert record.text == "Let me look.All done."
     second, third = (json.dumps(body) for body in provider.requests[1:])
     assert "alpha = 1" in second
     assert "b.py" in second
     assert "new.txt" in third
-    assert told.result["usage"]["totalTokens"] == 660
-    assert told.of("usage_update")[-1]["used"] == 330
+    assert record.result["usage"]["totalTokens"] == 660
+    assert record.of("usage_update")[-1]["used"] == 330
 
 
 async def test_thoughts_are_shown_and_sent_back(provider: ProviderSession) -> None:
     provider.script(Answer(Thought("Hmm, "), "Four."), Answer("Yes."))
-    told = await provider.chat.turn("2+2?")
-    assert (told.thoughts, told.text) == ("Hmm, ", "Four.")
+    record = await provider.chat.turn("2+2?")
+    assert (record.thoughts, record.text) == ("Hmm, ", "Four.")
     await provider.chat.turn("Sure?")
     assert "Hmm, " in json.dumps(provider.requests[1]), "the thoughts must be in the next request"
 
 
 async def test_rate_limit_is_retried_with_a_visible_message(provider: ProviderSession) -> None:
     provider.script(Fault(429, "slow down", retry_after=0), Answer("Here I am."))
-    told = await provider.chat.turn("Hello?")
-    assert told.stop == "end_turn"
-    assert "Trying again" in told.text
-    assert told.text.endswith("Here I am.")
-    ids = list(dict.fromkeys(update["messageId"] for update in told.of("agent_message_chunk")))
+    record = await provider.chat.turn("Hello?")
+    assert record.stop == "end_turn"
+    assert "Trying again" in record.text
+    assert record.text.endswith("Here I am.")
+    ids = list(dict.fromkeys(update["messageId"] for update in record.of("agent_message_chunk")))
     assert len(ids) == 2, "the retry message must have its own message id"
     provider.script(Answer("Again."))
     await provider.chat.turn("And?")
@@ -173,8 +173,8 @@ async def test_final_failure_ends_the_turn_and_not_the_session(provider: Provide
     assert "tried 2 times" in failed.error["message"]
     assert failed.error["data"]["reason"] == "model_error"
     provider.script(Answer("Back again."))
-    told = await provider.chat.turn("number three")
-    assert (told.text, told.stop) == ("Back again.", "end_turn")
+    record = await provider.chat.turn("number three")
+    assert (record.text, record.stop) == ("Back again.", "end_turn")
     sent = json.dumps(provider.requests[-1])
     assert sent.index("number one") < sent.index("The first.") < sent.index("number three")
 
@@ -200,16 +200,16 @@ async def test_broken_stream_keeps_the_text_received_before(provider: ProviderSe
 
 async def test_stream_broken_before_any_text_is_retried(provider: ProviderSession) -> None:
     provider.script(Answer(Drop()), Answer("Second try."))
-    told = await provider.chat.turn("Tell me")
-    assert told.stop == "end_turn"
-    assert told.text.endswith("Second try.")
+    record = await provider.chat.turn("Tell me")
+    assert record.stop == "end_turn"
+    assert record.text.endswith("Second try.")
 
 
 async def test_refused_prompt_leaves_the_history(provider: ProviderSession) -> None:
     provider.script(Answer("Hello."), Answer(Refusal("I will not.")))
     await provider.chat.turn("harmless")
-    told = await provider.chat.turn("something terrible")
-    assert told.stop == "refusal"
+    record = await provider.chat.turn("something terrible")
+    assert record.stop == "refusal"
     provider.script(Answer("Gladly."))
     assert (await provider.chat.turn("something nice")).stop == "end_turn"
     sent = json.dumps(provider.requests[-1])
@@ -220,8 +220,8 @@ async def test_refused_prompt_leaves_the_history(provider: ProviderSession) -> N
 
 async def test_token_limit_is_the_stop_reason(provider: ProviderSession) -> None:
     provider.script(Answer("And so on and", stop="max_tokens"))
-    told = await provider.chat.turn("Count")
-    assert (told.stop, told.text) == ("max_tokens", "And so on and")
+    record = await provider.chat.turn("Count")
+    assert (record.stop, record.text) == ("max_tokens", "And so on and")
 
 
 async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None:
@@ -232,8 +232,8 @@ async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None
     await gate.reached()
     await provider.chat.update("agent_message_chunk")
     provider.chat.cancel()
-    told = await provider.chat.finish(turn)
-    assert told.stop == "cancelled"
+    record = await provider.chat.finish(turn)
+    assert record.stop == "cancelled"
     assert await provider.server.requests[before].ended() == "abandoned"
     provider.script(Answer("Yes?"))
     assert (await provider.chat.turn("Another one")).stop == "end_turn"
@@ -247,16 +247,16 @@ async def test_malformed_arguments_return_an_error_to_the_model(provider: Provid
         {"file": 7} if provider.kind == "google" else '{"path": '
     )  # Google's calls are always JSON
     provider.script(Answer(Call("read_file", malformed)), Answer("I see."))
-    told = await provider.chat.turn("Read it")
-    assert (told.stop, told.call["status"]) == ("end_turn", "failed")
+    record = await provider.chat.turn("Read it")
+    assert (record.stop, record.call["status"]) == ("end_turn", "failed")
     assert provider.requests[1] != provider.requests[0]
 
 
 async def test_denied_call_is_reported_to_the_model_and_turn_continues(provider: ProviderSession) -> None:
     provider.chat.editor.choose = "reject_once"
     provider.script(Answer(Call("write_file", {"path": "new.txt", "content": "x"})), Answer("A pity."))
-    told = await provider.chat.turn("Write")
-    assert (told.stop, told.text) == ("end_turn", "A pity.")
+    record = await provider.chat.turn("Write")
+    assert (record.stop, record.text) == ("end_turn", "A pity.")
     assert "Permission denied." in json.dumps(provider.requests[1])
 
 
@@ -264,8 +264,8 @@ async def test_commands_do_not_see_the_keys(provider: ProviderSession) -> None:
     provider.script(
         Answer(Call("bash", {"command": "env; cat /proc/$PPID/environ || true"})), Answer("Well.")
     )
-    told = await provider.chat.turn("Look around")
-    output = told.call["rawOutput"]["output"]
+    record = await provider.chat.turn("Look around")
+    output = record.call["rawOutput"]["output"]
     assert "PATH=" in output
     assert not any(key in output for key in KEYS.values())
 
@@ -325,8 +325,8 @@ async def test_load_restores_the_history_for_the_model(shared: Shared, provider:
     provider.script(Answer(Call("read_file", {"path": "a.py"})), Answer("It says alpha."))
     await provider.chat.turn("What does it say?")
     await provider.chat.do("session/close")
-    chat, told = await shared.editor.open("session/load", provider.chat.id, provider.chat.folder)
-    assert [update["sessionUpdate"] for update in told][:2] == ["user_message_chunk", "tool_call"]
+    chat, replayed = await shared.editor.open("session/load", provider.chat.id, provider.chat.folder)
+    assert [update["sessionUpdate"] for update in replayed][:2] == ["user_message_chunk", "tool_call"]
     provider.script(Answer("As I said."))
     await chat.turn("Again?")
     before, after = (json.dumps(body) for body in provider.requests[-2:])
@@ -362,5 +362,5 @@ async def test_parallel_turns_with_all_providers(shared: Shared, project: Path) 
         return Answer(*(f"turn {number} " for number in range(8) if f"number-{number}" in text))
 
     shared.server.add(*[echo] * 8)
-    told = await asyncio.gather(*(chat.turn(f"number-{number}") for number, chat in enumerate(chats)))
-    assert [one.text for one in told] == [f"turn {number} " for number in range(8)]
+    records = await asyncio.gather(*(chat.turn(f"number-{number}") for number, chat in enumerate(chats)))
+    assert [one.text for one in records] == [f"turn {number} " for number in range(8)]

@@ -33,15 +33,15 @@ def content(call: Any) -> str:
 
 
 async def test_read(chat: Chat) -> None:
-    told = await chat.turn("read a.py")
-    call = told.call
+    record = await chat.turn("read a.py")
+    call = record.call
     assert (call["title"], call["kind"], call["name"]) == ("Read a.py", "read", "read_file")
     assert call["statuses"] == ["pending", "in_progress", "completed"]
     assert call["locations"] == [{"path": str(chat.folder / "a.py")}]
     assert call["rawInput"] == {"path": "a.py"}
     assert call["rawOutput"]["text"] == "alpha = 1  # TODO"
     assert "alpha = 1" in content(call)
-    assert told.stop == "end_turn"
+    assert record.stop == "end_turn"
 
 
 @pytest.mark.parametrize(
@@ -55,116 +55,117 @@ async def test_read(chat: Chat) -> None:
 async def test_read_only_instructions_run_without_permission(
     chat: Chat, prompt: str, kind: str, shown: str
 ) -> None:
-    told = await chat.turn(prompt)
-    assert told.call["kind"] == kind
-    assert told.call["statuses"] == ["pending", "in_progress", "completed"]
-    assert shown in content(told.call)
+    record = await chat.turn(prompt)
+    assert record.call["kind"] == kind
+    assert record.call["statuses"] == ["pending", "in_progress", "completed"]
+    assert shown in content(record.call)
     assert chat.editor.questions == []
 
 
 async def test_instructions_joined_by_and_are_calls_of_one_answer(chat: Chat) -> None:
-    told = await chat.turn("read a.py and list src and search beta")
-    assert [call["title"] for call in told.calls] == ["Read a.py", "List src", "Search for beta"]
-    assert {call["status"] for call in told.calls} == {"completed"}
+    record = await chat.turn("read a.py and list src and search beta")
+    assert [call["title"] for call in record.calls] == ["Read a.py", "List src", "Search for beta"]
+    assert {call["status"] for call in record.calls} == {"completed"}
 
 
 async def test_write(chat: Chat) -> None:
-    told = await chat.turn("write notes.txt: hello")
+    record = await chat.turn("write notes.txt: hello")
     path = str(chat.folder / "notes.txt")
     assert Path(path).read_text().strip() == "hello"
-    assert told.call["kind"] == "edit"
-    assert told.call["content"] == [{"type": "diff", "path": path, "oldText": None, "newText": "hello"}]
+    assert record.call["kind"] == "edit"
+    assert record.call["content"] == [{"type": "diff", "path": path, "oldText": None, "newText": "hello"}]
     [question] = chat.editor.asked_for("session/request_permission")
-    assert question["toolCall"]["toolCallId"] == told.call["toolCallId"]
-    assert question["toolCall"]["content"] == told.call["content"], (
+    assert question["toolCall"]["toolCallId"] == record.call["toolCallId"]
+    assert question["toolCall"]["content"] == record.call["content"], (
         "the permission request must show the change"
     )
 
 
 async def test_replace(chat: Chat) -> None:
-    told = await chat.turn("replace alpha with gamma in a.py")
-    [diff] = told.calls[-1]["content"]
+    record = await chat.turn("replace alpha with gamma in a.py")
+    [diff] = record.calls[-1]["content"]
     assert (diff["oldText"], diff["newText"]) == ("alpha = 1  # TODO\n", "gamma = 1  # TODO\n")
     assert (chat.folder / "a.py").read_text() == "gamma = 1  # TODO\n"
 
 
 async def test_run(chat: Chat) -> None:
-    told = await chat.turn("run echo out; echo err >&2; exit 3")
-    assert (told.call["kind"], told.call["title"]) == ("execute", "echo out; echo err >&2; exit 3")
-    assert told.call["rawOutput"]["exit_code"] == 3
-    assert {"out", "err"} <= set(told.call["rawOutput"]["output"].splitlines())
-    assert told.stop == "end_turn"
+    record = await chat.turn("run echo out; echo err >&2; exit 3")
+    assert (record.call["kind"], record.call["title"]) == ("execute", "echo out; echo err >&2; exit 3")
+    assert record.call["rawOutput"]["exit_code"] == 3
+    assert {"out", "err"} <= set(record.call["rawOutput"]["output"].splitlines())
+    assert record.stop == "end_turn"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:9", "[::1]:9", "169.254.169.254"])
 async def test_fetch_of_local_addresses_is_refused(chat: Chat, host: str) -> None:
-    told = await chat.turn(f"fetch http://{host}/secret")
-    assert (told.call["kind"], told.call["status"]) == ("fetch", "failed")
-    assert "may not be asked" in content(told.call)
+    record = await chat.turn(f"fetch http://{host}/secret")
+    assert (record.call["kind"], record.call["status"]) == ("fetch", "failed")
+    assert "may not be asked" in content(record.call)
 
 
 async def test_plan(chat: Chat) -> None:
-    told = await chat.turn("plan: look; change; test")
-    [plan] = told.of("plan")
+    record = await chat.turn("plan: look; change; test")
+    [plan] = record.of("plan")
     assert [(entry["content"], entry["status"]) for entry in plan["entries"]] == [
         ("look", "pending"),
         ("change", "pending"),
         ("test", "pending"),
     ]
-    assert told.call["status"] == "completed"
+    assert record.call["status"] == "completed"
 
 
 async def test_ask_without_a_capable_client(chat: Chat) -> None:
-    told = await chat.turn("ask: which colour?")
-    assert content(told.call) == "(user unavailable)"
-    assert told.stop == "end_turn"
+    record = await chat.turn("ask: which colour?")
+    assert content(record.call) == "(user unavailable)"
+    assert record.stop == "end_turn"
 
 
 async def test_think(chat: Chat) -> None:
-    told = await chat.turn("think: what if it rains")
-    assert told.thoughts == "what if it rains"
-    assert told.calls == []
+    record = await chat.turn("think: what if it rains")
+    assert record.thoughts == "what if it rains"
+    assert record.calls == []
     ids = [
-        {update["messageId"] for update in told.of(f"agent_{kind}_chunk")} for kind in ("thought", "message")
+        {update["messageId"] for update in record.of(f"agent_{kind}_chunk")}
+        for kind in ("thought", "message")
     ]
     assert [len(one) for one in ids] == [1, 1], "the chunks of a message must share an id"
     assert ids[0] != ids[1]
 
 
 async def test_delegate(chat: Chat) -> None:
-    told = await chat.turn('delegate: "read a.py then list src" then list')
-    first, second = told.calls
+    record = await chat.turn('delegate: "read a.py then list src" then list')
+    first, second = record.calls
     assert (first["name"], first["kind"], first["status"]) == ("agent", "execute", "completed")
     assert "✓ Read a.py" in first["content"][0]["content"]["text"]
     assert second["title"] == "List ."
 
 
 async def test_instructions_joined_by_then_run_in_order(chat: Chat) -> None:
-    told = await chat.turn(
+    record = await chat.turn(
         "write x.txt: one then replace one with two in x.txt then run cat x.txt then plan: rest"
     )
-    assert [call["name"] for call in told.calls if call["name"] != "read_file"] == [
+    assert [call["name"] for call in record.calls if call["name"] != "read_file"] == [
         "write_file",
         "edit_file",
         "bash",
         "plan",
     ]
-    assert {call["status"] for call in told.calls} == {"completed"}
-    assert told.calls[-2]["rawOutput"]["output"].strip() == "two"
-    assert "4. plan: rest" in told.text
+    assert {call["status"] for call in record.calls} == {"completed"}
+    assert record.calls[-2]["rawOutput"]["output"].strip() == "two"
+    assert "4. plan: rest" in record.text
 
 
 async def test_usage_of_turn_and_context_is_reported(chat: Chat) -> None:
-    told = await chat.turn("list")
-    usage = told.result["usage"]
+    record = await chat.turn("list")
+    usage = record.result["usage"]
     assert usage["totalTokens"] == usage["inputTokens"] + usage["outputTokens"] > 0
-    last = told.of("usage_update")[-1]
+    last = record.of("usage_update")[-1]
     assert 0 < last["used"] < last["size"]
 
 
 async def test_session_title_comes_from_the_first_prompt(chat: Chat) -> None:
-    told = await chat.turn("list src")
-    assert [update["title"] for update in told.of("session_info_update")] == ["list src"]
+    record = await chat.turn("list src")
+    assert [update["title"] for update in record.of("session_info_update")] == ["list src"]
     assert (await chat.turn("read a.py")).of("session_info_update") == []
 
 

@@ -22,17 +22,17 @@ async def test_load_replays_everything_before_its_response(home: Path, project: 
         before = await chat.turn(prompt)
         await chat.do("session/set_mode", modeId="workspace-write")
     async with started(home, project) as editor:
-        chat, told = await editor.open("session/load", chat.id)
-        assert texts(told, "user_message_chunk") == prompt
-        assert texts(told, "agent_thought_chunk") == before.thoughts
-        assert texts(told, "agent_message_chunk") == before.text
-        calls = [update for update in told if update["sessionUpdate"] == "tool_call"]
+        chat, replayed = await editor.open("session/load", chat.id)
+        assert texts(replayed, "user_message_chunk") == prompt
+        assert texts(replayed, "agent_thought_chunk") == before.thoughts
+        assert texts(replayed, "agent_message_chunk") == before.text
+        calls = [update for update in replayed if update["sessionUpdate"] == "tool_call"]
         assert [(call["title"], call["status"], call["content"]) for call in calls] == [
             (call["title"], call["status"], call["content"]) for call in before.calls
         ]
         assert [call["rawOutput"] for call in calls] == [call["rawOutput"] for call in before.calls]
-        assert [update for update in told if update["sessionUpdate"] == "plan"] == before.of("plan")
-        assert told[-1] == before.of("usage_update")[-1]
+        assert [update for update in replayed if update["sessionUpdate"] == "plan"] == before.of("plan")
+        assert replayed[-1] == before.of("usage_update")[-1]
         assert chat.opened["modes"]["currentModeId"] == "workspace-write"
         again = await chat.turn("write more.txt: unasked")
         assert (again.stop, editor.questions) == ("end_turn", [])
@@ -46,8 +46,8 @@ async def test_resume_does_not_replay(home: Path, project: Path) -> None:
         chat = await editor.new()
         used = (await chat.turn("read a.py")).of("usage_update")[-1]["used"]
     async with started(home, project) as editor:
-        chat, told = await editor.open("session/resume", chat.id)
-        assert told == []
+        chat, replayed = await editor.open("session/resume", chat.id)
+        assert replayed == []
         assert (await chat.turn("list")).of("usage_update")[0]["used"] > used
 
 
@@ -60,10 +60,10 @@ async def test_fork_is_independent_of_its_source(home: Path, project: Path) -> N
         assert sorted(await editor.sessions()) == sorted([chat.id, fork["sessionId"]])
         await chat.turn("list src")
     async with started(home, project) as editor:
-        _, told = await editor.open("session/load", fork["sessionId"])
-        assert texts(told, "user_message_chunk") == "read a.py"
-        _, told = await editor.open("session/load", chat.id)
-        assert texts(told, "user_message_chunk") == "read a.pylist src"
+        _, replayed = await editor.open("session/load", fork["sessionId"])
+        assert texts(replayed, "user_message_chunk") == "read a.py"
+        _, replayed = await editor.open("session/load", chat.id)
+        assert texts(replayed, "user_message_chunk") == "read a.pylist src"
 
 
 async def test_list_is_newest_first_with_closed_and_without_deleted_sessions(
@@ -101,8 +101,8 @@ async def test_session_is_open_in_one_agent_at_a_time(home: Path, project: Path)
         assert (await other.error("session/load", **taken))["code"] == -32600
         assert await other.sessions() == [chat.id]
         await chat.do("session/close")
-        loaded, told = await other.open("session/load", chat.id)
-        assert texts(told, "user_message_chunk") == "list"
+        loaded, replayed = await other.open("session/load", chat.id)
+        assert texts(replayed, "user_message_chunk") == "list"
         assert (await loaded.turn("list src")).stop == "end_turn"
 
 
@@ -182,8 +182,8 @@ async def test_a_hundred_turns_waiting_for_approval_do_not_block_others(home: Pa
         assert (await chats[0].turn("list src")).stop == "end_turn"
         for question in questions[3:]:
             editor.reply(question, chosen(question["params"], "allow_once"))
-        told = await asyncio.gather(
+        records = await asyncio.gather(
             *(chat.finish(turn) for chat, turn in zip(chats[3:], turns[3:], strict=True))
         )
-        assert {one.stop for one in told} == {"end_turn"}
+        assert {one.stop for one in records} == {"end_turn"}
     assert sorted(int(path.stem) for path in project.glob("*.txt")) == list(range(3, WAITING_SESSIONS))

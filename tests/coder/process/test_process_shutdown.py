@@ -33,10 +33,10 @@ async def test_cancel_kills_the_running_command_and_its_children(chat: Chat) -> 
         turn = chat.prompt(LongCommand.COMMAND)
         await line.started()
         chat.cancel()
-        told = await chat.finish(turn)
+        record = await chat.finish(turn)
         await line.ended()
-    assert told.stop == "cancelled"
-    assert told.call["status"] == "failed"
+    assert record.stop == "cancelled"
+    assert record.call["status"] == "failed"
     again = await chat.turn("read a.py")
     assert (again.stop, again.call["status"]) == ("end_turn", "completed")
 
@@ -48,8 +48,8 @@ async def test_cancel_settles_an_open_question(chat: Chat) -> None:
     question = await chat.asked()
     chat.cancel()
     chat.editor.reply(question, {"outcome": {"outcome": "cancelled"}})
-    told = await chat.finish(turn)
-    assert (told.stop, told.call["status"]) == ("cancelled", "failed")
+    record = await chat.finish(turn)
+    assert (record.stop, record.call["status"]) == ("cancelled", "failed")
     assert not (chat.folder / "one.txt").exists()
     chat.editor.choose = "allow_once"
     assert (await chat.turn("write one.txt: 1")).stop == "end_turn"
@@ -109,8 +109,8 @@ async def test_command_ends_when_the_agent_is_killed(home: Path, project: Path) 
     assert editor.wire.end is not None
     assert editor.wire.end.signal == "SIGKILL"
     async with started(home, project) as editor:
-        loaded, told = await editor.open("session/load", chat.id)
-        [call] = [update for update in told if update["sessionUpdate"] == "tool_call"]
+        loaded, replayed = await editor.open("session/load", chat.id)
+        [call] = [update for update in replayed if update["sessionUpdate"] == "tool_call"]
         assert call["status"] == "failed"
         assert "nterrupted" in str(call["content"])
         assert (await loaded.turn("list src")).stop == "end_turn"
@@ -122,8 +122,8 @@ async def test_interrupted_turn_of_a_disconnected_client_is_in_the_log(home: Pat
         chat.prompt(f"think: here we go then {LongCommand.COMMAND}")
         await line.started()
     async with started(home, project) as editor:
-        _, told = await editor.open("session/load", chat.id)
-        kinds = [update["sessionUpdate"] for update in told]
+        _, replayed = await editor.open("session/load", chat.id)
+        kinds = [update["sessionUpdate"] for update in replayed]
         assert kinds[:3] == ["user_message_chunk", "agent_thought_chunk", "agent_message_chunk"]
-        [call] = [update for update in told if update["sessionUpdate"] == "tool_call"]
+        [call] = [update for update in replayed if update["sessionUpdate"] == "tool_call"]
         assert call["status"] == "failed"

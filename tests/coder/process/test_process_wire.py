@@ -61,9 +61,9 @@ async def test_dialects_are_understood_unless_strict(home: Path, project: Path) 
 async def test_control_characters_in_command_output_do_not_break_the_wire(home: Path, project: Path) -> None:
     async with started(home, project, "--mode", "full-access") as editor:
         chat = await editor.new()
-        told = await chat.turn(r"run printf '\033[31mred\033[0m\r\n\000\007\342\200\250{}\n'")
-        assert told.call["status"] == "completed"
-        assert "red" in told.call["rawOutput"]["output"]
+        record = await chat.turn(r"run printf '\033[31mred\033[0m\r\n\000\007\342\200\250{}\n'")
+        assert record.call["status"] == "completed"
+        assert "red" in record.call["rawOutput"]["output"]
     assert all(line.startswith(b"{") and b"\n" not in line for line in editor.wire.lines)
 
 

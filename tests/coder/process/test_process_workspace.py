@@ -18,9 +18,9 @@ async def test_editor_buffer_wins_over_the_file_on_disk(home: Path, project: Pat
         editor.offer_files()
         editor.buffers[path] = "alpha = 100  # unsaved\n"
         chat = await editor.new()
-        told = await chat.turn("read a.py then replace 100 with 200 in a.py then read a.py")
-        assert told.calls[0]["rawOutput"]["text"] == "alpha = 100  # unsaved"
-        assert told.calls[-1]["rawOutput"]["text"] == "alpha = 200  # unsaved"
+        record = await chat.turn("read a.py then replace 100 with 200 in a.py then read a.py")
+        assert record.calls[0]["rawOutput"]["text"] == "alpha = 100  # unsaved"
+        assert record.calls[-1]["rawOutput"]["text"] == "alpha = 200  # unsaved"
         assert editor.buffers[path] == "alpha = 200  # unsaved\n"
         [write] = editor.asked_for("fs/write_text_file")
         assert (write["path"], write["sessionId"]) == (path, chat.id)
@@ -31,8 +31,8 @@ async def test_files_are_read_from_disk_when_the_client_cannot_read(home: Path, 
         editor.offer_files()
         editor.buffers[str(project / "a.py")] = "unsaved\n"
         chat = await editor.new()
-        told = await chat.turn("read a.py then write new.txt: hello")
-        assert told.calls[0]["rawOutput"]["text"] == "alpha = 1  # TODO"
+        record = await chat.turn("read a.py then write new.txt: hello")
+        assert record.calls[0]["rawOutput"]["text"] == "alpha = 1  # TODO"
         assert editor.asked_for("fs/read_text_file") == []
         assert (project / "new.txt").exists()
 
@@ -42,9 +42,9 @@ async def test_failed_client_write_does_not_end_the_turn(home: Path, project: Pa
         editor.offer_files()
         editor.answers["fs/write_text_file"] = lambda params: {"code": -32603, "message": "disk full"}
         chat = await editor.new()
-        told = await chat.turn("write new.txt: hello")
-        assert (told.stop, told.calls[-1]["status"]) == ("end_turn", "failed")
-        assert "disk full" in str(told.calls[-1]["content"])
+        record = await chat.turn("write new.txt: hello")
+        assert (record.stop, record.calls[-1]["status"]) == ("end_turn", "failed")
+        assert "disk full" in str(record.calls[-1]["content"])
 
 
 @pytest.mark.rule(227, 232)
@@ -52,17 +52,17 @@ async def test_command_runs_in_the_client_terminal_shown_in_the_call(home: Path,
     async with started(home, project, capabilities={"terminal": True}) as editor:
         terminals = Terminals(editor)
         chat = await editor.new()
-        told = await chat.turn("run touch made.txt; echo done; exit 3")
+        record = await chat.turn("run touch made.txt; echo done; exit 3")
         shown = [
             item["terminalId"]
-            for update in told.updates
+            for update in record.updates
             for item in update.get("content", [])
             if isinstance(item, dict) and item.get("type") == "terminal"
         ]
         assert shown
         [terminal] = set(shown)
-        assert told.call["rawOutput"]["exit_code"] == 3
-        assert told.call["rawOutput"]["output"].strip() == "done"
+        assert record.call["rawOutput"]["exit_code"] == 3
+        assert record.call["rawOutput"]["output"].strip() == "done"
         assert (project / "made.txt").exists()
         await terminals.aclose()
         assert terminals.asked[-1] == ("release", terminal)
@@ -97,8 +97,8 @@ async def test_user_is_asked_by_form_or_by_extension(home: Path, project: Path) 
             "action": "accept",
             "content": {"answer": "blue"},
         }
-        told = await (await editor.new()).turn("ask: which colour?")
-        assert told.call["rawOutput"] == {"answer": "blue"}
+        record = await (await editor.new()).turn("ask: which colour?")
+        assert record.call["rawOutput"] == {"answer": "blue"}
         [form] = editor.asked_for("elicitation/create")
         assert form["message"] == "which colour?"
     async with started(home, project) as editor:

@@ -95,7 +95,7 @@ async def test_encodings_are_recognized(
     assert ("the file is kept in" in outcome.text) == (encoding != "utf-8")
 
 
-async def test_windows_quotes_are_told_from_latin_1(harness: ToolHarness, write: Write) -> None:
+async def test_windows_1252_is_distinguished_from_latin_1(harness: ToolHarness, write: Write) -> None:
     write("a", "“grün”".encode("cp1252"))
     assert (await harness.done("read_file", path="a")).text.startswith("     1\t“grün”")
 
