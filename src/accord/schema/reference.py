@@ -39,10 +39,8 @@ messages:
 
 This page is generated. Do not edit it: change `src/accord/schema/methods.py` and run `make docs`.
 
-| mark | meaning |
-|---|---|
-| `*` | a required member |
-| ◇ | unstable: may change or be removed |
+- `*` marks a required member.
+- ◇ marks what is unstable: it may change or be removed.
 
 Every object also accepts `_meta`, which is reserved for extensions. The column *Requires* names the
 capability that the other side must have announced before the method may be used.
