@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.check.commands import MODEL, ODD_AGENT, PLACEHOLDERS, SIMPLE_CLIENT, model_script, printed_report
-from tests.cli.run.running import alive
+from tests.cli.run.run_harness import alive
 from tests.cli.terminal import in_terminal
 
 from accord.cli import main

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.check.commands import PLACEHOLDERS, SIMPLE_CLIENT, printed_report, verdicts
-from tests.cli.run.running import alive
+from tests.cli.run.run_harness import alive
 
 from accord.check.client.command import ready
 from accord.check.client.script import ClientScript

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own, with somebody who reads what it shows and types."""
+"""Runs a program on a terminal, reads what it shows and types keys."""
 
 import os
 import subprocess
@@ -7,25 +7,24 @@ from codecs import getincrementaldecoder
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# A session leader that opens a terminal makes it its own, which is what a login shell does.
+# A session leader that opens a terminal gets it as its controlling terminal, like a login shell.
 _IN_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
 
 
 class Terminal:
-    """One side of the terminal: what was shown so far, and the keyboard."""
+    """The controlling side of the terminal: the text shown so far, and the keyboard."""
 
     def __init__(self, master: int, slave: int, process: subprocess.Popen[bytes]) -> None:
         self._master = master
-        self._slave = (
-            slave  # kept open until something was shown: a terminal that nobody has open reads as ended
-        )
+        # Kept open until the program has shown something: reading fails while no process has it open.
+        self._slave = slave
         self._process = process
         self.shown = ""
         self._expected = 0
-        self._decoder = getincrementaldecoder("utf-8")()  # a read may end in the middle of a character
+        self._decoder = getincrementaldecoder("utf-8")()  # a read can end in the middle of a character
 
     def expect(self, text: str) -> None:
-        """Wait until the program has shown this, behind what was waited for before."""
+        """Wait until the program has shown this text after the last expected one."""
         while (place := self.shown.find(text, self._expected)) < 0:
             more = self._read()
             assert more, f"it ended without showing {text!r}: {self.shown}"
@@ -33,22 +32,22 @@ class Terminal:
         self._expected = place + len(text)
 
     def type(self, text: str) -> None:
-        """Press these keys."""
+        """Type this text."""
         os.write(self._master, text.encode())
 
     def end(self) -> int:
-        """Read to the end; the exit code."""
-        self._let_go()
+        """Read to the end and return the exit code."""
+        self._close_slave()
         while more := self._read():
             self.shown += more
         return self._process.wait()
 
     def close(self) -> None:
-        """Let the terminal go."""
-        self._let_go()
+        """Close the terminal."""
+        self._close_slave()
         os.close(self._master)
 
-    def _let_go(self) -> None:
+    def _close_slave(self) -> None:
         if self._slave >= 0:
             os.close(self._slave)
             self._slave = -1
@@ -58,7 +57,7 @@ class Terminal:
         while not text:
             try:
                 data = os.read(self._master, 4096)
-            except OSError:  # Linux says so where the other side is closed
+            except OSError:  # on Linux, when the other side is closed
                 return ""
             if not data:
                 return ""
@@ -68,14 +67,14 @@ class Terminal:
 
 @contextmanager
 def in_terminal(*words: str, env: dict[str, str]) -> Generator[Terminal]:
-    """`accord WORDS` in a terminal."""
+    """Run `accord WORDS` on a terminal."""
     with program_in_terminal(sys.executable, "-m", "accord.cli", *words, env=env) as terminal:
         yield terminal
 
 
 @contextmanager
 def program_in_terminal(*command: str, env: dict[str, str]) -> Generator[Terminal]:
-    """Any program in a terminal."""
+    """Run any program on a terminal."""
     master, slave = os.openpty()
     name = os.ttyname(slave)
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What `accord agent` says about its arguments before it serves: one line, exit code 2, nothing on stdout."""
+"""Wrong arguments of `accord agent`: one line on stderr, exit code 2, no output on stdout."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from accord.policy import MODES
 
 
 def refused(*words: str, home: Path, **more: str) -> str:
-    """The one line that is said."""
+    """Run the agent and return the one line of its error."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
     run = subprocess.run(
         [sys.executable, "-m", "accord.cli", "agent", *words],
@@ -50,8 +50,8 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
             "there is no mode 'yolo'; there are: read-only, ask, workspace-write, full-access, plan",
         ),
         (
-            ("--model", "nobody:gpt"),
-            "'nobody:gpt' names no known provider (anthropic, openai, google, rehearsal)",
+            ("--model", "unknown:gpt"),
+            "'unknown:gpt' names no known provider (anthropic, openai, google, rehearsal)",
         ),
         (("--model", "gpt-5"), "'gpt-5' names no known provider"),
         (("--model", ""), "--model was given an empty value"),
@@ -62,15 +62,15 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         (("--mod", "x"), "unrecognized arguments: --mod x"),
     ],
 )
-def test_wrong_words_are_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+def test_wrong_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
     assert says in refused(*words, home=tmp_path)
 
 
-def test_a_model_in_the_environment_is_held_to_the_same(tmp_path: Path) -> None:
-    assert "names no known provider" in refused(home=tmp_path, ACCORD_MODEL="nobody:gpt")
+def test_a_wrong_model_in_the_environment_is_refused(tmp_path: Path) -> None:
+    assert "names no known provider" in refused(home=tmp_path, ACCORD_MODEL="unknown:gpt")
 
 
-def test_a_config_that_cannot_be_used_names_the_place(tmp_path: Path) -> None:
+def test_an_invalid_config_is_refused_with_its_file_and_key(tmp_path: Path) -> None:
     config = tmp_path / "config" / "config.toml"
     config.parent.mkdir()
     config.write_text("model = [")
@@ -87,7 +87,7 @@ def test_a_config_that_cannot_be_used_names_the_place(tmp_path: Path) -> None:
     assert f"{config}: mode: 'yolo' is none of" in refused(home=tmp_path)
 
 
-def test_a_store_that_cannot_be_one_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_an_unusable_store_is_refused_unchanged(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("not a database, a text")
     assert "is no session store" in refused("--store", str(text), home=tmp_path)
@@ -96,13 +96,13 @@ def test_a_store_that_cannot_be_one_is_refused_and_left_alone(tmp_path: Path) ->
     assert f"{text} is not a folder" in refused("--store", str(text / "deeper" / "s.db"), home=tmp_path)
 
 
-def test_a_log_needs_its_folder(tmp_path: Path) -> None:
+def test_a_log_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert f"there is no folder {missing}" in refused("--log", str(missing / "wire.log"), home=tmp_path)
     assert "cannot be written (Is a directory)" in refused("--log", str(tmp_path), home=tmp_path)
 
 
-def test_what_is_known_without_imports_is_what_the_rooms_know(
+def test_constants_of_the_agent_command_match_their_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert agent.MODES == MODES
@@ -118,11 +118,11 @@ def test_what_is_known_without_imports_is_what_the_rooms_know(
     assert FILE_NAMES == ("config.toml", "config.json")
 
 
-def test_the_checks_import_nothing_that_serving_does_not(tmp_path: Path) -> None:
-    """Flags of every kind, and no config: neither argparse's friends nor a room of the agent is loaded but for them."""
+def test_argument_checks_import_no_heavy_modules(tmp_path: Path) -> None:
     code = (
         "import sys; from accord.cli import agent\n"
-        "agent._check_config(); agent._check_model('openai:gpt'); agent._check_model(None); agent._check_mode('plan')\n"
+        "agent._check_config(); agent._check_model('openai:gpt'); agent._check_model(None)\n"
+        "agent._check_mode('plan')\n"
         "print(*sorted(sys.modules))"
     )
     run = subprocess.run(

@@ -1,207 +1,212 @@
-"""`accord agent --login` and `--logout`, as a user at a terminal and as a script meets them."""
+"""`accord agents login` and `logout`: every kind of sign-in method, with and without a terminal."""
 
 import json
 import os
-import stat
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.cli.terminal import in_terminal
+from tests.cli.terminal import Terminal, in_terminal
 
-KEY = "sk-test-0123456789abcdef"
+GATED = str(Path(__file__).parent / "agents" / "gated.py")
+
+ACCOUNT = {"id": "account", "name": "Account", "description": "the usual \x1b[31mway"}
+WEB = {"id": "web", "name": "In the browser"}
+TTY = {"type": "terminal", "id": "tty", "name": "Here", "args": ["--login"], "env": {"FLAVOUR": "sweet"}}
+KEY = {"type": "env_var", "id": "key", "name": "A key", "vars": [{"name": "GATED_KEY"}]}
+
+
+class LoginHarness:
+    """A user, and an agent called `gated` that requires sign-in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.state = folder / "signed-in"
+        self._log = folder / "log"
+        for made in (self.home / "config", self.project):
+            made.mkdir(parents=True)
+        self.env = {**os.environ, "ACCORD_HOME": str(self.home), "TERM": "xterm"}
+        self.offer(ACCOUNT, TTY, KEY)
+
+    def offer(self, *methods: Any, **env: str) -> None:
+        """Set the sign-in methods that the agent offers."""
+        own = {
+            "GATED_METHODS": json.dumps(methods),
+            "GATED_STATE": str(self.state),
+            "GATED_LOG": str(self._log),
+            **env,
+        }
+        server = {"command": sys.executable, "args": [GATED, "--acp"], "env": own}
+        (self.home / "config" / "acp.json").write_text(json.dumps({"servers": {"gated": server}}))
+
+    def accord(self, *words: str, code: int = 0) -> str:
+        """Run a command without a terminal and return its stderr."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "accord.cli", *words],
+            cwd=self.project, env=self.env, capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert ran.returncode == code, ran.stderr
+        assert "\x1b" not in ran.stderr
+        return ran.stderr
+
+    @contextmanager
+    def at_terminal(self, *words: str) -> Generator[Terminal]:
+        with in_terminal("agents", *words, "--cwd", str(self.project), env=self.env) as terminal:
+            yield terminal
+
+    @property
+    def log(self) -> list[Any]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def called(self, method: str) -> list[Any]:
+        return [entry["params"] for entry in self.log if entry.get("method") == method]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+def harness(tmp_path: Path) -> LoginHarness:
+    return LoginHarness(tmp_path)
 
 
-def environment(home: Path, **more: str) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.endswith(("_API_KEY", "_BASE_URL", "_MODEL"))
-    }
-    return {**kept, "ACCORD_HOME": str(home), **more}
+# -- on a terminal ---------------------------------------------------------------------------------------
 
 
-def accord_agent(
-    *words: str, home: Path, given: bytes | None = b"", **more: str
-) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(
-        [sys.executable, "-m", "accord.cli", "agent", *words],
-        input=given,
-        capture_output=True,
-        check=False,
-        env=environment(home, **more),
-    )
-    said = run.stdout.decode(), run.stderr.decode()
-    assert "Traceback" not in said[1]
-    assert KEY not in said[0] + said[1]
-    return subprocess.CompletedProcess(run.args, run.returncode, *said)
-
-
-def file_of(home: Path) -> Path:
-    return home / "config" / "credentials.json"
-
-
-def keys(home: Path) -> dict[str, str]:
-    return json.loads(file_of(home).read_bytes())["keys"]
-
-
-def config(home: Path, text: str) -> None:
-    (home / "config").mkdir(parents=True, exist_ok=True)
-    (home / "config" / "config.toml").write_text(text)
-
-
-def test_a_script_hands_the_key_over_on_stdin(home: Path) -> None:
-    run = accord_agent("--login", "openai", home=home, given=f"{KEY}\nmore\n".encode())
-    assert run.returncode == 0
-    assert run.stdout == ""
-    assert str(file_of(home)) in run.stderr
-    assert "openai:" in run.stderr  # which model is used from now on
-    assert keys(home) == {"openai": KEY}
-    assert stat.S_IMODE(file_of(home).stat().st_mode) == 0o600
-    assert stat.S_IMODE(file_of(home).parent.stat().st_mode) == 0o700
-
-
-def test_a_user_chooses_a_provider_and_types_a_key_that_is_not_shown(home: Path) -> None:
-    config(home, '[endpoints.work]\nbase_url = "https://models.example.com/v1"\nmodel = "m"\n')
-    with in_terminal("agent", "--login", env=environment(home, OPENAI_API_KEY="x")) as terminal:
-        terminal.expect("Number or name: ")
-        assert "OPENAI_API_KEY is set" in terminal.shown
-        assert "https://models.example.com/v1" in terminal.shown
-        terminal.type("work\n")
-        terminal.expect("Key for work (it is not shown): ")
-        terminal.type(f"{KEY}\n")
-        terminal.expect("--model work")
+@pytest.mark.rule(78, 79, 80)
+def test_a_terminal_method_runs_the_program_of_the_agent(harness: LoginHarness) -> None:
+    with harness.at_terminal("login", "gated") as terminal:
+        terminal.expect("How do you want to sign in to gated?")
+        terminal.expect("1  account: Account, the usual way")
+        terminal.expect("2  tty: Here (runs")
+        terminal.expect("3  key: A key (set GATED_KEY)")
+        terminal.expect("Number or id: ")
+        terminal.type("2\n")
+        terminal.expect("Password? ")
+        terminal.type("sesame\n")
+        terminal.expect("signed in to gated by 'Here'")
         assert terminal.end() == 0
-    assert KEY not in terminal.shown
-    assert str(file_of(home)) in terminal.shown
-    assert keys(home) == {"work": KEY}
+    starts = [(entry["started"], entry["flavour"]) for entry in harness.log if "started" in entry]
+    assert starts == [(["--acp"], None), (["--acp", "--login"], "sweet"), (["--acp"], None)]
+    assert len(harness.called("initialize")) == 2
+    assert harness.called("initialize")[0]["clientCapabilities"]["auth"] == {"terminal": True}
+    assert harness.called("authenticate") == []
+    harness.accord("run", "-a", "gated", "hello")
 
 
-def test_a_provider_may_be_chosen_by_number_and_its_other_names_count(home: Path) -> None:
-    with in_terminal("agent", "--login", env=environment(home)) as terminal:
-        terminal.expect("Number or name: ")
-        terminal.type("1\n")
-        terminal.expect("Key for anthropic")
-        terminal.type(f"{KEY}\n")
+@pytest.mark.rule(80)
+def test_a_failed_sign_in_program_is_an_error(harness: LoginHarness) -> None:
+    with harness.at_terminal("login", "gated", "tty") as terminal:
+        terminal.expect("Password? ")
+        terminal.type("wrong\n")
+        terminal.expect("failed: the program exited with 3")
+        assert terminal.end() == 1
+    assert not harness.state.exists()
+
+
+@pytest.mark.rule(81)
+def test_an_agent_method_shows_the_output_of_the_agent(harness: LoginHarness) -> None:
+    with harness.at_terminal("login", "gated") as terminal:
+        terminal.expect("Number or id: ")
+        terminal.type("account\n")
+        terminal.expect("gated: your code is ABCD-1234")
+        terminal.expect("signed in to gated by 'Account'")
         assert terminal.end() == 0
-    accord_agent("--login", "Gemini", home=home, given=KEY.encode())
-    accord_agent("--login", "openai-chat", home=home, given=KEY.encode())
-    assert keys(home) == {"anthropic": KEY, "google": KEY, "openai": KEY}
+    assert harness.called("authenticate") == [{"methodId": "account"}]
 
 
-def test_a_client_that_adds_login_to_its_own_arguments_is_offered_the_provider_it_uses(home: Path) -> None:
-    started = ("agent", "--model", "openai:gpt", "--mode", "plan", "--strict", "--login")
-    with in_terminal(*started, env=environment(home)) as terminal:
-        terminal.expect("Number or name [openai]: ")
+def test_a_sign_in_url_is_shown_and_confirmed(harness: LoginHarness) -> None:
+    harness.offer(WEB)
+    with harness.at_terminal("login", "gated") as terminal:
+        terminal.expect("https://login.example/start")
+        terminal.expect("[y/N]")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    harness.state.unlink()
+    with harness.at_terminal("login", "gated") as terminal:
+        terminal.expect("[y/N]")
         terminal.type("\n")
-        terminal.expect("Key for openai")
-        terminal.type(f"{KEY}\n")
-        assert terminal.end() == 0
-    assert keys(home) == {"openai": KEY}
+        terminal.expect("The page was not opened")
+        assert terminal.end() == 1
 
 
-def test_whoever_types_nothing_changes_nothing(home: Path) -> None:
-    with in_terminal("agent", "--login", env=environment(home)) as terminal:
-        terminal.expect("Number or name: ")
-        terminal.type("\n")
+@pytest.mark.parametrize("typed", ["\n", "9\n", "nonsense\n", "\x04"])
+def test_no_choice_changes_nothing(harness: LoginHarness, typed: str) -> None:
+    with harness.at_terminal("login", "gated") as terminal:
+        terminal.expect("Number or id: ")
+        terminal.type(typed)
+        terminal.expect("nothing was changed")
         assert terminal.end() == 2
-    assert "nothing was changed" in terminal.shown
-    with in_terminal("agent", "--login", "openai", env=environment(home)) as terminal:
-        terminal.expect("Key for openai")
-        terminal.type("\x04")  # the end of input
-        assert terminal.end() == 2
-    assert "Traceback" not in terminal.shown
-    with in_terminal("agent", "--login", "openai", env=environment(home)) as terminal:
-        terminal.expect("Key for openai")
-        terminal.type("\x03")  # Ctrl-C
-        assert terminal.end() == 130
-    assert "Traceback" not in terminal.shown
-    assert not file_of(home).exists()
+    assert not harness.state.exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "given", "says"),
-    [
-        (("--login", "opnai"), b"k", "no provider is called 'opnai'; there are: anthropic, openai, google"),
-        (("--login", "rehearsal"), b"k", "needs no key"),
-        (("--login", "openai"), b"", "no key for openai came on stdin"),
-        (("--login", "openai"), b"\n", "no key for openai came on stdin"),
-        (("--login", "openai"), b"two words\n", "blanks or characters that no key has"),
-        (("--login", "openai"), b"\xff\xfe\n", "blanks or characters that no key has"),
-        (("--login",), b"k", "the provider must be named"),
-        (("--login", "--logout"), b"k", "choose one"),
-        (("--logout", "opnai"), b"", "no provider is called 'opnai'; there are: anthropic"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], given: bytes, says: str) -> None:
-    run = accord_agent(*words, home=home, given=given)
-    assert (run.returncode, run.stdout) == (2, "")
-    assert says in run.stderr
-    assert run.stderr.count("\n") == 1
-    assert not file_of(home).exists()
+def test_ctrl_c_ends_the_question_and_the_sign_in_program(harness: LoginHarness) -> None:
+    for words, shown in ((("login", "gated"), "Number or id: "), (("login", "gated", "tty"), "Password? ")):
+        with harness.at_terminal(*words) as terminal:
+            terminal.expect(shown)
+            terminal.type("\x03")
+            assert terminal.end() == 130
+            assert "Traceback" not in terminal.shown
+    for entry in harness.log:
+        if "pid" in entry:
+            with pytest.raises(ProcessLookupError):
+                os.kill(entry["pid"], 0)
 
 
-def test_a_variable_that_wins_over_the_kept_key_is_named(home: Path) -> None:
-    run = accord_agent("--login", "google", home=home, given=KEY.encode(), GEMINI_API_KEY="x")
-    assert "GEMINI_API_KEY is set" in run.stderr
-    run = accord_agent("--logout", home=home, GEMINI_API_KEY="x")
-    assert "GEMINI_API_KEY is still set" in run.stderr
+# -- without a terminal ----------------------------------------------------------------------------------
 
 
-def test_logout_removes_one_key_or_all_and_says_which(home: Path) -> None:
-    for provider in ("openai", "anthropic", "google"):
-        accord_agent("--login", provider, home=home, given=KEY.encode())
-    run = accord_agent("--logout", "gemini", home=home)
-    assert run.returncode == 0
-    assert run.stderr == f"Removed from {file_of(home)}: google.\n"
-    assert keys(home).keys() == {"openai", "anthropic"}
-    run = accord_agent("--logout", home=home)
-    assert run.stderr == f"Removed from {file_of(home)}: openai, anthropic.\n"
-    assert not file_of(home).exists()
-    assert accord_agent("--logout", home=home).stderr == f"No keys are kept in {file_of(home)}.\n"
-    assert (
-        accord_agent("--logout", "openai", home=home).stderr
-        == f"No key of openai is kept in {file_of(home)}.\n"
+@pytest.mark.rule(78)
+def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> None:
+    said = harness.accord("agents", "login", "gated", code=2)
+    assert said == (
+        "accord agents: gated offers several ways to sign in, name one of them: account, tty, key\n"
     )
+    assert "auth" not in harness.called("initialize")[0]["clientCapabilities"]
+    assert "has no way to sign in called 'nope'" in harness.accord("agents", "login", "gated", "nope", code=2)
+    assert "in a terminal, and there is none" in harness.accord("agents", "login", "gated", "tty", code=2)
+    assert harness.called("authenticate") == []
 
 
-def test_a_key_of_an_endpoint_that_is_gone_from_the_config_can_still_be_removed(home: Path) -> None:
-    config(home, '[endpoints.work]\nbase_url = "https://models.example.com/v1"\n')
-    accord_agent("--login", "work", home=home, given=KEY.encode())
-    config(home, "")
-    assert "work" in accord_agent("--logout", "work", home=home).stderr
-    assert not file_of(home).exists()
+@pytest.mark.rule(81, 84)
+def test_sign_in_and_sign_out_change_what_a_run_may_do(harness: LoginHarness) -> None:
+    said = harness.accord("run", "-a", "gated", "hello", code=6)
+    assert "accord agents login gated account" in said
+    assert "signed in to gated by 'Account'" in harness.accord("agents", "login", "gated", "account")
+    harness.accord("run", "-a", "gated", "hello")
+    assert harness.accord("agents", "logout", "gated") == "accord agents: signed out of gated\n"
+    harness.accord("run", "-a", "gated", "hello", code=6)
 
 
-def test_a_file_that_others_can_read_is_not_added_to_but_can_be_removed(home: Path) -> None:
-    accord_agent("--login", "openai", home=home, given=KEY.encode())
-    file_of(home).chmod(0o644)
-    run = accord_agent("--login", "google", home=home, given=KEY.encode())
-    assert run.returncode == 2
-    assert f"chmod 600 {file_of(home)}" in run.stderr
-    assert accord_agent("--logout", home=home).returncode == 0
-    assert not file_of(home).exists()
+def test_the_only_method_needs_no_name(harness: LoginHarness) -> None:
+    harness.offer(ACCOUNT)
+    harness.accord("agents", "login", "gated")
+    assert harness.called("authenticate") == [{"methodId": "account"}]
 
 
-def test_a_broken_file_says_how_to_begin_again(home: Path) -> None:
-    accord_agent("--login", "openai", home=home, given=KEY.encode())
-    file_of(home).write_text("{")
-    run = accord_agent("--login", "google", home=home, given=KEY.encode())
-    assert run.returncode == 2
-    assert "`accord agent --logout`" in run.stderr
-    assert accord_agent("--logout", home=home).returncode == 0
-    assert accord_agent("--login", "google", home=home, given=KEY.encode()).returncode == 0
+def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> None:
+    said = harness.accord("agents", "login", "gated", "key", code=6)
+    assert said.splitlines() == [
+        "accord agents: set GATED_KEY in your environment",
+        "accord agents: and hand it on in acp.json, in the entry of gated: "
+        '"env": {"GATED_KEY": "${GATED_KEY}"}',
+    ]
+    harness.env["GATED_KEY"] = "secret"
+    said = harness.accord("agents", "login", "gated", "key", code=6)
+    assert said.startswith("accord agents: GATED_KEY is set here, but gated does not get it\n")
+    harness.offer(KEY, GATED_KEY="${GATED_KEY}")
+    assert "nothing to do" in harness.accord("agents", "login", "gated")
+    assert harness.called("authenticate") == []
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(home: Path) -> None:
-    home.write_text("in the way")
-    run = accord_agent("--login", "openai", home=home, given=KEY.encode())
-    assert run.returncode == 2
-    assert "cannot be changed" in run.stderr
-    assert run.stderr.count("\n") == 1
+@pytest.mark.rule(86)
+def test_unsupported_sign_in_and_sign_out_are_reported(harness: LoginHarness) -> None:
+    harness.offer(GATED_NO_LOGOUT="1")
+    assert "offers no way to sign in over ACP" in harness.accord("agents", "login", "gated", code=2)
+    assert "cannot sign out over ACP" in harness.accord("agents", "logout", "gated", code=2)
+    assert harness.called("logout") == []
+    assert "no agent is called" in harness.accord("agents", "login", "unknown", code=2)
+    harness.accord("agents", "login", code=2)

@@ -1,4 +1,4 @@
-"""`accord agent` as the process that editors start: its options at work, signing in, and a quiet stdout and stderr."""
+"""`accord agent` as the process that editors start: options, sign-in, and clean stdout and stderr."""
 
 import json
 import stat
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.process import environment, serving
+from tests.cli.agent_process import environment, running_agent
 from tests.cli.terminal import in_terminal
 
 KEY = "sk-test-0123456789abcdef"
@@ -24,33 +24,31 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_the_registrys_check_is_passed_in_an_empty_home(home: Path, tmp_path: Path) -> None:
+def test_initialize_in_an_empty_home_offers_the_sign_in_methods(home: Path, tmp_path: Path) -> None:
     meta = {"terminal_output": True, "terminal-auth": True}
-    with serving(home=home, HOME=str(tmp_path)) as agent:
+    with running_agent(home=home, HOME=str(tmp_path)) as agent:
         told = agent.initialize(terminal=True, fs={"readTextFile": True, "writeTextFile": True}, _meta=meta)
         assert agent.end() == 0
     assert [method.get("type", "agent") for method in told["authMethods"]] == ["agent", "terminal"]
     assert agent.stderr == ""
 
 
-def test_a_chosen_provider_wants_its_key_and_takes_it_from_a_login_elsewhere(
-    home: Path, project: Path
-) -> None:
+def test_a_provider_requires_its_key_and_finds_it_after_a_login(home: Path, project: Path) -> None:
     (home / "config").mkdir(parents=True)
     nowhere = '[endpoints.openai]\nbase_url = "http://127.0.0.1:9/v1"\nneeds_key = true\n'
     (home / "config" / "config.toml").write_text(nowhere)
-    with serving("--model", "openai:gpt-5", home=home) as agent:
+    with running_agent("--model", "openai:gpt-5", home=home) as agent:
         agent.initialize()
         error = agent.new_session(project)["error"]
         assert (error["code"], "accord agent --login openai" in error["message"]) == (-32000, True)
-        assert agent.ask("authenticate", methodId="accord-login")["error"]["code"] == -32000
+        assert agent.request("authenticate", methodId="accord-login")["error"]["code"] == -32000
         login = [sys.executable, "-m", "accord.cli", "agent", "--login", "openai"]
         subprocess.run(login, input=KEY.encode(), env=environment(home), capture_output=True, check=True)
-        assert agent.ask("authenticate", methodId="accord-login")["result"] == {}
+        assert agent.request("authenticate", methodId="accord-login")["result"] == {}
         answer = agent.new_session(project)
         options = {option["id"]: option for option in answer["result"]["configOptions"]}
         assert options["model"]["currentValue"] == "openai:gpt-5"
-        assert agent.ask("logout")["result"] == {}
+        assert agent.request("logout")["result"] == {}
         assert not (home / "config" / "credentials.json").exists()
         assert agent.new_session(project)["error"]["code"] == -32000
         assert agent.end() == 0
@@ -58,16 +56,16 @@ def test_a_chosen_provider_wants_its_key_and_takes_it_from_a_login_elsewhere(
 
 
 @pytest.mark.parametrize("member", ["apiKey", "baseUrl"])
-def test_keys_and_addresses_do_not_come_over_the_wire(home: Path, project: Path, member: str) -> None:
-    with serving(home=home) as agent:
+def test_keys_and_urls_in_requests_are_refused(home: Path, project: Path, member: str) -> None:
+    with running_agent(home=home) as agent:
         agent.initialize()
-        error = agent.ask("session/new", cwd=str(project), mcpServers=[], **{member: KEY})["error"]
+        error = agent.request("session/new", cwd=str(project), mcpServers=[], **{member: KEY})["error"]
         assert error["code"] == -32602
         assert KEY not in json.dumps(error)
-        session = agent.ask("session/new", cwd=str(project), mcpServers=[], _meta={member: KEY})["result"][
-            "sessionId"
-        ]
-        error = agent.ask(
+        session = agent.request("session/new", cwd=str(project), mcpServers=[], _meta={member: KEY})[
+            "result"
+        ]["sessionId"]
+        error = agent.request(
             "session/set_config_option",
             sessionId=session,
             configId="model",
@@ -77,8 +75,8 @@ def test_keys_and_addresses_do_not_come_over_the_wire(home: Path, project: Path,
         assert error["code"] == -32602
 
 
-def test_a_session_begins_in_the_mode_and_with_the_model_of_the_flags(home: Path, project: Path) -> None:
-    with serving("--mode", "plan", "--model", "rehearsal", home=home, OPENAI_API_KEY=KEY) as agent:
+def test_mode_and_model_options_set_a_new_session(home: Path, project: Path) -> None:
+    with running_agent("--mode", "plan", "--model", "rehearsal", home=home, OPENAI_API_KEY=KEY) as agent:
         agent.initialize()
         answer = agent.new_session(project)["result"]
         assert agent.end() == 0
@@ -88,10 +86,8 @@ def test_a_session_begins_in_the_mode_and_with_the_model_of_the_flags(home: Path
     ] == "rehearsal"
 
 
-def test_a_whole_turn_goes_through_the_pipes_and_leaves_nothing_but_what_was_asked_for(
-    home: Path, project: Path
-) -> None:
-    with serving(home=home) as agent:
+def test_a_turn_writes_only_the_requested_file(home: Path, project: Path) -> None:
+    with running_agent(home=home) as agent:
         agent.initialize()
         session = agent.new_session(project)["result"]["sessionId"]
         answer = agent.prompt(session, "write notes.txt: hello then read notes.txt")
@@ -102,16 +98,14 @@ def test_a_whole_turn_goes_through_the_pipes_and_leaves_nothing_but_what_was_ask
     assert agent.stderr == ""
 
 
-def test_resume_goes_on_with_the_newest_session_and_tells_it_after_the_answer(
-    home: Path, project: Path
-) -> None:
-    with serving(home=home) as agent:
+def test_resume_replays_the_session_after_its_response(home: Path, project: Path) -> None:
+    with running_agent(home=home) as agent:
         agent.initialize()
         session = agent.new_session(project)["result"]["sessionId"]
         agent.prompt(session, "write notes.txt: hello")
         agent.end()
     for words in (("--resume",), ("--resume", session)):
-        with serving(*words, home=home) as agent:
+        with running_agent(*words, home=home) as agent:
             agent.initialize()
             assert agent.new_session(project)["result"]["sessionId"] == session
             assert agent.updates == []
@@ -126,8 +120,10 @@ def test_resume_goes_on_with_the_newest_session_and_tells_it_after_the_answer(
 
 
 @pytest.mark.parametrize("words", [("--resume",), ("--resume", "nope")])
-def test_resume_of_nothing_begins_anew_and_says_so(home: Path, project: Path, words: tuple[str, ...]) -> None:
-    with serving(*words, home=home) as agent:
+def test_resume_without_a_session_starts_a_new_one_with_a_note(
+    home: Path, project: Path, words: tuple[str, ...]
+) -> None:
+    with running_agent(*words, home=home) as agent:
         agent.initialize()
         assert "result" in agent.new_session(project)
         assert agent.end() == 0
@@ -135,11 +131,9 @@ def test_resume_of_nothing_begins_anew_and_says_so(home: Path, project: Path, wo
     assert agent.stderr.count("\n") == 1
 
 
-def test_a_log_holds_what_went_over_the_wire_for_its_owner_alone(
-    home: Path, project: Path, tmp_path: Path
-) -> None:
+def test_the_log_option_writes_messages_to_a_private_file(home: Path, project: Path, tmp_path: Path) -> None:
     log = tmp_path / "wire.log"
-    with serving("--log", str(log), home=home) as agent:
+    with running_agent("--log", str(log), home=home) as agent:
         agent.initialize()
         agent.new_session(project)
         assert agent.end() == 0
@@ -147,22 +141,22 @@ def test_a_log_holds_what_went_over_the_wire_for_its_owner_alone(
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_a_store_of_ones_own_is_used(home: Path, project: Path, tmp_path: Path) -> None:
+def test_the_store_option_is_used(home: Path, project: Path, tmp_path: Path) -> None:
     store = tmp_path / "deep" / "mine.db"
-    with serving("--store", str(store), home=home) as agent:
+    with running_agent("--store", str(store), home=home) as agent:
         agent.initialize()
         session = agent.new_session(project)["result"]["sessionId"]
         agent.prompt(session, "think: nothing")
         assert agent.end() == 0
     assert store.exists()
     assert not (home / "data" / "sessions.db").exists()
-    with serving("--store", str(store), home=home) as agent:
+    with running_agent("--store", str(store), home=home) as agent:
         agent.initialize()
-        listed = agent.ask("session/list", cwd=str(project))["result"]["sessions"]
+        listed = agent.request("session/list", cwd=str(project))["result"]["sessions"]
     assert [entry["sessionId"] for entry in listed] == [session]
 
 
-def test_somebody_who_starts_it_in_a_terminal_is_told_what_it_waits_for(home: Path) -> None:
+def test_on_a_terminal_the_agent_explains_what_it_waits_for(home: Path) -> None:
     with in_terminal("agent", env=environment(home)) as terminal:
         terminal.expect("waits for an editor")
         terminal.expect("Ctrl-D ends it")

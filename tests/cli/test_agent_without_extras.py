@@ -1,4 +1,4 @@
-"""`accord agent` where nothing is installed but Accord itself: the rehearsal works, a real model is refused in one line."""
+"""`accord agent` without extras: the rehearsal model works, and other models are refused in one line."""
 
 import subprocess
 import sys
@@ -6,16 +6,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.cli.process import environment, serving
+from tests.cli.agent_process import environment, running_agent
 
 import accord
 
-NO_SITE = ("-S",)  # leaves out everything that is installed
+NO_SITE = ("-S",)  # hides all installed packages
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """Variables for a Python that finds the dependencies of the core, and no extra."""
+    """Variables for a Python that finds only the dependencies of the core."""
     folder = tmp_path / "bare"
     folder.mkdir()
     for name in ("accord", "msgspec", "platformdirs"):
@@ -37,10 +37,10 @@ def run(*words: str, home: Path, bare: dict[str, str], given: str = "") -> subpr
     )
 
 
-def test_the_rehearsal_reads_writes_and_runs(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_the_rehearsal_model_reads_writes_and_runs(tmp_path: Path, bare: dict[str, str]) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    with serving(home=tmp_path / "home", options=NO_SITE, **bare) as agent:
+    with running_agent(home=tmp_path / "home", options=NO_SITE, **bare) as agent:
         told = agent.initialize()
         assert told["agentInfo"]["version"] == accord.__version__
         session = agent.new_session(project)["result"]["sessionId"]
@@ -56,21 +56,24 @@ def test_the_rehearsal_reads_writes_and_runs(tmp_path: Path, bare: dict[str, str
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-5", "anthropic"])
-def test_a_real_model_says_what_to_install(tmp_path: Path, bare: dict[str, str], model: str) -> None:
+def test_a_real_model_is_refused_with_the_install_command(
+    tmp_path: Path, bare: dict[str, str], model: str
+) -> None:
     done = run("agent", "--model", model, home=tmp_path / "home", bare=bare)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"accord agent: the model {model} needs the [agent] extra, which is not installed: pip install 'accord[agent]'\n"
+        f"accord agent: the model {model} needs the [agent] extra, which is not installed: "
+        "pip install 'accord[agent]'\n"
     )
 
 
-def test_a_login_works_and_says_what_is_still_missing(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_login_works_and_names_the_missing_extra(tmp_path: Path, bare: dict[str, str]) -> None:
     done = run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, given="sk-test\n")
     assert done.returncode == 0
     assert "pip install 'accord[agent]'" in done.stderr
 
 
-def test_the_doctor_works(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_the_doctor_names_the_missing_extra(tmp_path: Path, bare: dict[str, str]) -> None:
     run("agent", "--login", "openai", home=tmp_path / "home", bare=bare, given="sk-test\n")
     done = run("doctor", home=tmp_path / "home", bare=bare)
     assert done.returncode == 0, done.stderr

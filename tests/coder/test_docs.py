@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.process import environment
+from tests.cli.agent_process import environment
 
 from accord.cli.agent import MODES, _parser
 from accord.coder.config import KEYS, load

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.serve.gateways import Served, served
+from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.gateway.breakable_proxy import breakable_proxy
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as dial
@@ -25,7 +25,7 @@ AGENT = str(Path(__file__).with_name("counting_agent.py"))
 COUNTING = ("--", sys.executable, AGENT)
 
 
-def connect_to(gateway: Served, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
+def connect_to(gateway: GatewayProcess, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
     """Connect a client of the library to the gateway, or to a proxy in front of it."""
     return accord.connect(
         f"ws://127.0.0.1:{port or gateway.port}/acp", token=gateway.token, handlers=handlers
@@ -73,7 +73,7 @@ class RawClient:
 
 
 @asynccontextmanager
-async def raw_client(gateway: Served) -> AsyncGenerator[RawClient]:
+async def raw_client(gateway: GatewayProcess) -> AsyncGenerator[RawClient]:
     headers = {"Authorization": f"Bearer {gateway.token}"}
     async with dial(gateway.websocket, proxy=None, additional_headers=headers, max_size=None) as socket:
         client = RawClient(socket)
@@ -82,7 +82,7 @@ async def raw_client(gateway: Served) -> AsyncGenerator[RawClient]:
 
 
 async def test_an_agent_killed_mid_turn_is_reported_and_restarted(tmp_path: Path) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             prompt = [{"type": "text", "text": "die"}]
@@ -99,7 +99,7 @@ async def test_an_agent_killed_mid_turn_is_reported_and_restarted(tmp_path: Path
 
 
 async def test_a_turn_is_complete_after_its_client_disconnects(tmp_path: Path) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
             prompt = [{"type": "text", "text": "count 5000"}]
@@ -120,7 +120,7 @@ async def test_a_turn_is_complete_after_its_client_disconnects(tmp_path: Path) -
 
 
 async def test_a_connection_that_is_cut_repeatedly_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with breakable_proxy(gateway.port) as proxy, connect_to(gateway, proxy.port) as agent:
             session = await agent.new_session(cwd=tmp_path)
             proxy.cut_every(100_000)
@@ -135,7 +135,7 @@ async def test_a_connection_that_is_cut_repeatedly_loses_and_repeats_nothing(tmp
 async def test_a_permission_request_is_answered_after_a_cut_connection(
     tmp_path: Path, cut_first: bool
 ) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with breakable_proxy(gateway.port) as proxy:
 
             async def allow(request: accord.PermissionRequest) -> str:
@@ -151,7 +151,7 @@ async def test_a_permission_request_is_answered_after_a_cut_connection(
 
 async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    with served(home, *COUNTING) as gateway:
+    with running_gateway(home, *COUNTING) as gateway:
         token = gateway.token
         async with raw_client(gateway) as client:
             session = (await client.call("session/new", cwd=str(tmp_path), mcpServers=[]))["sessionId"]
@@ -171,7 +171,7 @@ async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: 
             gateway.end()
     while is_alive(pid):
         await asyncio.to_thread(os.sched_yield)
-    with served(home, *COUNTING) as gateway:
+    with running_gateway(home, *COUNTING) as gateway:
         gateway.token = token
         async with connect_to(gateway) as agent:
             listed = [info.session_id async for info in agent.list_sessions()]
@@ -184,7 +184,7 @@ async def test_a_gateway_killed_mid_turn_comes_back_with_its_sessions(tmp_path: 
 
 
 async def test_no_process_is_left_when_the_gateway_stops(tmp_path: Path) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with connect_to(gateway) as agent:
             session = await agent.new_session(cwd=tmp_path)
             pid = int(await answer(session, "pid"))

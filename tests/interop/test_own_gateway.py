@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.serve.gateways import served
+from tests.cli.serve.gateway_process import running_gateway
 from tests.gateway.breakable_proxy import breakable_proxy
 
 import accord
@@ -17,7 +17,7 @@ COUNTING = (
 
 
 async def test_event_streams_that_are_cut_again_and_again_lose_and_double_nothing(tmp_path: Path) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         async with breakable_proxy(gateway.port) as wire:
             url = f"http://127.0.0.1:{wire.port}/#token={gateway.token}"
             async with accord.connect(url) as agent:
@@ -32,7 +32,7 @@ async def test_event_streams_that_are_cut_again_and_again_lose_and_double_nothin
 async def test_the_link_that_is_printed_works_and_without_its_token_nothing_does(
     tmp_path: Path, scheme: str
 ) -> None:
-    with served(tmp_path / "home", *COUNTING) as gateway:
+    with running_gateway(tmp_path / "home", *COUNTING) as gateway:
         place = f"{scheme}://127.0.0.1:{gateway.port}/"
         async with accord.connect(f"{place}#token={gateway.token}") as agent:
             session = await agent.new_session(cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The format of an entry of the agent registry, and the rules its checks hold an entry to, as data and one function."""
+"""The schema of a registry entry, and the checks that the agent registry applies to it."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -65,8 +65,8 @@ ENTRY: dict[str, Any] = {
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
-def faults(entry: Any, folder: Path) -> list[str]:
-    """What the registry would refuse about an entry in this folder."""
+def entry_problems(entry: Any, folder: Path) -> list[str]:
+    """Return what the registry would refuse about an entry in this folder."""
     found = [error.message for error in Draft202012Validator(ENTRY).iter_errors(entry)]
     if found:
         return found
@@ -77,11 +77,11 @@ def faults(entry: Any, folder: Path) -> list[str]:
         if package is not None and re.split(r"==|(?<!^)@", package)[1:] != [entry["version"]]:
             found.append(f"{package} is not pinned to {entry['version']}")
     icon = folder / "icon.svg"
-    return [*found, *(faults_of_icon(icon.read_text()) if icon.exists() else ["there is no icon.svg"])]
+    return [*found, *(icon_problems(icon.read_text()) if icon.exists() else ["there is no icon.svg"])]
 
 
-def faults_of_icon(text: str) -> list[str]:
-    """An icon is an SVG of 16 by 16 in one colour, the reader's."""
+def icon_problems(text: str) -> list[str]:
+    """Check that an icon is a 16 by 16 SVG that uses only the current color."""
     root = ElementTree.fromstring(text)
     found = [] if root.tag == f"{_SVG}svg" else ["it is no SVG"]
     if (root.get("width"), root.get("height"), root.get("viewBox")) != ("16", "16", "0 0 16 16"):

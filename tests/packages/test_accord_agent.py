@@ -1,4 +1,4 @@
-"""The second distribution: its numbers agree with the first, it can be built and started, and the registry would take it."""
+"""The `accord-agent` distribution: versions, build, start, and its registry entry."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.packages.registry import faults, faults_of_icon
+from tests.packages.registry import entry_problems, icon_problems
 
 import accord
 
@@ -36,11 +36,11 @@ def test_both_distributions_and_the_entry_have_one_version() -> None:
     assert project(ROOT)["license"] == project(FOLDER)["license"] == entry()["license"]
 
 
-def test_the_registry_takes_the_entry() -> None:
-    assert faults(entry(), FOLDER) == []
+def test_the_registry_entry_is_valid() -> None:
+    assert entry_problems(entry(), FOLDER) == []
 
 
-def test_uvx_starts_the_script_that_is_named_like_the_package() -> None:
+def test_uvx_starts_the_script_named_like_the_package() -> None:
     package = entry()["distribution"]["uvx"]["package"].partition("==")[0]
     assert package == project(FOLDER)["name"]
     assert project(FOLDER)["scripts"] == {package: "accord.cli.agent:script"}
@@ -60,9 +60,9 @@ def test_uvx_starts_the_script_that_is_named_like_the_package() -> None:
         ({"icon": "x.svg"}, "Additional properties"),
     ],
 )
-def test_what_the_registry_refuses_is_found(change: dict[str, Any], says: str) -> None:
-    assert says in faults({**copy.deepcopy(entry()), **change}, FOLDER)[0]
-    assert faults_of_icon('<svg xmlns="http://www.w3.org/2000/svg" fill="#f00"/>') == [
+def test_invalid_registry_entries_are_refused(change: dict[str, Any], says: str) -> None:
+    assert says in entry_problems({**copy.deepcopy(entry()), **change}, FOLDER)[0]
+    assert icon_problems('<svg xmlns="http://www.w3.org/2000/svg" fill="#f00"/>') == [
         "it is not 16 by 16",
         "fill=#f00 on svg",
     ]
@@ -70,9 +70,9 @@ def test_what_the_registry_refuses_is_found(change: dict[str, Any], says: str) -
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Both, built from the tree as it is, without the network."""
+    """Build both wheels from the current tree, without the network."""
     if find_spec("hatchling") is None or find_spec("pip") is None:
-        pytest.skip("hatchling builds the wheels, and it is not installed here")
+        pytest.skip("hatchling and pip are needed to build the wheels")
     folder = tmp_path_factory.mktemp("wheels")
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT), str(FOLDER))
     return sorted(folder.glob("*.whl"))
@@ -84,7 +84,7 @@ def pip(*words: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_the_wheels_hold_what_belongs_in_them(wheels: list[Path]) -> None:
+def test_the_wheels_contain_all_files(wheels: list[Path]) -> None:
     version = accord.__version__
     assert [wheel.name for wheel in wheels] == [
         f"accord-{version}-py3-none-any.whl",
@@ -103,7 +103,7 @@ def test_the_wheels_hold_what_belongs_in_them(wheels: list[Path]) -> None:
         assert all(name.startswith(f"accord_agent-{version}.dist-info/") for name in wheel.namelist())
 
 
-def test_installed_it_is_accord_agent(wheels: list[Path], tmp_path: Path) -> None:
+def test_the_installed_script_starts_the_agent(wheels: list[Path], tmp_path: Path) -> None:
     target = tmp_path / "site"
     pip("install", "--no-deps", "--target", str(target), *map(str, wheels))
     run = subprocess.run(

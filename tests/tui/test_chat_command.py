@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.process import environment
+from tests.cli.agent_process import environment
 from tests.tui.chat import PUPPET
 
 ACCORD = (sys.executable, "-m", "accord.cli", "chat")

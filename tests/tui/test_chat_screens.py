@@ -6,7 +6,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from tests.cli.process import environment
+from tests.cli.agent_process import environment
 from tests.cli.terminal import in_terminal
 from tests.tui.chat import KEEPER, PUPPET
 from tests.tui.test_chat_command import Tmux, chat, terminal

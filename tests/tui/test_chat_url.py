@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.cli.serve.gateways import Served, served
+from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.tui.chat import PUPPET, Chat, chatting
 
 from accord.cli.chat import start_of
@@ -16,7 +16,7 @@ from accord.tui.wire.screen import WireScreen
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Generator[Served]:
+def gateway(tmp_path: Path) -> Generator[GatewayProcess]:
     """A gateway with a home of its own, in front of the puppet."""
     home = tmp_path / "gateway"
     (home / "config").mkdir(parents=True)
@@ -24,7 +24,7 @@ def gateway(tmp_path: Path) -> Generator[Served]:
     (home / "config" / "acp.json").write_text(
         json.dumps({"agent_servers": servers, "defaultAgent": "puppet"})
     )
-    with served(home) as running:
+    with running_gateway(home) as running:
         yield running
 
 
@@ -35,7 +35,7 @@ def chatting_at(url: str, folder: Path, *words: str) -> object:
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_turn_and_a_question_through_the_gateway(
-    gateway: Served, tmp_path: Path, scheme: str
+    gateway: GatewayProcess, tmp_path: Path, scheme: str
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -65,7 +65,7 @@ async def in_turns(chat: Chat) -> None:
     await chat.ready()
 
 
-async def test_a_gateway_that_does_not_know_the_token_is_told_of(gateway: Served, tmp_path: Path) -> None:
+async def test_a_gateway_that_does_not_know_the_token_is_told_of(gateway: GatewayProcess, tmp_path: Path) -> None:
     async with chatting_at(f"ws://127.0.0.1:{gateway.port}/#token=wrong", tmp_path) as chat:  # type: ignore[attr-defined]
         await chat.until(lambda: chat.phase == "failed")
         await chat.shows("the token is missing or wrong")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.serve.gateways import Served, accord, served
+from tests.cli.serve.gateway_process import GatewayProcess, accord, running_gateway
 from tests.requirements import need_node
 
 ROOT = Path(__file__).parents[2]
@@ -84,16 +84,18 @@ def test_the_lock_file_holds_no_addresses() -> None:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     _need_page()
     home = tmp_path_factory.mktemp("home")
-    with served(home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal") as running:
+    with running_gateway(
+        home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal"
+    ) as running:
         yield running
         running.signal()
         running.end()
 
 
-def _play(scene: str, gateway: Served, folder: Path, **more: str) -> None:
+def _play(scene: str, gateway: GatewayProcess, folder: Path, **more: str) -> None:
     node, chromium = _need_packages("playwright-core", "axe-core"), _need_chromium()
     (folder / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
     _ran(
@@ -107,12 +109,12 @@ def _play(scene: str, gateway: Served, folder: Path, **more: str) -> None:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("scene", SCENES)
-def test_in_a_browser(scene: str, gateway: Served, tmp_path: Path) -> None:
+def test_in_a_browser(scene: str, gateway: GatewayProcess, tmp_path: Path) -> None:
     _play(scene, gateway, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
+def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayProcess, Path]]:
     """A gateway whose agents are played by hand; the default one cannot start."""
     _need_page()
     home = tmp_path_factory.mktemp("unruly")
@@ -120,7 +122,7 @@ def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, P
     names = ("broken", "actor", "locked")
     for name in names:
         accord(home, "agents", "add", name, "--", sys.executable, str(actor), name)
-    with served(home, *names, "--no-qr", "--log", str(home / "log")) as running:
+    with running_gateway(home, *names, "--no-qr", "--log", str(home / "log")) as running:
         yield running, home
         running.signal()
         running.end()
@@ -129,7 +131,7 @@ def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, P
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("scene", UNRULY)
 def test_in_a_browser_with_agents_that_fail_or_lie(
-    scene: str, unruly: tuple[Served, Path], tmp_path: Path
+    scene: str, unruly: tuple[GatewayProcess, Path], tmp_path: Path
 ) -> None:
     gateway, home = unruly
     _, reader, _ = accord(home, "serve", "token", "new", "--read-only", "--plain", "--name", "reader")

@@ -1,7 +1,8 @@
-"""An agent that wants the user to sign in, in plain JSON lines.
+"""An agent that requires sign-in, written in plain JSON lines.
 
-`GATED_METHODS` are its ways as JSON, `GATED_STATE` is a file that is there while somebody is signed in, `GATED_LOG` a file for
-what it was started with and what was called. With `--login` it asks for a password on its terminal; the right one is `sesame`.
+`GATED_METHODS` holds its sign-in methods as JSON. `GATED_STATE` is a file that exists while the user is
+signed in. `GATED_LOG` is a file for its start arguments and the calls it receives. With `--login` it asks for
+a password on its terminal; the right one is `sesame`.
 """
 
 import json
@@ -28,7 +29,7 @@ def sign_in() -> None:
         pass
 
 
-def hear() -> dict[str, Any]:
+def read() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line:
         sys.exit(0)
@@ -48,8 +49,8 @@ def serve(message: dict[str, Any]) -> None:
             address = {"requestId": id, "mode": "url", "elicitationId": "e1", "message": "Sign in there",
                        "url": "https://login.example/start"}  # fmt: skip
             send({"id": "ask", "method": "elicitation/create", "params": address})
-            if hear().get("result", {}).get("action") != "accept":
-                send({"id": id, "error": {"code": -32603, "message": "Nobody went there"}})
+            if read().get("result", {}).get("action") != "accept":
+                send({"id": id, "error": {"code": -32603, "message": "The page was not opened"}})
                 return
         sys.stderr.write("your code is \x1b[1mABCD-1234\x1b[0m\n")
         sys.stderr.flush()
@@ -78,4 +79,4 @@ if "--login" in sys.argv:
     sign_in()
     sys.exit(0)
 while True:
-    serve(hear())
+    serve(read())

@@ -1,7 +1,9 @@
-"""An agent that keeps sessions, in plain JSON lines: three of one folder, one of another, two on a page.
+"""An agent that stores sessions, written in plain JSON lines: three in one folder, one in another, two per
+page.
 
-`KEEPER_WITHOUT` names what it cannot do (list, load, fork, delete), `KEEPER_CALLS` a file for the methods that were called,
-`KEEPER_LOGIN` a file that is there once somebody signed in: until then sessions are refused.
+`KEEPER_WITHOUT` names what it does not support (list, load, fork, delete). `KEEPER_CALLS` is a file for the
+calls it receives. `KEEPER_LOGIN` is a file that exists once the user has signed in; until then sessions are
+refused.
 """
 
 import json

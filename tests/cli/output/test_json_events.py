@@ -1,4 +1,4 @@
-"""`--format json` holds to its schema: every line of real runs, and every type of event."""
+"""`--format json` follows its schema: every type of event, and every line of real runs."""
 
 import io
 import json
@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.cli.output.screens import Show, on_pipe
+from tests.cli.output.output_recorder import OutputRecorder, on_pipe
 
 import accord
 from accord.cli.output import event_schema, output_for
@@ -99,7 +99,7 @@ SELECT = SessionConfigSelect(
     options=[SessionConfigSelectOption(value="a", name="A")],
     category="model",
 )
-EVERY: list[ClientEvent] = [
+EVERY_EVENT: list[ClientEvent] = [
     TurnStarted([TEXT, ImageContent(data="AA==", mime_type="image/png")]),
     TurnStarted(),
     AgentMessageChunk(content=TEXT, message_id="1"),
@@ -147,7 +147,7 @@ EVERY: list[ClientEvent] = [
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
-    """The lines, each held to the schema, none with a member that the schema does not name."""
+    """Parse the lines. Check each against the schema, and that the schema names each of its members."""
     assert text.endswith("\n")
     lines = [json.loads(line) for line in text.splitlines()]
     for line in lines:
@@ -158,14 +158,14 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_the_schema_is_one() -> None:
+def test_the_event_schema_is_valid() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert {f"event_{kind}" for kind in SCHEMA["properties"]["type"]["enum"]} == {
         name for name in SCHEMA["$defs"] if name.startswith("event_")
     }
 
 
-def test_the_guide_tells_of_every_type() -> None:
+def test_the_guide_describes_every_event_type() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "json-events.md").read_text()
     for kind in SCHEMA["properties"]["type"]["enum"]:
         members = SCHEMA["$defs"][f"event_{kind}"]
@@ -175,29 +175,29 @@ def test_the_guide_tells_of_every_type() -> None:
             assert f"`{member}`" + ("" if member in members["required"] else "?") in row
 
 
-def test_every_event_there_is_has_a_line() -> None:
-    assert {type(event) for event in EVERY} == set(get_args(ClientEvent))
-    show = on_pipe("json")
-    show.tell(*EVERY)
-    assert len(lines_of(show.text)) == len(EVERY)
+def test_every_event_is_written_as_a_valid_line() -> None:
+    assert {type(event) for event in EVERY_EVENT} == set(get_args(ClientEvent))
+    recorder = on_pipe("json")
+    recorder.send(*EVERY_EVENT)
+    assert len(lines_of(recorder.text)) == len(EVERY_EVENT)
 
 
-def test_what_a_terminal_could_act_on_is_escaped_but_not_lost() -> None:
-    show = on_pipe("json")
+def test_terminal_control_characters_are_escaped_and_preserved() -> None:
+    recorder = on_pipe("json")
     text = "\x1b[31m\x9b\u202e\u2028\x7f\U000e0041é語"
-    show.tell(AgentMessageChunk(content=TextContent(text=text)))
-    assert not {"\x1b", "\x9b", "\u202e", "\u2028", "\x7f", "\U000e0041"} & set(show.text)
-    assert "é語" in show.text
-    (line,) = lines_of(show.text)
+    recorder.send(AgentMessageChunk(content=TextContent(text=text)))
+    assert not {"\x1b", "\x9b", "\u202e", "\u2028", "\x7f", "\U000e0041"} & set(recorder.text)
+    assert "é語" in recorder.text
+    (line,) = lines_of(recorder.text)
     assert line["content"]["text"] == text
 
 
-def test_the_result_is_the_last_line_also_when_nothing_came_about() -> None:
-    show = on_pipe("json")
-    show.output.note("a note")
-    show.output.finished(None, Crashed("gone", exit_code=1, stderr="boom"), 3)
-    show.output.note("too late")
-    note, result = lines_of(show.text)
+def test_the_result_is_the_last_line_after_a_crash() -> None:
+    recorder = on_pipe("json")
+    recorder.output.note("a note")
+    recorder.output.finished(None, Crashed("gone", exit_code=1, stderr="boom"), 3)
+    recorder.output.note("too late")
+    note, result = lines_of(recorder.text)
     assert (note["type"], note["text"], note["session"]) == ("note", "a note", None)
     assert result["exitCode"] == 3
     assert result["error"] == {
@@ -207,26 +207,26 @@ def test_the_result_is_the_last_line_also_when_nothing_came_about() -> None:
         "signal": None,
         "stderr": "boom",
     }
-    assert "too late" in show.stderr.getvalue()
+    assert "too late" in recorder.stderr.getvalue()
 
 
-async def run(remote: accord.RemoteAgent, folder: Path, show: Show) -> list[dict[str, Any]]:
-    """A turn as the command runs it."""
+async def run(remote: accord.RemoteAgent, folder: Path, recorder: OutputRecorder) -> list[dict[str, Any]]:
+    """Run a turn as `accord run` does."""
     session = await remote.new_session(folder)
-    show.output.opened(session, remote)
+    recorder.output.opened(session, remote)
     ended, error = None, None
     try:
         async for event in session.prompt("go"):
-            show.output.event(event)
+            recorder.output.event(event)
             if isinstance(event, TurnEnded):
                 ended = event
     except AccordError as caught:
         error = caught
-    show.output.finished(ended, error, 0 if error is None else 3)
-    return lines_of(show.text)
+    recorder.output.finished(ended, error, 0 if error is None else 3)
+    return lines_of(recorder.text)
 
 
-async def test_a_real_run(tmp_path: Path) -> None:
+async def test_a_real_run_writes_valid_lines(tmp_path: Path) -> None:
     agent = ScriptedAgent(
         [
             [
@@ -239,10 +239,10 @@ async def test_a_real_run(tmp_path: Path) -> None:
             ]
         ]
     )
-    show = on_pipe("json")
+    recorder = on_pipe("json")
     handlers = accord.ClientHandlers(permissions=accord.allow_all, workspace=accord.local_workspace)
     async with connect_transport(agent.transport(), handlers=handlers) as remote:
-        lines = await run(remote, tmp_path, show)
+        lines = await run(remote, tmp_path, recorder)
     kinds = [line["type"] for line in lines]
     assert kinds[:2] == ["opened", "turn_started"]
     assert kinds[-2:] == ["turn_ended", "result"]
@@ -261,14 +261,14 @@ async def test_a_real_run(tmp_path: Path) -> None:
     result = lines[-1]
     assert (result["text"], result["stopReason"], result["exitCode"]) == ("The answer.", "end_turn", 0)
     assert result["context"] == {"used": 5, "size": 10}
-    assert show.stderr.getvalue() == ""
+    assert recorder.stderr.getvalue() == ""
 
 
-async def test_a_run_whose_agent_dies(tmp_path: Path) -> None:
+async def test_a_run_with_a_crashed_agent_writes_valid_lines(tmp_path: Path) -> None:
     command = AgentScript(tmp_path).command([[{"say": "Well"}, {"die": 7}]])
-    show = on_pipe("json")
+    recorder = on_pipe("json")
     async with connect(*command) as remote:
-        lines = await run(remote, tmp_path, show)
+        lines = await run(remote, tmp_path, recorder)
     died = next(line for line in lines if line["type"] == "agent_ended")
     assert died["exitCode"] == 7
     result = lines[-1]
@@ -281,7 +281,7 @@ async def test_a_run_whose_agent_dies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "answer"), [(["One.", "Two."], "Two.\n"), ([], "")])
-async def test_quiet_is_the_last_message_alone(tmp_path: Path, said: list[str], answer: str) -> None:
+async def test_quiet_writes_only_the_last_message(tmp_path: Path, said: list[str], answer: str) -> None:
     messages = [
         steps.update(
             {

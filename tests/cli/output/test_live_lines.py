@@ -1,4 +1,4 @@
-"""Live lines come and go; what stays on the screen is what would be there without them, also where it scrolls."""
+"""Live lines are removed without a trace, also when the screen scrolls."""
 
 import asyncio
 import io
@@ -8,7 +8,7 @@ import pyte
 import pyte.modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.output.screens import Show, call, said, thought
+from tests.cli.output.output_recorder import OutputRecorder, call, message, thought
 
 from accord.cli.output import output_for
 from accord.session import TurnEnded, TurnStarted
@@ -27,7 +27,7 @@ WORDS = [
     "x" * 45,
 ]
 STEPS = st.one_of(
-    st.sampled_from(WORDS).map(said),
+    st.sampled_from(WORDS).map(message),
     st.sampled_from(WORDS).map(thought),
     st.integers(1, 9).map(lambda number: call(str(number), title=f"Call {number}", status="in_progress")),
     st.integers(1, 9).map(lambda number: call(str(number), title=f"Call {number}", status="completed")),
@@ -35,8 +35,8 @@ STEPS = st.one_of(
 )
 
 
-class Scrolling(io.StringIO):
-    """A small terminal that remembers what it scrolled away."""
+class ScrollingTerminal(io.StringIO):
+    """A small terminal that keeps the lines that scrolled away."""
 
     def __init__(self, columns: int, lines: int) -> None:
         super().__init__()
@@ -60,26 +60,24 @@ class Scrolling(io.StringIO):
         return [re.sub(r"\d+\.\d s\)", "some time)", line) for line in lines]
 
 
-async def shown(steps: list[object], *, live: bool) -> list[str]:
-    terminal, clock = Scrolling(40, 9), FakeClock()
+async def final_screen(steps: list[object], *, live: bool) -> list[str]:
+    terminal, clock = ScrollingTerminal(40, 9), FakeClock()
     output = output_for(
         "text", stdout=terminal, stderr=io.StringIO(), terminal=True, width=40, colour=True, clock=clock
     )
-    show = Show(output, terminal, io.StringIO(), clock)
-    show.tell(TurnStarted())
+    recorder = OutputRecorder(output, terminal, io.StringIO(), clock)
+    recorder.send(TurnStarted())
     for before, step in zip([None, *steps], steps, strict=False):
         if not isinstance(step, float):
-            show.tell(step)  # type: ignore[arg-type]
-        elif live and not isinstance(
-            before, float
-        ):  # a longer silence shows half a word, which may then be broken
+            recorder.send(step)  # type: ignore[arg-type]
+        elif live and not isinstance(before, float):
             await clock.advance(step)
-    show.tell(TurnEnded("end_turn", "end_turn"))
+    recorder.send(TurnEnded("end_turn", "end_turn"))
     output.finished(None, None, 0)
     return terminal.lines
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_they_leave_no_trace(steps: list[object]) -> None:
-    assert asyncio.run(shown(steps, live=True)) == asyncio.run(shown(steps, live=False))
+def test_live_lines_leave_the_same_screen_as_none(steps: list[object]) -> None:
+    assert asyncio.run(final_screen(steps, live=True)) == asyncio.run(final_screen(steps, live=False))

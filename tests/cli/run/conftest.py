@@ -1,11 +1,9 @@
-"""Where the tests of `accord run` take place."""
-
 from pathlib import Path
 
 import pytest
-from tests.cli.run.running import Place
+from tests.cli.run.run_harness import RunHarness
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def harness(tmp_path: Path) -> RunHarness:
+    return RunHarness(tmp_path)

@@ -1,6 +1,6 @@
-"""An agent in plain JSON lines for the tests of `accord run`: how it behaves is its first argument, what it heard goes to a file.
+"""An agent in plain JSON lines for the tests of `accord run`. Its first argument is its behavior.
 
-Every message it gets is appended to the file named by HEARD, if that is set.
+It appends every message that it receives to the file named by HEARD, if that is set.
 """
 
 import json
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BEHAVIOUR, *MORE = sys.argv[1:]
+BEHAVIOR, *MORE = sys.argv[1:]
 CAPABILITIES: dict[str, Any] = {}
 OPTIONS = [
     {"optionId": "yes", "name": "Yes, please", "kind": "allow_once"},
@@ -18,7 +18,7 @@ OPTIONS = [
 ]
 
 
-def heard(message: Any) -> None:
+def log_message(message: Any) -> None:
     if place := os.environ.get("HEARD"):
         with open(place, "a") as file:
             file.write(json.dumps(message) + "\n")
@@ -34,7 +34,7 @@ def read() -> Any:
     if not line:
         sys.exit(0)
     message = json.loads(line)
-    heard(message)
+    log_message(message)
     return message
 
 
@@ -55,7 +55,7 @@ def say(text: str) -> None:
 
 
 def ask(method: str, **params: Any) -> Any:
-    """A request to the client; its whole answer. What else comes meanwhile is left for later."""
+    """Send a request to the client and return the response. Other messages are handled later."""
     send(id=f"q-{method}", method=method, params=params)
     while True:
         message = read()
@@ -75,7 +75,7 @@ def permission(call: dict[str, Any], options: Any = None) -> Any:
 
 
 def starts() -> int:
-    """How often this agent was started, counted in the file that is its second argument."""
+    """Count the starts of this agent in the file that is its second argument."""
     count = Path(MORE[0])
     count.write_text(str(int(count.read_text()) + 1 if count.exists() else 1))
     return int(count.read_text())
@@ -85,7 +85,7 @@ pending: list[Any] = []
 
 
 def turn(message: Any) -> None:
-    match BEHAVIOUR:
+    match BEHAVIOR:
         case "echo":
             say(json.dumps(message["params"]["prompt"]))
         case "dies":
@@ -192,7 +192,7 @@ def turn(message: Any) -> None:
             sys.stdout.flush()
             say("after the noise")
         case _:
-            say(f"{BEHAVIOUR}: {message['params']['prompt'][0]['text']}")
+            say(f"{BEHAVIOR}: {message['params']['prompt'][0]['text']}")
     answer(message, {"stopReason": "end_turn"})
 
 
@@ -204,9 +204,9 @@ def serve(message: Any) -> None:
             methods = json.loads(os.environ.get("AUTH_METHODS", "[]"))
             result = {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods}
             answer(message, {**result, "agentInfo": {"name": "odd", "version": "1"}})
-        case "session/new" if BEHAVIOUR == "opens-nothing":
+        case "session/new" if BEHAVIOR == "opens-nothing":
             pass
-        case "session/new" if BEHAVIOUR == "wants-auth":
+        case "session/new" if BEHAVIOR == "wants-auth":
             fail(message, -32000, "Authentication required", {"reason": "no key"})
         case "session/new":
             settings = json.loads(os.environ.get("SETTINGS", "{}"))
@@ -220,7 +220,7 @@ def serve(message: Any) -> None:
             answer(message, {"sessions": json.loads(os.environ.get("SESSIONS", "[]"))})
         case "session/set_mode" | "session/set_config_option":
             answer(message, {} if method == "session/set_mode" else {"configOptions": []})
-        case "session/prompt" if BEHAVIOUR == "wants-auth-later":
+        case "session/prompt" if BEHAVIOR == "wants-auth-later":
             fail(message, -32000, "Authentication required")
         case "session/prompt":
             turn(message)
@@ -230,8 +230,8 @@ def serve(message: Any) -> None:
             pass
 
 
-started = starts() if BEHAVIOUR.startswith("dies-first") else 1
-if BEHAVIOUR == "dies-first-two" and started == 2:
+started = starts() if BEHAVIOR.startswith("dies-first") else 1
+if BEHAVIOR == "dies-first-two" and started == 2:
     sys.exit(7)
 if place := os.environ.get("PID_FILE"):
     Path(place).write_text(str(os.getpid()))

@@ -1,4 +1,5 @@
-"""`accord run` with every hostile agent of the test kit: the outcome that the guide promises, and nothing left behind."""
+"""`accord run` with every hostile agent of the test kit: the documented outcome, and no leftover processes or
+files."""
 
 import json
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.cli.run.running import Place, Ran
+from tests.cli.run.run_harness import RunHarness, RunResult
 from tests.client.hostile_agent import files_in, processes_in
 
 from accord.testing.hostile import habits, hostile_command
@@ -20,7 +21,7 @@ WORDS = "its last words on stderr:\nhostile: the disk is full"
 
 
 class Outcome(NamedTuple):
-    """What a run is to come to: the exit code, and what is in its two outputs."""
+    """The expected exit code, and texts in stdout and stderr."""
 
     code: int
     out: str = ""
@@ -83,44 +84,46 @@ OUTCOMES = {
 }
 
 
-class HostilePlace:
-    """Where a hostile agent is at work; it is called `hostile` there."""
+class HostileHarness:
+    """A project in which a hostile agent is configured as `hostile`."""
 
-    def __init__(self, place: Place, name: str, *words: str) -> None:
-        self.place = place
-        self.log = place.home.parent / "log"
-        self.temporary = place.home.parent / "tmp"
+    def __init__(self, harness: RunHarness, name: str, *words: str) -> None:
+        self.harness = harness
+        self.log = harness.home.parent / "log"
+        self.temporary = harness.home.parent / "tmp"
         self.temporary.mkdir()
         command, *args = hostile_command(name, "--log", str(self.log), *words)
         limits = {"silent-at-start": {"startupTimeoutMs": 300}, "silent-opening": {"timeoutMs": 300}}
-        place.settings(servers={"hostile": {"command": command, "args": args, **limits.get(name, {})}})
+        harness.settings(servers={"hostile": {"command": command, "args": args, **limits.get(name, {})}})
 
-    def run(self, *options: str) -> Ran:
-        ran = self.place.run("go", "-a", "hostile", *options, TMPDIR=str(self.temporary))
+    def run(self, *options: str) -> RunResult:
+        ran = self.harness.run("go", "-a", "hostile", *options, TMPDIR=str(self.temporary))
         self.assert_nothing_is_left()
         return ran
 
     def assert_nothing_is_left(self) -> None:
-        """No process, no terminal, no file; nothing but the user's own files was touched."""
-        assert processes_in(self.place.cwd) == []
-        assert files_in(self.place.cwd) == set()
+        """Check that no process and no file is left."""
+        assert processes_in(self.harness.cwd) == []
+        assert files_in(self.harness.cwd) == set()
         assert files_in(self.temporary) == set()
 
     @property
-    def heard(self) -> list[Any]:
-        """What the agent heard, a message each."""
+    def received(self) -> list[Any]:
+        """The messages that the agent received."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 def clean(text: str) -> bool:
-    """Whether nothing in it could steer a terminal or turn text around."""
+    """Whether the text has no control characters."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 
 @pytest.mark.parametrize("name", habits())
-def test_the_outcome_is_the_documented_one_and_nothing_is_left(place: Place, name: str) -> None:
+def test_a_hostile_agent_has_the_documented_outcome_and_leaves_nothing(
+    harness: RunHarness, name: str
+) -> None:
     expected = OUTCOMES[name]
-    ran = HostilePlace(place, name).run(*expected.options)
+    ran = HostileHarness(harness, name).run(*expected.options)
     assert ran.code == expected.code, ran.err
     assert expected.out in ran.out
     assert expected.err in ran.err
@@ -129,61 +132,61 @@ def test_the_outcome_is_the_documented_one_and_nothing_is_left(place: Place, nam
     assert "Traceback (most recent call last):\n  File" not in ran.err
 
 
-def test_the_guide_tells_the_outcome_of_every_habit() -> None:
+def test_the_guide_lists_the_outcome_of_every_habit() -> None:
     _, _, section = GUIDE.read_text().partition("## What happens when an agent misbehaves")
     told = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (\d)\b[^|]*\|$", section, re.MULTILINE))
     assert told == {name: str(outcome.code) for name, outcome in OUTCOMES.items()}
     assert list(told) == list(habits())
 
 
-def test_in_json_every_misbehaviour_ends_with_a_result(place: Place) -> None:
+def test_format_json_always_ends_with_a_result(harness: RunHarness) -> None:
     for name in ("dies-in-turn", "wrong-shapes", "noise", "escapes"):
-        hostile = HostilePlace(place, name)
+        hostile = HostileHarness(harness, name)
         ran = hostile.run("--format", "json")
         assert ran.result["exitCode"] == ran.code == OUTCOMES[name].code
         assert clean(ran.out)
         hostile.temporary.rmdir()
 
 
-def test_of_a_flood_nothing_is_lost(place: Place) -> None:
-    ran = HostilePlace(place, "floods").run("--format", "quiet")
+def test_a_flood_of_messages_loses_no_message(harness: RunHarness) -> None:
+    ran = HostileHarness(harness, "floods").run("--format", "quiet")
     assert [int(line.split()[0]) for line in ran.out.splitlines()] == list(range(PIECES))
 
 
-# -- consent ------------------------------------------------------------------------------------------------------
+# -- consent ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule(165)
-def test_after_the_cancel_no_permission_is_given_whatever_is_allowed(place: Place) -> None:
-    hostile = HostilePlace(place, "asks-after-cancel")
+def test_no_permission_is_granted_after_a_cancel(harness: RunHarness) -> None:
+    hostile = HostileHarness(harness, "asks-after-cancel")
     hostile.run("--permissions", "all", "--timeout", "1")
-    [answer] = [message["after cancel"] for message in hostile.heard if "after cancel" in message]
+    [answer] = [message["after cancel"] for message in hostile.received if "after cancel" in message]
     assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_what_only_allows_is_no_consent_by_default(place: Place) -> None:
-    ran = HostilePlace(place, "asks-unfairly").run("--format", "quiet")
+def test_unusual_permission_requests_are_not_allowed_by_default(harness: RunHarness) -> None:
+    ran = HostileHarness(harness, "asks-unfairly").run("--format", "quiet")
     assert [line.rpartition(": ")[2] for line in ran.out.splitlines()] == ["not allowed"] * 6
 
 
 @pytest.mark.rule(245)
 @pytest.mark.parametrize("name", ["reads-outside", "writes-outside"])
-def test_nothing_outside_is_reached_although_everything_is_allowed(place: Place, name: str) -> None:
-    ran = HostilePlace(place, name).run("--permissions", "all", "--format", "quiet")
+def test_files_outside_are_not_reached_with_all_permissions(harness: RunHarness, name: str) -> None:
+    ran = HostileHarness(harness, name).run("--permissions", "all", "--format", "quiet")
     asked = [line for line in ran.out.splitlines() if line.startswith(("read", "write"))]
     assert len(asked) >= 5
     assert not [line for line in asked if line.endswith(": ok")]
 
 
-# -- Ctrl-C -------------------------------------------------------------------------------------------------------
+# -- Ctrl-C ----------------------------------------------------------------------------------------------
 
 
-def interrupted(hostile: HostilePlace, *until: str) -> tuple[int, str]:
-    """Run until this was shown, then Ctrl-C, for each; the exit code and what was said on stderr."""
-    place = hostile.place
+def interrupted(hostile: HostileHarness, *until: str) -> tuple[int, str]:
+    """Run until each text was shown, with Ctrl-C after each. Return the exit code and stderr."""
+    harness = hostile.harness
     process = subprocess.Popen(
         [sys.executable, "-m", "accord.cli", "run", "go", "-a", "hostile", "--permissions", "all"],
-        cwd=place.cwd, env=place.env(TMPDIR=str(hostile.temporary)), stdin=subprocess.DEVNULL,
+        cwd=harness.cwd, env=harness.env(TMPDIR=str(hostile.temporary)), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -205,34 +208,34 @@ def interrupted(hostile: HostilePlace, *until: str) -> tuple[int, str]:
         process.wait()
 
 
-def test_ctrl_c_waits_for_the_agent_and_leaves_nothing(place: Place) -> None:
-    hostile = HostilePlace(place, "asks-after-cancel")
+def test_ctrl_c_waits_for_the_agent_and_leaves_nothing(harness: RunHarness) -> None:
+    hostile = HostileHarness(harness, "asks-after-cancel")
     code, _ = interrupted(hostile, "Shall I?")
     assert code == 130
     hostile.assert_nothing_is_left()
-    [answer] = [message["after cancel"] for message in hostile.heard if "after cancel" in message]
+    [answer] = [message["after cancel"] for message in hostile.received if "after cancel" in message]
     assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_a_second_ctrl_c_ends_an_agent_that_does_not_hear_the_first(place: Place) -> None:
-    hostile = HostilePlace(place, "silent-after-cancel")
+def test_a_second_ctrl_c_ends_an_agent_that_ignores_the_first(harness: RunHarness) -> None:
+    hostile = HostileHarness(harness, "silent-after-cancel")
     code, _ = interrupted(hostile, "This will take a while.", "accord run: ")
     assert code == 130
     hostile.assert_nothing_is_left()
 
 
-# -- once ---------------------------------------------------------------------------------------------------------
+# -- retry -----------------------------------------------------------------------------------------------
 
 
-def test_harm_that_is_done_once_is_repaired_by_retry_if_nothing_was_done(place: Place) -> None:
-    done = place.home.parent / "done"
-    ran = HostilePlace(place, "dies-unheard", "--once", str(done)).run("--retry", "--format", "quiet")
+def test_retry_works_when_the_agent_did_nothing_before_it_died(harness: RunHarness) -> None:
+    done = harness.home.parent / "done"
+    ran = HostileHarness(harness, "dies-unheard", "--once", str(done)).run("--retry", "--format", "quiet")
     assert (ran.code, ran.out) == (0, "All is well.\n")
 
 
-def test_what_was_begun_is_not_begun_again(place: Place) -> None:
-    done = place.home.parent / "done"
-    hostile = HostilePlace(place, "dies-in-turn", "--once", str(done))
+def test_retry_does_not_repeat_a_prompt_that_was_started(harness: RunHarness) -> None:
+    done = harness.home.parent / "done"
+    hostile = HostileHarness(harness, "dies-in-turn", "--once", str(done))
     ran = hostile.run("--retry")
     assert ran.code == 3
-    assert len([message for message in hostile.heard if message.get("method") == "session/prompt"]) == 1
+    assert len([message for message in hostile.received if message.get("method") == "session/prompt"]) == 1

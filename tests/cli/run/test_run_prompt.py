@@ -1,4 +1,4 @@
-"""`accord run`: what the agent is sent."""
+"""`accord run`: the prompt that the agent receives."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.run.running import Place, odd
+from tests.cli.run.run_harness import RunHarness, odd_agent
 
 from accord.cli import main
 from accord.cli.running.arguments import parser
@@ -17,10 +17,12 @@ PNG = base64.b64decode(
 )
 
 
-def sent(place: Place, *words: str, takes: Any = None, stdin: str | None = None) -> list[dict[str, Any]]:
-    """The blocks that the agent got."""
+def sent(
+    harness: RunHarness, *words: str, takes: Any = None, stdin: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the content blocks that the agent received."""
     capabilities = json.dumps({"promptCapabilities": takes or {}})
-    ran = place.run("--format", "quiet", *words, *odd("echo"), stdin=stdin, CAPABILITIES=capabilities)
+    ran = harness.run("--format", "quiet", *words, *odd_agent("echo"), stdin=stdin, CAPABILITIES=capabilities)
     assert ran.code == 0, ran.err
     return json.loads(ran.out)
 
@@ -29,67 +31,72 @@ def text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def test_the_prompt_comes_from_the_arguments(place: Place) -> None:
-    assert sent(place, "fix", "the test") == [text("fix the test")]
+def test_the_prompt_comes_from_the_arguments(harness: RunHarness) -> None:
+    assert sent(harness, "fix", "the test") == [text("fix the test")]
 
 
-def test_the_prompt_comes_from_stdin_where_no_other_is_given(place: Place) -> None:
-    assert sent(place, stdin="fix the test\n") == [text("fix the test")]
+def test_without_arguments_the_prompt_comes_from_stdin(harness: RunHarness) -> None:
+    assert sent(harness, stdin="fix the test\n") == [text("fix the test")]
 
 
-def test_a_dash_is_stdin_in_its_place(place: Place) -> None:
-    assert sent(place, "Review:", "-", stdin="+ a line\n") == [text("Review:\n\n+ a line")]
+def test_a_dash_inserts_stdin(harness: RunHarness) -> None:
+    assert sent(harness, "Review:", "-", stdin="+ a line\n") == [text("Review:\n\n+ a line")]
 
 
-def test_stdin_is_left_alone_where_there_is_a_prompt(place: Place) -> None:
-    assert sent(place, "fix the test", stdin="not this") == [text("fix the test")]
+def test_stdin_is_not_read_when_a_prompt_is_given(harness: RunHarness) -> None:
+    assert sent(harness, "fix the test", stdin="not this") == [text("fix the test")]
 
 
-def test_the_prompt_comes_from_a_file(place: Place) -> None:
-    (place.cwd / "task.md").write_text("Do it\nwell\n")
-    assert sent(place, "--file", "task.md") == [text("Do it\nwell")]
-    assert sent(place, "First this.", "--file", "task.md") == [text("First this.\n\nDo it\nwell")]
+def test_the_prompt_comes_from_a_file(harness: RunHarness) -> None:
+    (harness.cwd / "task.md").write_text("Do it\nwell\n")
+    assert sent(harness, "--file", "task.md") == [text("Do it\nwell")]
+    assert sent(harness, "First this.", "--file", "task.md") == [text("First this.\n\nDo it\nwell")]
 
 
-def test_a_mention_is_a_link_for_every_agent(place: Place) -> None:
-    (place.cwd / "a.py").write_text("x = 1\n")
-    (place.cwd / "with space.md").write_text("y")
-    (place.cwd / "src").mkdir()
-    _, *links = sent(place, 'Look at @a.py, @"with space.md" and (@src), mail a@b.c')
+def test_a_mention_is_sent_as_a_resource_link(harness: RunHarness) -> None:
+    (harness.cwd / "a.py").write_text("x = 1\n")
+    (harness.cwd / "with space.md").write_text("y")
+    (harness.cwd / "src").mkdir()
+    _, *links = sent(harness, 'Look at @a.py, @"with space.md" and (@src), mail a@b.c')
     assert links == [
-        {"type": "resource_link", "name": "a.py", "uri": (place.cwd / "a.py").as_uri(), "mimeType": "text/x-python", "size": 6},
-        {"type": "resource_link", "name": "with space.md", "uri": (place.cwd / "with space.md").as_uri(), "mimeType": "text/markdown", "size": 1},
-        {"type": "resource_link", "name": "src", "uri": (place.cwd / "src").as_uri(), "mimeType": "inode/directory"},
+        {"type": "resource_link", "name": "a.py", "uri": (harness.cwd / "a.py").as_uri(),
+         "mimeType": "text/x-python", "size": 6},
+        {"type": "resource_link", "name": "with space.md", "uri": (harness.cwd / "with space.md").as_uri(),
+         "mimeType": "text/markdown", "size": 1},
+        {"type": "resource_link", "name": "src", "uri": (harness.cwd / "src").as_uri(),
+         "mimeType": "inode/directory"},
     ]  # fmt: skip
 
 
-def test_a_mention_is_embedded_where_the_agent_takes_that(place: Place) -> None:
-    (place.cwd / "a.py").write_text("x = 1\n")
-    _, block = sent(place, "Look at @a.py.", takes={"embeddedContext": True})
+def test_a_mention_is_embedded_when_the_agent_supports_it(harness: RunHarness) -> None:
+    (harness.cwd / "a.py").write_text("x = 1\n")
+    _, block = sent(harness, "Look at @a.py.", takes={"embeddedContext": True})
     assert block == {
         "type": "resource",
-        "resource": {"uri": (place.cwd / "a.py").as_uri(), "text": "x = 1\n", "mimeType": "text/x-python"},
+        "resource": {"uri": (harness.cwd / "a.py").as_uri(), "text": "x = 1\n", "mimeType": "text/x-python"},
     }
 
 
-def test_a_mention_reaches_neither_secrets_nor_what_lies_outside(place: Place) -> None:
-    (place.cwd / ".env").write_text("KEY=1")
-    (place.cwd / "out").symlink_to("/etc")
+def test_a_mention_of_a_secret_or_outside_file_is_sent_as_text(harness: RunHarness) -> None:
+    (harness.cwd / ".env").write_text("KEY=1")
+    (harness.cwd / "out").symlink_to("/etc")
     prompt = "Look at @.env @/etc/hostname @out/hostname @no/such @someone"
-    ran = place.run("--format", "quiet", *odd("echo"), stdin=prompt)
+    ran = harness.run("--format", "quiet", *odd_agent("echo"), stdin=prompt)
     assert json.loads(ran.out) == [text(prompt)]
     assert ran.err.splitlines() == [
         "accord run: @.env may hold secrets: it is sent as text; --attach takes it along",
-        "accord run: @/etc/hostname lies outside the session's folders: it is sent as text; --attach takes it along",
-        "accord run: @out/hostname lies outside the session's folders: it is sent as text; --attach takes it along",
+        "accord run: @/etc/hostname lies outside the session's folders: it is sent as text; "
+        "--attach takes it along",
+        "accord run: @out/hostname lies outside the session's folders: it is sent as text; "
+        "--attach takes it along",
         "accord run: @no/such: there is no such file; it is sent as text",
     ]
 
 
-def test_an_attached_image_goes_as_one_where_the_agent_takes_images(place: Place) -> None:
-    picture = place.cwd / "shot.png"
+def test_an_attached_image_is_sent_as_image_when_supported(harness: RunHarness) -> None:
+    picture = harness.cwd / "shot.png"
     picture.write_bytes(PNG)
-    _, block = sent(place, "Look", "--attach", "shot.png", takes={"image": True})
+    _, block = sent(harness, "Look", "--attach", "shot.png", takes={"image": True})
     assert block == {
         "type": "image",
         "data": base64.b64encode(PNG).decode(),
@@ -98,31 +105,31 @@ def test_an_attached_image_goes_as_one_where_the_agent_takes_images(place: Place
     }
 
 
-def test_a_picture_is_known_by_what_it_is_not_by_what_it_is_called(place: Place) -> None:
-    (place.cwd / "shot").write_bytes(PNG)
-    (place.cwd / "shot.png").write_bytes(b"\xff\xd8\xff\xe0 and so on")
-    (place.cwd / "shot.txt").write_bytes(b"RIFF\1\2\3\4WEBP and so on")
+def test_the_image_type_is_detected_from_the_content(harness: RunHarness) -> None:
+    (harness.cwd / "shot").write_bytes(PNG)
+    (harness.cwd / "shot.png").write_bytes(b"\xff\xd8\xff\xe0 and so on")
+    (harness.cwd / "shot.txt").write_bytes(b"RIFF\1\2\3\4WEBP and so on")
     names = ("shot", "shot.png", "shot.txt")
     _, *blocks = sent(
-        place, "Look", *(word for name in names for word in ("--attach", name)), takes={"image": True}
+        harness, "Look", *(word for name in names for word in ("--attach", name)), takes={"image": True}
     )
     assert [block["mimeType"] for block in blocks] == ["image/png", "image/jpeg", "image/webp"]
     assert {block["type"] for block in blocks} == {"image"}
 
 
 @pytest.mark.rule(141)
-def test_an_attached_image_goes_as_a_link_where_not_and_that_is_told(place: Place) -> None:
-    (place.cwd / "shot.png").write_bytes(PNG)
-    ran = place.run("Look", "--attach", "shot.png", "--format", "quiet", *odd("echo"))
+def test_an_attached_image_is_sent_as_link_when_images_are_not_supported(harness: RunHarness) -> None:
+    (harness.cwd / "shot.png").write_bytes(PNG)
+    ran = harness.run("Look", "--attach", "shot.png", "--format", "quiet", *odd_agent("echo"))
     assert json.loads(ran.out)[1]["type"] == "resource_link"
     assert "goes as a link: the agent takes no images in prompts" in ran.err
 
 
-def test_an_attached_file_is_embedded_text_or_bytes(place: Place) -> None:
-    (place.cwd / "notes.txt").write_text("hello")
-    (place.cwd / "data.bin").write_bytes(b"\0\1")
+def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> None:
+    (harness.cwd / "notes.txt").write_text("hello")
+    (harness.cwd / "data.bin").write_bytes(b"\0\1")
     _, notes, data = sent(
-        place, "Look", "--attach", "notes.txt", "--attach", "data.bin", takes={"embeddedContext": True}
+        harness, "Look", "--attach", "notes.txt", "--attach", "data.bin", takes={"embeddedContext": True}
     )
     assert notes["resource"]["text"] == "hello"
     assert data["resource"]["blob"] == base64.b64encode(b"\0\1").decode()
@@ -148,15 +155,15 @@ def test_an_attached_file_is_embedded_text_or_bytes(place: Place) -> None:
         (("x", "-a", ""), "--agent was given an empty value: leave it out, or name one"),
     ],
 )
-def test_wrong_usage_is_one_line(
-    place: Place,
+def test_wrong_usage_is_a_one_line_error(
+    harness: RunHarness,
     words: tuple[str, ...],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(place.cwd)
-    monkeypatch.setenv("ACCORD_HOME", str(place.home))
+    monkeypatch.chdir(harness.cwd)
+    monkeypatch.setenv("ACCORD_HOME", str(harness.home))
     with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
         assert main(["run", *words]) == 2
@@ -166,16 +173,16 @@ def test_wrong_usage_is_one_line(
     assert line.startswith(f"accord run: {said}")
 
 
-def test_help_tells_options_and_exit_codes(place: Place) -> None:
-    ran = place.run("--help")
+def test_help_lists_options_and_exit_codes(harness: RunHarness) -> None:
+    ran = harness.run("--help")
     assert ran.code == 0
     assert ran.out.startswith("usage: accord run [OPTIONS] [PROMPT ... | -] [-- COMMAND ...]")
     for word in ("--permissions", "--deadline", "Exit codes: 0 done"):
         assert word in ran.out
 
 
-def test_every_option_has_a_test_that_uses_it() -> None:
-    """An option that is parsed and then forgotten is the oldest defect of such commands."""
+def test_every_option_is_used_in_a_test() -> None:
+    """An option that is parsed but not used is an easy mistake."""
     tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
     options = {
         word for action in parser()._actions for word in action.option_strings if word.startswith("--")

@@ -1,4 +1,4 @@
-"""`accord run` with somebody at the terminal: questions, "always", forms, Ctrl-C."""
+"""`accord run` on a terminal: permission questions, forms, Ctrl-C."""
 
 import json
 import os
@@ -8,33 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.run.running import Place, alive, odd
+from tests.cli.run.run_harness import RunHarness, alive, odd_agent
 from tests.cli.terminal import Terminal, in_terminal
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @contextmanager
-def run(place: Place, *words: str, **env: str) -> Generator[Terminal]:
+def run(harness: RunHarness, *words: str, **env: str) -> Generator[Terminal]:
     before = words.index("--") if "--" in words else len(words)
     with in_terminal(
         "run",
         "--cwd",
-        str(place.cwd),
+        str(harness.cwd),
         *words[:before],
         "go",
         *words[before:],
-        env=place.env(TERM="xterm", **env),
+        env=harness.env(TERM="xterm", **env),
     ) as terminal:
         yield terminal
 
 
-# -- permissions ------------------------------------------------------------------------------------------------
+# -- permissions -----------------------------------------------------------------------------------------
 
 
-def test_every_option_is_shown_by_its_name_and_none_is_preselected(place: Place) -> None:
-    call = {"title": "Change a.txt", "kind": "edit", "content": [{"type": "diff", "path": "a.txt", "oldText": "one\n", "newText": "two\n"}]}  # fmt: skip
-    with run(place, *odd("permission", json.dumps(call))) as terminal:
+def test_all_options_are_shown_and_none_is_preselected(harness: RunHarness) -> None:
+    diff = {"type": "diff", "path": "a.txt", "oldText": "one\n", "newText": "two\n"}
+    call = {"title": "Change a.txt", "kind": "edit", "content": [diff]}
+    with run(harness, *odd_agent("permission", json.dumps(call))) as terminal:
         terminal.expect("odd asks: Change a.txt [edit]")
         terminal.expect("change a.txt")
         terminal.expect("-one")
@@ -54,19 +55,23 @@ def test_every_option_is_shown_by_its_name_and_none_is_preselected(place: Place)
         assert terminal.end() == 0
 
 
-def test_a_no_of_the_person_and_going_away_are_5(place: Place) -> None:
+def test_a_rejection_and_ctrl_d_exit_with_5(harness: RunHarness) -> None:
     for typed, outcome in (("3\r", '"optionId": "no"'), (CTRL_D, '"optionId": "no"')):
-        with run(place, *odd("permission", "{}")) as terminal:
+        with run(harness, *odd_agent("permission", "{}")) as terminal:
             terminal.expect("Choose 1-3: ")
             terminal.type(typed)
             terminal.expect(outcome)
             assert terminal.end() == 5
 
 
-def test_always_is_remembered_for_the_session_and_then_given_once_at_a_time(place: Place) -> None:
-    calls = [{"kind": "edit", "title": "first"}, {"kind": "edit", "title": "second"}, {"kind": "delete", "title": "third"}]  # fmt: skip
-    for _ in range(2):  # the second run knows nothing of the first
-        with run(place, *odd("permissions", *map(json.dumps, calls))) as terminal:
+def test_an_always_answer_is_remembered_for_the_session(harness: RunHarness) -> None:
+    calls = [
+        {"kind": "edit", "title": "first"},
+        {"kind": "edit", "title": "second"},
+        {"kind": "delete", "title": "third"},
+    ]
+    for _ in range(2):  # the second run does not know the answers of the first
+        with run(harness, *odd_agent("permissions", *map(json.dumps, calls))) as terminal:
             terminal.expect("odd asks: first")
             terminal.expect("Choose 1-3: ")
             terminal.type("2\r")
@@ -80,10 +85,10 @@ def test_always_is_remembered_for_the_session_and_then_given_once_at_a_time(plac
             assert "odd asks: second" not in terminal.shown
 
 
-def test_what_is_typed_before_a_question_does_not_answer_it(place: Place) -> None:
-    with run(place, *odd("permissions", '{"title": "first"}', '{"title": "second"}')) as terminal:
+def test_text_typed_before_a_question_does_not_answer_it(harness: RunHarness) -> None:
+    with run(harness, *odd_agent("permissions", '{"title": "first"}', '{"title": "second"}')) as terminal:
         terminal.expect("Choose 1-3: ")
-        terminal.type("3\r1\r")  # the second line is meant for nothing that was shown
+        terminal.type("3\r1\r")  # the second line was typed before the second question
         terminal.expect("odd asks: second")
         terminal.expect("Choose 1-3: ")
         terminal.type("3\r")
@@ -91,13 +96,13 @@ def test_what_is_typed_before_a_question_does_not_answer_it(place: Place) -> Non
         assert '"optionId": "yes"' not in terminal.shown
 
 
-def test_what_an_agent_says_in_a_question_is_cleaned(place: Place) -> None:
+def test_escape_sequences_in_a_question_are_removed(harness: RunHarness) -> None:
     call = {
         "title": "harmless\x1b[2K\x1b]0;owned\x07 \u202egnp.exe",
         "rawInput": {"command": "rm \x1b[8mhidden"},
     }
     options = [{"optionId": "x", "name": "No\x1b[1A\rYes", "kind": "reject_once"}]
-    with run(place, *odd("permission", json.dumps(call), json.dumps(options))) as terminal:
+    with run(harness, *odd_agent("permission", json.dumps(call), json.dumps(options))) as terminal:
         terminal.expect("Ctrl-D: ")
         terminal.type("1\r")
         assert terminal.end() == 5
@@ -105,10 +110,10 @@ def test_what_an_agent_says_in_a_question_is_cleaned(place: Place) -> None:
             assert trick not in terminal.shown
 
 
-def test_what_the_agent_does_without_asking_is_asked_about(place: Place) -> None:
-    target = place.cwd / "new.txt"
+def test_a_write_without_a_permission_request_is_asked_for(harness: RunHarness) -> None:
+    target = harness.cwd / "new.txt"
     asked = json.dumps({"method": "fs/write_text_file", "params": {"path": str(target), "content": "x"}})
-    with run(place, *odd("requests", asked, asked)) as terminal:
+    with run(harness, *odd_agent("requests", asked, asked)) as terminal:
         terminal.expect("odd asks: write ")
         terminal.expect("1  Allow")
         terminal.expect("2  Always allow edit in this session")
@@ -119,10 +124,10 @@ def test_what_the_agent_does_without_asking_is_asked_about(place: Place) -> None
     assert target.read_text() == "x"
 
 
-def test_what_was_agreed_to_is_done_and_nothing_besides(place: Place) -> None:
+def test_an_approval_covers_only_the_approved_command(harness: RunHarness) -> None:
     call = {"kind": "execute", "title": "Greet", "rawInput": {"command": "echo hello"}}
     commands = [["sh", "-c", "echo hello"], ["echo", "hello"], ["echo", "other"]]
-    with run(place, *odd("agreed-to-run", json.dumps(call), *map(json.dumps, commands))) as terminal:
+    with run(harness, *odd_agent("agreed-to-run", json.dumps(call), *map(json.dumps, commands))) as terminal:
         terminal.expect("odd asks: Greet [execute]")
         terminal.expect("$ echo hello")
         terminal.type("1\r")
@@ -134,24 +139,24 @@ def test_what_was_agreed_to_is_done_and_nothing_besides(place: Place) -> None:
         assert terminal.end() == 5
 
 
-# -- Ctrl-C -----------------------------------------------------------------------------------------------------
+# -- Ctrl-C ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rule(160, 171)
-def test_ctrl_c_cancels_and_waits_for_the_agent(place: Place, tmp_path: Path) -> None:
-    heard, pid = tmp_path / "heard", tmp_path / "pid"
-    with run(place, *odd("busy"), HEARD=str(heard), PID_FILE=str(pid)) as terminal:
+def test_ctrl_c_cancels_and_waits_for_the_agent(harness: RunHarness, tmp_path: Path) -> None:
+    log, pid = tmp_path / "log", tmp_path / "pid"
+    with run(harness, *odd_agent("busy"), HEARD=str(log), PID_FILE=str(pid)) as terminal:
         terminal.expect("working")
         terminal.type(CTRL_C)
         terminal.expect("stopping; Ctrl-C again ends the agent")
         assert terminal.end() == 130
-    assert json.loads(heard.read_text().splitlines()[-1])["method"] == "session/cancel"
+    assert json.loads(log.read_text().splitlines()[-1])["method"] == "session/cancel"
     assert not alive(int(pid.read_text()))
 
 
-def test_a_second_ctrl_c_ends_an_agent_that_does_not_stop(place: Place, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_an_agent_that_does_not_stop(harness: RunHarness, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    with run(place, *odd("deaf"), PID_FILE=str(pid)) as terminal:
+    with run(harness, *odd_agent("deaf"), PID_FILE=str(pid)) as terminal:
         terminal.expect("working")
         terminal.type(CTRL_C)
         terminal.expect("stopping")
@@ -162,47 +167,49 @@ def test_a_second_ctrl_c_ends_an_agent_that_does_not_stop(place: Place, tmp_path
 
 
 @pytest.mark.rule(165)
-def test_ctrl_c_in_a_question_answers_it_as_cancelled(place: Place, tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
-    with run(place, *odd("permission", "{}"), HEARD=str(heard)) as terminal:
+def test_ctrl_c_answers_a_permission_question_as_cancelled(harness: RunHarness, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with run(harness, *odd_agent("permission", "{}"), HEARD=str(log)) as terminal:
         terminal.expect("Choose 1-3: ")
         terminal.type(CTRL_C)
         terminal.expect("stopping")
         assert terminal.end() == 130
-    answers = [json.loads(line) for line in heard.read_text().splitlines()]
+    answers = [json.loads(line) for line in log.read_text().splitlines()]
     assert {"outcome": {"outcome": "cancelled"}} in [answer.get("result") for answer in answers]
 
 
-def test_ctrl_c_in_any_other_question_leaves_it_unanswered(place: Place, tmp_path: Path) -> None:
-    """The agent waits for the answer and looks at nothing else: it would never see that it was cancelled."""
-    write = {"method": "fs/write_text_file", "params": {"path": str(place.cwd / "x"), "content": "x"}}
-    for number, agent in enumerate([odd("elicits", json.dumps(FORM)), odd("requests", json.dumps(write))]):
-        heard = tmp_path / f"heard-{number}"
-        with run(place, *agent, HEARD=str(heard)) as terminal:
+def test_ctrl_c_answers_a_form_and_a_file_question_as_cancelled(harness: RunHarness, tmp_path: Path) -> None:
+    """The agent waits for the response before it reads anything else, so it must get one."""
+    write = {"method": "fs/write_text_file", "params": {"path": str(harness.cwd / "x"), "content": "x"}}
+    for number, agent in enumerate(
+        [odd_agent("elicits", json.dumps(FORM)), odd_agent("requests", json.dumps(write))]
+    ):
+        log = tmp_path / f"log-{number}"
+        with run(harness, *agent, HEARD=str(log)) as terminal:
             terminal.expect("odd asks: ")
             terminal.expect(": ")
             terminal.type(CTRL_C)
             terminal.expect("stopping")
             assert terminal.end() == 130
-        answers = [json.loads(line) for line in heard.read_text().splitlines()]
+        answers = [json.loads(line) for line in log.read_text().splitlines()]
         (answer,) = [answer for answer in answers if str(answer.get("id")).startswith("q-")]
         assert (
             answer.get("result") == {"action": "cancel"} or "Permission denied" in answer["error"]["message"]
         )
-    assert not (place.cwd / "x").exists()
+    assert not (harness.cwd / "x").exists()
 
 
-def test_ctrl_c_while_the_agent_starts_ends_it(place: Place, tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start_ends_the_agent(harness: RunHarness, tmp_path: Path) -> None:
     started = tmp_path / "started"
     os.mkfifo(started)
-    with run(place, "--", "sh", "-c", f"echo $$ > {started}; exec tail -f /dev/null") as terminal:
+    with run(harness, "--", "sh", "-c", f"echo $$ > {started}; exec tail -f /dev/null") as terminal:
         pid = int(started.read_text())
         terminal.type(CTRL_C)
         assert terminal.end() == 130
     assert not alive(pid)
 
 
-# -- forms ------------------------------------------------------------------------------------------------------
+# -- forms -----------------------------------------------------------------------------------------------
 
 
 FORM: dict[str, Any] = {
@@ -212,10 +219,12 @@ FORM: dict[str, Any] = {
         "type": "object",
         "properties": {
             "name": {"type": "string", "title": "Name", "minLength": 2},
-            "colour": {"type": "string", "title": "Colour", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
+            "colour": {"type": "string", "title": "Colour",
+                       "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
             "size": {"type": "integer", "title": "Size", "minimum": 1, "default": 3},
             "sure": {"type": "boolean", "title": "Sure"},
-            "tags": {"type": "array", "title": "Tags", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1},
+            "tags": {"type": "array", "title": "Tags", "minItems": 1,
+                     "items": {"type": "string", "enum": ["a", "b", "c"]}},
             "note": {"type": "string", "title": "Note"},
         },
         "required": ["name", "colour", "sure", "tags"],
@@ -223,8 +232,8 @@ FORM: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_form_is_filled_in_checked_and_shown_before_it_goes_out(place: Place) -> None:
-    with run(place, "--format", "quiet", *odd("elicits", json.dumps(FORM))) as terminal:
+def test_a_form_is_filled_in_validated_and_confirmed(harness: RunHarness) -> None:
+    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(FORM))) as terminal:
         terminal.expect("odd asks: How shall it be?")
         for prompt, typed in [
             ("Name: ", "x"),
@@ -251,25 +260,30 @@ def test_a_form_is_filled_in_checked_and_shown_before_it_goes_out(place: Place) 
         assert terminal.end() == 0
 
 
-def test_a_form_can_be_declined_or_left(place: Place) -> None:
+def test_a_form_can_be_declined_or_cancelled(harness: RunHarness) -> None:
     form = {**FORM, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
-    with run(place, "--format", "quiet", *odd("elicits", json.dumps(form))) as terminal:
+    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(form))) as terminal:
         terminal.expect("name (Enter for none): ")
         terminal.type("\r")
         terminal.expect("Send this? [y/N] ")
         terminal.type("\r")
         terminal.expect('"action": "decline"')
         assert terminal.end() == 0
-    with run(place, "--format", "quiet", *odd("elicits", json.dumps(form))) as terminal:
+    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(form))) as terminal:
         terminal.expect("name (Enter for none): ")
         terminal.type(CTRL_D)
         terminal.expect('"action": "cancel"')
         assert terminal.end() == 0
 
 
-def test_an_address_is_shown_in_full_with_its_host(place: Place) -> None:
-    asked = {"mode": "url", "message": "Sign in there", "elicitationId": "e1", "url": "https://xn--80ak6aa92e.com/login?x=1"}  # fmt: skip
-    with run(place, "--format", "quiet", *odd("elicits", json.dumps(asked))) as terminal:
+def test_a_url_is_shown_in_full_with_its_host(harness: RunHarness) -> None:
+    asked = {
+        "mode": "url",
+        "message": "Sign in there",
+        "elicitationId": "e1",
+        "url": "https://xn--80ak6aa92e.com/login?x=1",
+    }
+    with run(harness, "--format", "quiet", *odd_agent("elicits", json.dumps(asked))) as terminal:
         terminal.expect("odd asks you to open an address: Sign in there")
         terminal.expect("https://xn--80ak6aa92e.com/login?x=1")
         terminal.expect("at xn--80ak6aa92e.com; its name is in another script than it may look like")
@@ -279,10 +293,10 @@ def test_an_address_is_shown_in_full_with_its_host(place: Place) -> None:
         assert terminal.end() == 0
 
 
-def test_the_question_of_agentao_is_answered_by_number_or_in_words(place: Place) -> None:
+def test_an_ask_user_question_is_answered_by_number_or_text(harness: RunHarness) -> None:
     asked = json.dumps({"question": "Which one?", "options": ["this", "that"]})
     for typed, answer in (("2", "that"), ("neither", "neither")):
-        with run(place, "--format", "quiet", *odd("asks-user", asked)) as terminal:
+        with run(harness, "--format", "quiet", *odd_agent("asks-user", asked)) as terminal:
             terminal.expect("Which one?")
             terminal.expect("2  that")
             terminal.expect("A number, or your own words: ")
@@ -292,17 +306,17 @@ def test_the_question_of_agentao_is_answered_by_number_or_in_words(place: Place)
             assert terminal.end() == 0
 
 
-def test_without_a_terminal_questions_are_declined_and_told(place: Place) -> None:
-    ran = place.run("go", "--format", "quiet", *odd("elicits", json.dumps(FORM)))
+def test_without_a_terminal_forms_are_declined_with_a_note(harness: RunHarness) -> None:
+    ran = harness.run("go", "--format", "quiet", *odd_agent("elicits", json.dumps(FORM)))
     assert json.loads(ran.out) == {"action": "decline"}
     assert "declined, for there is no terminal to ask on: How shall it be?" in ran.err
-    ran = place.run("go", "--format", "quiet", *odd("asks-user", '{"question": "Which?"}'))
+    ran = harness.run("go", "--format", "quiet", *odd_agent("asks-user", '{"question": "Which?"}'))
     assert ran.out == "(user unavailable)\n"
 
 
-def test_the_coding_agents_question_reaches_the_terminal(place: Place) -> None:
+def test_a_question_of_the_coding_agent_is_shown(harness: RunHarness) -> None:
     with in_terminal(
-        "run", "--cwd", str(place.cwd), "ask: which colour?", env=place.env(TERM="xterm")
+        "run", "--cwd", str(harness.cwd), "ask: which colour?", env=harness.env(TERM="xterm")
     ) as terminal:
         terminal.expect("Accord asks: which colour?")
         terminal.expect("Answer: ")

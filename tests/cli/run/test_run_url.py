@@ -1,4 +1,4 @@
-"""`accord run --url`: the same command with an agent at an address, and everything that can be wrong with one."""
+"""`accord run --url` with agents at WebSocket and HTTP addresses, and wrong addresses."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.cli.run.running import Place
+from tests.cli.run.run_harness import RunHarness
 from tests.interop.conversation import NOTES, SCRIPT
 from tests.interop.served import Served, served
 
@@ -20,28 +20,30 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
         yield found
 
 
-def test_a_turn(place: Place, server: Served) -> None:
-    ran = place.run("text", "--url", server.url, "--format", "json")
+def test_a_turn_completes(harness: RunHarness, server: Served) -> None:
+    ran = harness.run("text", "--url", server.url, "--format", "json")
     assert (ran.code, ran.result["text"]) == (0, "".join(SCRIPT["pieces"])), ran.err
-    ran = place.run("text", "--url", server.url)
+    ran = harness.run("text", "--url", server.url)
     assert (ran.code, "".join(SCRIPT["pieces"]).splitlines()[0] in ran.out) == (0, True)
 
 
-def test_permissions_files_and_settings_are_as_with_an_agent_here(place: Place, server: Served) -> None:
-    (place.cwd / "notes.txt").write_text(NOTES)
-    ran = place.run("permission", "--format", "quiet", "--url", server.url)
+def test_permissions_files_and_settings_work_as_with_a_local_agent(
+    harness: RunHarness, server: Served
+) -> None:
+    (harness.cwd / "notes.txt").write_text(NOTES)
+    ran = harness.run("permission", "--format", "quiet", "--url", server.url)
     assert (ran.code, ran.out) == (5, "rejected\n")
-    ran = place.run("permission", "--format", "quiet", "--permissions", "all", "--url", server.url)
+    ran = harness.run("permission", "--format", "quiet", "--permissions", "all", "--url", server.url)
     assert (ran.code, ran.out) == (0, "allowed\n")
-    ran = place.run("files", "--format", "quiet", "--permissions", "all", "--url", server.url)
+    ran = harness.run("files", "--format", "quiet", "--permissions", "all", "--url", server.url)
     assert ran.code == 0, ran.err
-    assert (place.cwd / "new.txt").read_text() == SCRIPT["files"]["text"]
-    ran = place.run("text", "--mode", "nope", "--url", server.url)
+    assert (harness.cwd / "new.txt").read_text() == SCRIPT["files"]["text"]
+    ran = harness.run("text", "--mode", "nope", "--url", server.url)
     assert ran.code == 2
 
 
-def test_a_server_that_dies_in_mid_turn(place: Place, server: Served) -> None:
-    ran = place.run("crash", "--url", server.url)
+def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, server: Served) -> None:
+    ran = harness.run("crash", "--url", server.url)
     assert ran.code == 3
     assert "the connection to the agent is lost; connecting again" in ran.err
     assert "Traceback" not in ran.err
@@ -53,35 +55,35 @@ def plain(tmp_path: Path) -> Generator[Served]:
         yield found
 
 
-def test_a_folder_of_the_other_machine_need_not_be_here(place: Place, plain: Served) -> None:
-    ran = place.run(
+def test_a_remote_folder_does_not_need_to_exist_here(harness: RunHarness, plain: Served) -> None:
+    ran = harness.run(
         "echo @there.txt fine", "--format", "json", "--cwd", "/not/on this/machine", "--url", plain.url
     )
     assert (ran.code, ran.result["text"]) == (0, "@there.txt fine"), ran.err
-    ran = place.run("files", "--permissions", "all", "--cwd", "/not/on this/machine", "--url", plain.url)
-    assert ran.code == 1, "what is not here cannot be read"
-    ran = place.run("text", "--cwd", "not-here", "--url", plain.url)
+    ran = harness.run("files", "--permissions", "all", "--cwd", "/not/on this/machine", "--url", plain.url)
+    assert ran.code == 1, "a missing folder cannot be read"
+    ran = harness.run("text", "--cwd", "not-here", "--url", plain.url)
     assert (ran.code, "is no folder" in ran.err) == (2, True)
 
 
-def test_a_session_goes_on(place: Place) -> None:
-    with served("typescript", "ws", place.home.parent) as server:
-        ran = place.run("echo one", "--url", server.url + "#token=hush", "--format", "quiet")
+def test_a_session_is_continued(harness: RunHarness) -> None:
+    with served("typescript", "ws", harness.home.parent) as server:
+        ran = harness.run("echo one", "--url", server.url + "#token=hush", "--format", "quiet")
         assert (ran.code, ran.out) == (0, "one\n")
-        ran = place.run("echo two", "--url", server.url, "--continue", "--format", "json")
+        ran = harness.run("echo two", "--url", server.url, "--continue", "--format", "json")
         assert (ran.code, ran.result["text"]) == (0, "two"), ran.err
-        assert "hush" not in everything_in(place.home)
+        assert "hush" not in all_text_in(harness.home)
 
 
-def everything_in(folder: Path) -> str:
+def all_text_in(folder: Path) -> str:
     return "".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
 
 
-def test_nobody_there(place: Place) -> None:
+def test_a_closed_port_exits_with_3(harness: RunHarness) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     for scheme in ("ws", "http"):
-        ran = place.run("hello", "--url", f"{scheme}://127.0.0.1:{port}/#token=hush")
+        ran = harness.run("hello", "--url", f"{scheme}://127.0.0.1:{port}/#token=hush")
         assert ran.code == 3
         assert f"{scheme}://127.0.0.1:{port}/acp: cannot connect: nothing listens there" in ran.err
         assert "hush" not in ran.err + ran.out
@@ -100,29 +102,29 @@ def test_nobody_there(place: Place) -> None:
         (["--url", "ws://box/", "--token-file", "empty"], "does not hold one token"),
     ],
 )
-def test_wrong_usage(place: Place, words: list[str], why: str) -> None:
-    (place.cwd / "two").write_text("hush hush")
-    (place.cwd / "empty").write_text("\n")
-    ran = place.run("hello", *words)
+def test_wrong_usage_is_a_one_line_error(harness: RunHarness, words: list[str], why: str) -> None:
+    (harness.cwd / "two").write_text("hush hush")
+    (harness.cwd / "empty").write_text("\n")
+    ran = harness.run("hello", *words)
     assert ran.code == 2
     assert why in ran.err
     assert "hush" not in ran.err
     assert len(ran.err.strip().splitlines()) == 1
 
 
-def test_the_token_of_the_file_comes_before_the_addresss_and_that_before_the_environments(
-    place: Place,
+def test_the_token_file_overrides_the_url_and_the_url_the_environment(
+    harness: RunHarness,
 ) -> None:
-    (place.cwd / "token").write_text("from-file\n")
-    assert asked_with(place, "#token=from-address", "--token-file", "token") == "Bearer from-file"
-    assert asked_with(place, "#token=from-address") == "Bearer from-address"
-    assert asked_with(place, "") == "Bearer from-environment"
+    (harness.cwd / "token").write_text("from-file\n")
+    assert asked_with(harness, "#token=from-address", "--token-file", "token") == "Bearer from-file"
+    assert asked_with(harness, "#token=from-address") == "Bearer from-address"
+    assert asked_with(harness, "") == "Bearer from-environment"
 
 
-def asked_with(place: Place, fragment: str, *words: str) -> str:
-    """The credentials that a server gets, which then says that they are wrong."""
+def asked_with(harness: RunHarness, fragment: str, *words: str) -> str:
+    """Return the credentials that a server receives before it answers with 401."""
     with RefusingServer() as server:
-        ran = place.run("hello", "--url", server.url + fragment, *words, ACCORD_TOKEN="from-environment")
+        ran = harness.run("hello", "--url", server.url + fragment, *words, ACCORD_TOKEN="from-environment")
         assert ran.code == 3
         assert "the token is missing or wrong (HTTP 401)" in ran.err
         assert "from-" not in ran.err + ran.out
@@ -156,11 +158,11 @@ class RefusingServer:
         self._listener.close()
 
 
-def test_the_extra_that_is_missing_is_named(place: Place) -> None:
-    hidden = place.home.parent / "hidden"
+def test_a_missing_extra_is_named(harness: RunHarness) -> None:
+    hidden = harness.home.parent / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['websockets'] = None\n")
-    ran = place.run("hello", "--url", "ws://127.0.0.1:1/", PYTHONPATH=str(hidden))
+    ran = harness.run("hello", "--url", "ws://127.0.0.1:1/", PYTHONPATH=str(hidden))
     assert ran.code == 2
     assert "pip install 'accord[remote]'" in ran.err
     assert len(ran.err.strip().splitlines()) == 1

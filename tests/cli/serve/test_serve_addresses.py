@@ -1,4 +1,4 @@
-"""Where it listens, and which address a link begins with."""
+"""Listening addresses, TLS requirements, and the address of links."""
 
 import socket
 from pathlib import Path
@@ -24,11 +24,13 @@ from accord.gateway.access.limits import Limits
         ({"host_names": ("nas.lan",), "insecure": True}, ("0.0.0.0",), 8765, "http://nas.lan:8765"),
     ],
 )
-def test_a_link_begins_with_what_a_browser_reaches(settings, addresses, port: int, url: str) -> None:
+def test_a_link_starts_with_an_address_that_a_browser_reaches(
+    settings, addresses, port: int, url: str
+) -> None:
     assert public_url(Settings(**settings), addresses, port) == url
 
 
-def test_all_addresses_are_no_address_to_link_to() -> None:
+def test_a_link_never_contains_a_wildcard_address() -> None:
     for address in ("0.0.0.0", "::"):
         url = public_url(Settings(), (address,), 8765)
         assert "0.0.0.0" not in url
@@ -36,24 +38,24 @@ def test_all_addresses_are_no_address_to_link_to() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
-def test_loopback_needs_no_tls(address: str) -> None:
+def test_a_loopback_address_needs_no_tls(address: str) -> None:
     insist_on_safety(Settings(host=address), (address,))
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "fd00::2", "203.0.113.5"])
-def test_everything_else_does(address: str) -> None:
+def test_any_other_address_needs_tls_or_insecure(address: str) -> None:
     with pytest.raises(UsageError, match="--insecure"):
         insist_on_safety(Settings(host=address), (address,))
     insist_on_safety(Settings(host=address, insecure=True), (address,))
     insist_on_safety(Settings(host=address, tls_cert="c", tls_key="k"), (address,))
 
 
-def test_a_name_with_one_public_address_is_public() -> None:
+def test_a_name_with_one_public_address_needs_tls() -> None:
     with pytest.raises(UsageError):
         insist_on_safety(Settings(host="both"), ("127.0.0.1", "192.0.2.1"))
 
 
-def test_hosts_as_they_are_typed() -> None:
+def test_hosts_are_resolved_or_refused() -> None:
     assert listening_on("127.0.0.1") == ("127.0.0.1",)
     if socket.has_ipv6:
         assert listening_on("[::1]") == ("::1",)
@@ -62,7 +64,7 @@ def test_hosts_as_they_are_typed() -> None:
             listening_on(wrong)
 
 
-def test_times_and_limits_as_they_are_typed() -> None:
+def test_durations_and_limits_are_parsed() -> None:
     assert [seconds_of("--expires", text) for text in ("90s", "5m", "12H", "30d", "2w")] == [
         90,
         300,
@@ -77,7 +79,7 @@ def test_times_and_limits_as_they_are_typed() -> None:
     assert (changed.connections, changed.messages_per_second, changed.sessions) == (7, 0.5, 3)
 
 
-def test_the_settings_in_the_docs_are_settings() -> None:
+def test_the_documented_settings_are_valid() -> None:
     text = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text("utf-8")
     example = text.split("```json\n", 1)[1].split("```", 1)[0]
     settings = msgspec.json.decode(example, type=Settings)

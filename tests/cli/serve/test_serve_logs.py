@@ -1,4 +1,4 @@
-"""The log: one line each, no secret, no escape sequence, whatever was logged."""
+"""The log of the gateway: one line per entry, without secrets and escape sequences."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ TOKEN = "acc_k3v9m2qd_" + "A" * 43
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_nothing_secret_and_nothing_hostile_gets_into_it(tmp_path: Path, form: str) -> None:
+def test_secrets_and_escape_sequences_are_not_logged(tmp_path: Path, form: str) -> None:
     file = tmp_path / "log"
     log = logging.getLogger("accord.gateway.test")
     with logging_to(str(file), form, "info"):
@@ -35,7 +35,7 @@ def test_nothing_secret_and_nothing_hostile_gets_into_it(tmp_path: Path, form: s
         assert [json.loads(line)["level"] for line in lines] == ["info", "warning", "error"]
 
 
-def test_afterwards_logging_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logging_is_restored_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     before = (list(root.handlers), root.level)
     with logging_to(None, "text", "debug"):

@@ -1,4 +1,4 @@
-"""`accord serve`, from its first start to its stop, as a newcomer meets it."""
+"""`accord serve` from its first start to its stop."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 import pytest
-from tests.cli.process import environment
-from tests.cli.serve.gateways import accord, served, tokens_of
+from tests.cli.agent_process import environment
+from tests.cli.serve.gateway_process import accord, running_gateway, tokens_of
 from tests.cli.terminal import in_terminal
 
 from accord.cli import main
@@ -26,10 +26,10 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_the_first_start_shows_a_link_once_and_its_token_opens_the_door(home: Path) -> None:
-    with served(home) as gateway:
-        assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in gateway.said
-        assert "Agents: accord (default)" in gateway.said
+def test_the_first_start_shows_a_link_whose_token_works(home: Path) -> None:
+    with running_gateway(home) as gateway:
+        assert f"http://127.0.0.1:{gateway.port}/#token=acc_" in gateway.output
+        assert "Agents: accord (default)" in gateway.output
         assert gateway.status("/healthz") == 200
         assert gateway.status("/metrics") == 401
         assert gateway.status("/metrics", gateway.token) == 200
@@ -40,14 +40,14 @@ def test_the_first_start_shows_a_link_once_and_its_token_opens_the_door(home: Pa
         code, log = gateway.end()
     assert code == 0
     assert gateway.token not in log
-    with served(home) as gateway:
+    with running_gateway(home) as gateway:
         assert not gateway.token
-        assert "accord serve token new" in gateway.said
+        assert "accord serve token new" in gateway.output
     assert [token.name for token in tokens_of(home)] == ["first"]
 
 
-def test_everything_it_keeps_is_for_the_owner_alone(home: Path) -> None:
-    with served(home) as gateway:
+def test_stored_files_are_for_the_owner_only(home: Path) -> None:
+    with running_gateway(home) as gateway:
         gateway.status("/metrics")
         gateway.signal(signal.SIGINT)
         assert gateway.end()[0] == 0
@@ -63,14 +63,14 @@ def test_everything_it_keeps_is_for_the_owner_alone(home: Path) -> None:
     assert events == ["start", "token made", "refused", "stop"]
 
 
-def test_a_journal_is_no_place_for_a_token(home: Path) -> None:
-    with served(home, JOURNAL_STREAM="8:1") as gateway:
+def test_no_token_is_printed_to_the_journal(home: Path) -> None:
+    with running_gateway(home, JOURNAL_STREAM="8:1") as gateway:
         assert not gateway.token
-        assert "run accord serve token new" in gateway.said
+        assert "run accord serve token new" in gateway.output
     assert tokens_of(home) == []
 
 
-def test_with_nobody_to_read_it_there_is_no_token(home: Path) -> None:
+def test_no_token_is_created_without_stdout(home: Path) -> None:
     words = [sys.executable, "-m", "accord.cli", "serve", "--port", "0", "--log-format", "json"]
     shell = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *words]
     with subprocess.Popen(shell, stderr=subprocess.PIPE, text=True, env=environment(home)) as running:
@@ -82,7 +82,7 @@ def test_with_nobody_to_read_it_there_is_no_token(home: Path) -> None:
     assert tokens_of(home) == []
 
 
-def test_on_a_terminal_the_link_comes_with_a_qr_code(home: Path) -> None:
+def test_the_link_on_a_terminal_has_a_qr_code(home: Path) -> None:
     env = environment(home) | {"COLUMNS": "100", "LINES": "60"}
     with in_terminal("serve", "--port", "0", env=env) as terminal:
         terminal.expect("#token=acc_")
@@ -96,14 +96,13 @@ def test_on_a_terminal_the_link_comes_with_a_qr_code(home: Path) -> None:
         assert "▀▀▀▀▀" not in terminal.shown
 
 
-def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
+def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, out, err = accord(home, "serve", "--port", str(port))
     assert (code, out) == (2, "")
-    assert (
-        err
-        == f"accord serve: port {port} is taken on 127.0.0.1: choose another with --port, 0 for any free one\n"
+    assert err == (
+        f"accord serve: port {port} is taken on 127.0.0.1: choose another with --port, 0 for any free one\n"
     )
 
 
@@ -127,7 +126,7 @@ def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
         (["--limit", "connections=0"], "--limit"),
         (["--limit", "connections=many"], "'many' is no number"),
         (["--log", "/no/such/folder/log"], "cannot be written"),
-        (["nobody"], "no agent is called 'nobody'"),
+        (["unknown"], "no agent is called 'unknown'"),
         (["accord", "accord"], "named twice"),
         (["--"], "behind -- belongs"),
         (["--wat"], "--wat"),
@@ -139,7 +138,7 @@ def test_a_port_that_was_named_is_had_or_the_start_fails(home: Path) -> None:
         (["token", "new", "--url", "example.org"], "write it as https://example.org"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(
+def test_wrong_usage_is_a_one_line_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -157,13 +156,13 @@ def test_what_cannot_be_meant_is_one_line(
     assert Tokens().all() == []
 
 
-def test_settings_stand_in_a_file_and_options_go_before_it(home: Path) -> None:
+def test_options_override_the_settings_file(home: Path) -> None:
     file = home / "config" / "serve.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"hostNames": ["home.example"], "limits": {"connections": 1}, "port": 1}')
-    with served(home, "--port", "0") as gateway:
+    with running_gateway(home, "--port", "0") as gateway:
         assert gateway.status("/metrics", gateway.token, Host="home.example") == 200
-        assert "https://home.example/#token=" in gateway.said
+        assert "https://home.example/#token=" in gateway.output
     file.write_text('{"hostName": "x"}')
     code, _, err = accord(home, "serve")
     assert code == 2
@@ -171,12 +170,12 @@ def test_settings_stand_in_a_file_and_options_go_before_it(home: Path) -> None:
     assert "hostName" in err
 
 
-def test_tls_by_two_files(home: Path, tmp_path: Path) -> None:
+def test_tls_works_with_certificate_and_key_files(home: Path, tmp_path: Path) -> None:
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     make += ["-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost"]
     subprocess.run([*make, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    with served(home, "--tls-cert", str(cert), "--tls-key", str(key)) as gateway:
+    with running_gateway(home, "--tls-cert", str(cert), "--tls-key", str(key)) as gateway:
         assert gateway.url.startswith("https://")
         context = ssl.create_default_context(cafile=str(cert))
         opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
@@ -184,9 +183,9 @@ def test_tls_by_two_files(home: Path, tmp_path: Path) -> None:
             assert response.status == 200
 
 
-def test_the_log_is_json_lines_if_asked_for(home: Path, tmp_path: Path) -> None:
+def test_the_log_can_be_json_lines(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with served(home, "--log-format", "json", "--log", str(log)) as gateway:
+    with running_gateway(home, "--log-format", "json", "--log", str(log)) as gateway:
         gateway.signal()
         assert gateway.end() == (0, "")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -194,7 +193,7 @@ def test_the_log_is_json_lines_if_asked_for(home: Path, tmp_path: Path) -> None:
     assert set(lines[0]) == {"time", "level", "logger", "message"}
 
 
-def test_the_doctor_tells_where_it_runs_and_a_dead_one_is_forgotten(
+def test_the_doctor_reports_a_running_gateway_and_forgets_a_dead_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCORD_HOME", str(home))
@@ -202,7 +201,7 @@ def test_the_doctor_tells_where_it_runs_and_a_dead_one_is_forgotten(
     assert (finding.name, finding.state) == ("gateway", "ready")
     assert "no token yet" in finding.remark
     assert not home.exists()
-    with served(home) as gateway:
+    with running_gateway(home) as gateway:
         finding = gateway_finding()
         assert finding.state == "runs"
         assert f"at http://127.0.0.1:{gateway.port}; 1 token;" in finding.remark

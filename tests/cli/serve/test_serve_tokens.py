@@ -1,4 +1,4 @@
-"""`accord serve token`: what is made, shown and revoked, and what a running gateway makes of it."""
+"""`accord serve token`: creating, listing and revoking tokens, and their effect on a running gateway."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.serve.gateways import accord, served
+from tests.cli.serve.gateway_process import accord, running_gateway
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -22,102 +22,104 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-class Here:
-    """`accord serve token` in this process, with a home of its own."""
+class TokenCommand:
+    """Runs `accord serve token` in this process, with its own Accord home."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
-    def token(self, *words: str) -> tuple[int, str, str]:
+    def run(self, *words: str) -> tuple[int, str, str]:
         code = main(["serve", "token", *words])
         out, err = self._capsys.readouterr()
         return code, out, err
 
     def new(self, *words: str) -> str:
-        code, out, err = self.token("new", "--plain", *words)
+        code, out, err = self.run("new", "--plain", *words)
         assert (code, err) == (0, "")
         assert TOKEN.fullmatch(out.strip())
         return out.strip()
 
     def listed(self) -> list[dict[str, Any]]:
-        return json.loads(self.token("list", "--json")[1])
+        return json.loads(self.run("list", "--json")[1])
 
 
 @pytest.fixture
-def here(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+def token_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> TokenCommand:
     home.mkdir()
     monkeypatch.setenv("ACCORD_HOME", str(home))
     monkeypatch.chdir(home)
-    return Here(capsys)
+    return TokenCommand(capsys)
 
 
-def test_a_token_has_the_scope_it_was_made_with(here: Here, tmp_path: Path) -> None:
+def test_a_token_has_the_scope_it_was_created_with(token_command: TokenCommand, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     scope = ["--agent", "Claude", "--agent", "accord", "--folder", str(tmp_path / "link"), "--read-only"]
-    here.new("--name", "ci", "--expires", "30d", *scope)
-    (token,) = here.listed()
+    token_command.new("--name", "ci", "--expires", "30d", *scope)
+    (token,) = token_command.listed()
     assert token["agents"] == ["claude", "accord"]
     assert token["folders"] == [str(tmp_path / "real")]
     assert token["readOnly"] is True
     assert token["lastUsed"] is None
     made, ends = (datetime.fromisoformat(token[name]) for name in ("created", "expires"))
     assert round((ends - made) / timedelta(days=1)) == 30
-    _, out, _ = here.token("list")
+    _, out, _ = token_command.run("list")
     assert f"looks at agents claude, accord in {tmp_path / 'real'}" in out
 
 
-def test_an_agent_that_is_not_here_is_told_of(here: Here) -> None:
-    code, _, err = here.token("new", "--plain", "--agent", "mine")
+def test_an_unknown_agent_in_the_scope_is_noted(token_command: TokenCommand) -> None:
+    code, _, err = token_command.run("new", "--plain", "--agent", "mine")
     assert (code, err) == (0, "accord serve: note: no agent is called 'mine' in this folder\n")
-    assert here.listed()[0]["agents"] == ["mine"]
+    assert token_command.listed()[0]["agents"] == ["mine"]
 
 
-def test_without_a_terminal_a_new_token_is_shown_with_its_link_and_no_code(here: Here) -> None:
-    code, out, err = here.token("new", "--url", "https://home.example/")
+def test_without_a_terminal_a_new_token_has_a_link_and_no_qr_code(token_command: TokenCommand) -> None:
+    code, out, err = token_command.run("new", "--url", "https://home.example/")
     assert (code, err) == (0, "")
     token = TOKEN.search(out)
     assert token
     assert f"https://home.example/#token={token[0]}" in out
     assert "▀" not in out
-    _, out, _ = here.token("new")
+    _, out, _ = token_command.run("new")
     assert "No gateway runs now" in out
 
 
-def test_a_token_is_revoked_by_id_by_name_or_as_itself(here: Here) -> None:
+def test_a_token_is_revoked_by_id_name_or_value(token_command: TokenCommand) -> None:
     for name in ("one", "two", "three"):
-        here.new("--name", name)
-    one, *_ = here.listed()
-    assert here.token("revoke", one["id"], "two")[0] == 0
-    fourth = here.new("--name", "four")
-    code, out, _ = here.token("revoke", fourth)
+        token_command.new("--name", name)
+    one, *_ = token_command.listed()
+    assert token_command.run("revoke", one["id"], "two")[0] == 0
+    fourth = token_command.new("--name", "four")
+    code, out, _ = token_command.run("revoke", fourth)
     assert code == 0
     assert fourth not in out
-    assert [token["name"] for token in here.listed()] == ["three"]
-    here.new("--name", "three")
-    code, _, err = here.token("revoke", "three")
+    assert [token["name"] for token in token_command.listed()] == ["three"]
+    token_command.new("--name", "three")
+    code, _, err = token_command.run("revoke", "three")
     assert code == 2
     assert "token list" in err
-    assert len(here.listed()) == 2
+    assert len(token_command.listed()) == 2
 
 
-async def test_revoking_closes_connections_that_are_open_and_no_others(home: Path) -> None:
-    with served(home) as gateway:
+async def test_revoking_closes_only_the_connections_of_that_token(home: Path) -> None:
+    with running_gateway(home) as gateway:
         _, phone = Tokens(home / "data" / "gateway" / "tokens").new("phone")
         async with (
             connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {phone}"}
-            ) as cut,
+            ) as revoked,
             connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {gateway.token}"}
             ) as kept,
         ):
-            for socket in (cut, kept):
+            for socket in (revoked, kept):
                 await socket.send(INITIALIZE)
                 assert '"result"' in str(await socket.recv())
             await asyncio.to_thread(accord, home, "serve", "token", "revoke", "phone")
             with pytest.raises(ConnectionClosed) as closed:
-                await cut.recv()
+                await revoked.recv()
             assert closed.value.rcvd is not None
             assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "the token was revoked")
             await kept.send('{"jsonrpc":"2.0","id":1,"method":"_accord/agents","params":{}}')
@@ -129,8 +131,8 @@ async def test_revoking_closes_connections_that_are_open_and_no_others(home: Pat
         assert refused.value.response.status_code == 401
 
 
-async def test_a_page_elsewhere_opens_no_websocket(home: Path) -> None:
-    with served(home) as gateway:
+async def test_a_websocket_from_another_origin_is_refused(home: Path) -> None:
+    with running_gateway(home) as gateway:
         for headers in (
             {"Origin": "https://evil.example", "Authorization": f"Bearer {gateway.token}"},
             {"Host": "evil.example", "Authorization": f"Bearer {gateway.token}"},

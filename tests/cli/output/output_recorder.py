@@ -1,4 +1,4 @@
-"""What an output leaves on a terminal or on a pipe, for tests to look at."""
+"""Records what an output writes to a terminal or to a pipe."""
 
 import io
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Terminal(io.StringIO):
-    """A stream whose text also goes through an emulated terminal."""
+    """A stream that also feeds its text to an emulated terminal."""
 
     def __init__(self, columns: int = 60, lines: int = 40) -> None:
         super().__init__()
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.Stream(self.screen)
-        self.screen.set_mode(pyte.modes.LNM)  # as the terminal driver does: a newline returns too
+        self.screen.set_mode(pyte.modes.LNM)  # like the terminal driver: a newline also returns to column 0
 
     def write(self, text: str, /) -> int:
         self._stream.feed(text)
@@ -39,8 +39,8 @@ class Terminal(io.StringIO):
 
 
 @dataclass
-class Show:
-    """An output with its streams; events are completed by a state, as a session does."""
+class OutputRecorder:
+    """An output with its streams. A session state completes the events, as in a real session."""
 
     output: Output
     stdout: io.StringIO
@@ -48,10 +48,11 @@ class Show:
     clock: FakeClock
     state: SessionState = field(default_factory=SessionState)
 
-    def tell(self, *events: "ClientEvent") -> None:
-        """Let these happen."""
+    def send(self, *events: "ClientEvent") -> None:
+        """Pass these events to the output."""
         for event in events:
-            self.output.event(self.state.apply(event) if isinstance(event, Event.__args__) else event)  # type: ignore[attr-defined]
+            known = isinstance(event, Event.__args__)  # type: ignore[attr-defined]
+            self.output.event(self.state.apply(event) if known else event)
 
     @property
     def text(self) -> str:
@@ -63,29 +64,29 @@ class Show:
         return self.stdout.shown
 
 
-def on_terminal(columns: int = 60, lines: int = 40, *, colour: bool = True) -> Show:
-    """A text output on a terminal."""
+def on_terminal(columns: int = 60, lines: int = 40, *, colour: bool = True) -> OutputRecorder:
+    """Record a text output on a terminal."""
     clock, stdout, stderr = FakeClock(), Terminal(columns, lines), io.StringIO()
     output = output_for(
         "text", stdout=stdout, stderr=stderr, terminal=True, width=columns, colour=colour, clock=clock
     )
-    return Show(output, stdout, stderr, clock)
+    return OutputRecorder(output, stdout, stderr, clock)
 
 
-def on_pipe(format: str = "text") -> Show:
-    """An output on a pipe."""
+def on_pipe(format: str = "text") -> OutputRecorder:
+    """Record an output on a pipe."""
     clock, stdout, stderr = FakeClock(), io.StringIO(), io.StringIO()
     output = output_for(format, stdout=stdout, stderr=stderr, terminal=False, colour=False, clock=clock)
-    return Show(output, stdout, stderr, clock)
+    return OutputRecorder(output, stdout, stderr, clock)
 
 
-def said(text: str, message_id: str | None = None) -> AgentMessageChunk:
-    """A piece of the answer."""
+def message(text: str, message_id: str | None = None) -> AgentMessageChunk:
+    """A chunk of the agent's message."""
     return AgentMessageChunk(content=TextContent(text=text), message_id=message_id)
 
 
 def thought(text: str) -> AgentThoughtChunk:
-    """A piece of a thought."""
+    """A chunk of a thought."""
     return AgentThoughtChunk(content=TextContent(text=text))
 
 

@@ -1,25 +1,25 @@
-"""`accord run` on a real screen, in tmux: what a person sees when they are asked, and after Ctrl-C."""
+"""`accord run` in tmux: questions, forms and Ctrl-C on a real screen."""
 
 import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tests.cli.run.running import Place, odd
-from tests.cli.run.screen import Screen, on_screen
+from tests.cli.run.run_harness import RunHarness, odd_agent
+from tests.cli.run.tmux_window import TmuxWindow, in_tmux
 
 
 @contextmanager
-def run(place: Place, *words: str) -> Generator[Screen]:
-    command = [sys.executable, "-m", "accord.cli", "run", "--cwd", str(place.cwd), "go", *words]
-    env = place.env(TERM="xterm", LANG="C.UTF-8", SHELL="/bin/sh")
-    with on_screen(place.home.parent, command, env) as screen:
+def run(harness: RunHarness, *words: str) -> Generator[TmuxWindow]:
+    command = [sys.executable, "-m", "accord.cli", "run", "--cwd", str(harness.cwd), "go", *words]
+    env = harness.env(TERM="xterm", LANG="C.UTF-8", SHELL="/bin/sh")
+    with in_tmux(harness.home.parent, command, env) as screen:
         yield screen
 
 
-def test_a_question_is_the_last_thing_on_the_screen_until_it_is_answered(place: Place) -> None:
+def test_a_question_stays_at_the_end_of_the_screen(harness: RunHarness) -> None:
     calls = [{"kind": "edit", "title": "first"}, {"kind": "edit", "title": "second"}]
-    with run(place, *odd("permissions", *map(json.dumps, calls))) as screen:
+    with run(harness, *odd_agent("permissions", *map(json.dumps, calls))) as screen:
         screen.expect("Choose 1-3: ")
         assert screen.lines[-5:] == [
             "odd asks: first [edit]",
@@ -31,13 +31,13 @@ def test_a_question_is_the_last_thing_on_the_screen_until_it_is_answered(place: 
         screen.press("2", "Enter")
         screen.expect("[exit 0]")
         shown = "\n".join(screen.lines)
-        assert "odd asks: second" not in shown, "always: not asked again in this session"
+        assert "odd asks: second" not in shown, "an always answer must not be asked for again"
         assert '"optionId": "ever"' in shown
         assert '"optionId": "yes"' in shown
 
 
-def test_ctrl_c_leaves_a_tidy_screen(place: Place) -> None:
-    with run(place, *odd("busy")) as screen:
+def test_ctrl_c_leaves_a_clean_screen(harness: RunHarness) -> None:
+    with run(harness, *odd_agent("busy")) as screen:
         screen.expect("working")
         screen.press("C-c")
         screen.expect("[exit 130]")
@@ -47,7 +47,7 @@ def test_ctrl_c_leaves_a_tidy_screen(place: Place) -> None:
         assert "Traceback" not in "\n".join(lines)
 
 
-def test_a_form_is_filled_in_line_by_line(place: Place) -> None:
+def test_a_form_is_filled_in_line_by_line(harness: RunHarness) -> None:
     form = {
         "mode": "form",
         "message": "How big?",
@@ -57,7 +57,7 @@ def test_a_form_is_filled_in_line_by_line(place: Place) -> None:
             "required": ["size"],
         },
     }
-    with run(place, *odd("elicits", json.dumps(form))) as screen:
+    with run(harness, *odd_agent("elicits", json.dumps(form))) as screen:
         screen.expect("Size (a number): ")
         screen.press("0", "Enter")
         screen.expect("Size (a number): ")

@@ -1,4 +1,4 @@
-"""`accord agents setup`: what each editor needs is printed, or merged into settings of which nothing else changes."""
+"""`accord agents setup`: prints the settings of each editor, or merges them into its file."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from accord.client.servers.jsonc import parse
 OWN = str(Path(sys.executable).with_name("accord"))
 
 
-class Home:
-    """A user's home, and the command in it."""
+class SetupHarness:
+    """A home folder in which the command runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class Home:
             env=self.env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ran.returncode == code, ran.stderr
-        self.said = ran.stderr
+        self.stderr = ran.stderr
         if code:
             assert ran.stdout == ""
             assert ran.stderr.count("\n") == 1
@@ -37,8 +37,8 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+def harness(tmp_path: Path) -> SetupHarness:
+    return SetupHarness(tmp_path)
 
 
 FILES = {
@@ -49,26 +49,26 @@ FILES = {
 
 
 @pytest.mark.parametrize("editor", FILES)
-def test_it_is_printed_and_nothing_is_written(home: Home, editor: str) -> None:
+def test_setup_prints_the_settings_and_writes_nothing(harness: SetupHarness, editor: str) -> None:
     file, key, name, tag = FILES[editor]
     entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
-    assert json.loads(home.setup(editor)) == {key: {name: entry}}
-    assert home.said == f"This goes into {home.folder / file}; --write puts it there.\n"
-    assert not (home.folder / file).exists()
+    assert json.loads(harness.setup(editor)) == {key: {name: entry}}
+    assert harness.stderr == f"This goes into {harness.folder / file}; --write puts it there.\n"
+    assert not (harness.folder / file).exists()
 
 
 @pytest.mark.parametrize("editor", FILES)
-def test_it_is_written_where_the_editor_looks(home: Home, editor: str) -> None:
+def test_setup_writes_to_the_file_of_the_editor(harness: SetupHarness, editor: str) -> None:
     file, key, name, tag = FILES[editor]
-    path = home.folder / file
-    home.setup(editor, "--write")
+    path = harness.folder / file
+    harness.setup(editor, "--write")
     entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
     assert json.loads(path.read_text()) == {key: {name: entry}}
-    told = home.setup(editor, "--write")
+    told = harness.setup(editor, "--write")
     assert told == f"{path} already launches {OWN} agent as {name!r}: nothing to change\n"
-    home.setup(editor, "--remove")
+    harness.setup(editor, "--remove")
     assert json.loads(path.read_text()) == {key: {}}
-    assert home.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
+    assert harness.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
 
 
 ZED = """\
@@ -88,12 +88,12 @@ ZED = """\
 """
 
 
-def test_comments_and_what_the_user_added_stay(home: Home) -> None:
-    path = home.folder / ".config/zed/settings.json"
+def test_comments_and_user_settings_are_kept(harness: SetupHarness) -> None:
+    path = harness.folder / ".config/zed/settings.json"
     path.parent.mkdir(parents=True)
     path.write_text(ZED)
     path.chmod(0o640)
-    told = home.setup("zed", "--write")
+    told = harness.setup("zed", "--write")
     backup = path.with_name("settings.json.accord-backup")
     assert told == f"Zed: 'accord' is in {path}; as it was: {backup}\n"
     after = path.read_text()
@@ -109,14 +109,14 @@ def test_comments_and_what_the_user_added_stay(home: Home) -> None:
     ]
 
 
-def test_a_link_stays_a_link(home: Home) -> None:
-    path = home.folder / ".config/zed/settings.json"
-    dotfiles = home.folder / "dotfiles"
+def test_a_symbolic_link_is_kept(harness: SetupHarness) -> None:
+    path = harness.folder / ".config/zed/settings.json"
+    dotfiles = harness.folder / "dotfiles"
     dotfiles.mkdir()
     path.parent.mkdir(parents=True)
     (dotfiles / "zed.json").write_text("{}\n")
     path.symlink_to(dotfiles / "zed.json")
-    home.setup("zed", "--write")
+    harness.setup("zed", "--write")
     assert path.is_symlink()
     assert "accord" in (dotfiles / "zed.json").read_text()
 
@@ -132,11 +132,11 @@ def test_a_link_stays_a_link(home: Home) -> None:
         ("jetbrains", '{"agent_servers": {},}', "a comma stands before '}'"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_left_alone(home: Home, editor: str, text: str, said: str) -> None:
-    path = home.folder / FILES[editor][0]
+def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text: str, said: str) -> None:
+    path = harness.folder / FILES[editor][0]
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    told = home.setup(editor, "--write", code=2)
+    told = harness.setup(editor, "--write", code=2)
     assert told.startswith(f"{path}: ")
     assert said in told
     assert told.endswith("it was left alone: paste what is printed without --write")
@@ -144,31 +144,33 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Home, editor: str, text:
     assert path.read_text() == text
 
 
-def test_other_bytes_a_folder_and_a_read_only_file_are_left_alone(home: Home) -> None:
-    path = home.folder / "settings.json"
+def test_non_text_files_and_unusable_paths_are_refused(harness: SetupHarness) -> None:
+    path = harness.folder / "settings.json"
     path.write_bytes(b"\xff\xfe{\x00}\x00")
-    assert "it is not UTF-8 text, so it was left alone" in home.setup(
+    assert "it is not UTF-8 text, so it was left alone" in harness.setup(
         "zed", "--write", "--file", str(path), code=2
     )
-    folder = home.folder / "folder"
+    folder = harness.folder / "folder"
     folder.mkdir()
-    assert str(folder) in home.setup("zed", "--write", "--file", str(folder), code=2)
-    missing = home.folder / "settings.json" / "below"
-    assert f"{missing}: it cannot be written" in home.setup("zed", "--write", "--file", str(missing), code=2)
+    assert str(folder) in harness.setup("zed", "--write", "--file", str(folder), code=2)
+    missing = harness.folder / "settings.json" / "below"
+    assert f"{missing}: it cannot be written" in harness.setup(
+        "zed", "--write", "--file", str(missing), code=2
+    )
 
 
-def test_another_file_and_another_name(home: Home) -> None:
-    path = home.folder / "insiders.json"
+def test_another_file_and_another_name_can_be_given(harness: SetupHarness) -> None:
+    path = harness.folder / "insiders.json"
     path.write_bytes(b'\xef\xbb\xbf{\r\n\t"a": 1\r\n}\r\n')
-    home.setup("vscode", "--write", "--file", str(path), "--name", "My Accord")
+    harness.setup("vscode", "--write", "--file", str(path), "--name", "My Accord")
     data = path.read_bytes()
     assert data.startswith(b'\xef\xbb\xbf{\r\n\t"a": 1,\r\n\t"acp.agents": {\r\n\t\t"My Accord": {\r\n')
     assert b"\n" not in data.replace(b"\r\n", b"")
 
 
 @pytest.mark.parametrize("plugin", ["codecompanion", "avante", "agentic"])
-def test_neovim_gets_lua_to_paste(home: Home, plugin: str) -> None:
-    text = home.setup("neovim", "--plugin", plugin)
+def test_neovim_gets_lua_code(harness: SetupHarness, plugin: str) -> None:
+    text = harness.setup("neovim", "--plugin", plugin)
     assert text.startswith(f"-- {plugin}")
     assert f'"{OWN}"' in text
     assert '"agent"' in text
@@ -178,12 +180,12 @@ def test_neovim_gets_lua_to_paste(home: Home, plugin: str) -> None:
         assert 'HOME = os.getenv("HOME"), ACCORD_HOME = os.getenv("ACCORD_HOME")' in text
 
 
-def test_emacs_gets_lisp_to_paste_and_toad_a_command(home: Home) -> None:
-    text = home.setup("emacs")
+def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
+    text = harness.setup("emacs")
     assert f'(acp-make-client :command "{OWN}"' in text
     assert text.count("(") == text.count(")")
     assert "@" not in text
-    words = shlex.split(home.setup("toad"))
+    words = shlex.split(harness.setup("toad"))
     assert (words[:2], words[3:]) == (["toad", "acp"], ["--title", "Accord"])
     assert shlex.split(words[2]) == [OWN, "agent"]
 
@@ -208,8 +210,8 @@ def test_emacs_gets_lisp_to_paste_and_toad_a_command(home: Home) -> None:
         (["zed", "--name", " "], "--name ' ' cannot be shown by an editor"),
     ],
 )
-def test_wrong_words_are_one_line(home: Home, words: list[str], said: str) -> None:
-    assert home.setup(*words, code=2).startswith(said)
+def test_wrong_usage_is_a_one_line_error(harness: SetupHarness, words: list[str], said: str) -> None:
+    assert harness.setup(*words, code=2).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_wrong_words_are_one_line(home: Home, words: list[str], said: str) -> No
         ),
     ],
 )
-def test_the_places_on_every_system(machine: Machine, zed: str, vscode: str, jetbrains: str) -> None:
+def test_settings_paths_on_every_platform(machine: Machine, zed: str, vscode: str, jetbrains: str) -> None:
     assert [str(place) for place in (machine.zed(), machine.vscode(), machine.jetbrains())] == [
         zed,
         vscode,

@@ -1,4 +1,4 @@
-"""Where output goes when its reader is gone, slow or full: no traceback, nothing lost, the right exit code."""
+"""Output to a closed, slow or full stream: no traceback, no lost text, the right exit code."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from accord.errors import AccordError
 from accord.testing.agents import AgentScript
 
 
-def test_a_reader_that_is_gone_is_told_to_the_writer_and_to_nobody_else() -> None:
+def test_a_closed_reader_raises_only_in_write() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w") as stream:
@@ -24,12 +24,10 @@ def test_a_reader_that_is_gone_is_told_to_the_writer_and_to_nobody_else() -> Non
             with pytest.raises(BrokenPipeError):
                 sink.write("text")
         sink.say("text")
-        stream.write(
-            "what somebody else left in the buffer"
-        )  # is flushed when the file is closed, without an error
+        stream.write("text left in the buffer")  # flushed without an error when the file is closed
 
 
-def test_a_full_disk_is_an_error_in_one_line() -> None:
+def test_a_full_disk_is_a_one_line_error() -> None:
     with (
         open("/dev/full", "w") as stream,
         pytest.raises(AccordError, match="cannot be written: No space left"),
@@ -37,7 +35,7 @@ def test_a_full_disk_is_an_error_in_one_line() -> None:
         Sink(stream).write("text")
 
 
-def test_a_slow_reader_gets_all_of_it_also_where_writing_does_not_block() -> None:
+def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     got: list[bytes] = []
@@ -56,13 +54,13 @@ def test_a_slow_reader_gets_all_of_it_also_where_writing_does_not_block() -> Non
     assert b"".join(got).decode() == text
 
 
-def test_what_the_encoding_lacks_is_replaced(tmp_path: Path) -> None:
+def test_characters_outside_the_encoding_are_replaced(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w", encoding="ascii") as stream:
         Sink(stream).write("naïve 語\n")
     assert (tmp_path / "out").read_bytes() == b"na?ve ?\n"
 
 
-def test_a_command_without_streams_is_silent() -> None:
+def test_outputs_without_streams_write_nothing() -> None:
     for format in ("text", "json", "quiet"):
         output = output_for(format, stdout=None, stderr=None, terminal=False)
         output.note("a note")
@@ -70,7 +68,7 @@ def test_a_command_without_streams_is_silent() -> None:
 
 
 @pytest.mark.parametrize("format", ["text", "json", "quiet"])
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(format: str, tmp_path: Path) -> None:
+def test_a_reader_that_closes_early_ends_the_command_without_an_error(format: str, tmp_path: Path) -> None:
     agent = AgentScript(tmp_path).command([[{"say": ["first line\n"] + ["many words " * 400 + "\n"] * 200}]])
     command = [sys.executable, "-m", "accord.cli", "run", "--format", format, "go", "--", *agent]
     env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}
@@ -90,7 +88,7 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(format: str, tmp
     assert run.returncode == 0
 
 
-def test_the_command_prints_nothing_but_json_lines(tmp_path: Path) -> None:
+def test_format_json_prints_only_json_lines(tmp_path: Path) -> None:
     agent = AgentScript(tmp_path).command([[{"say": "Hi."}]])
     command = [sys.executable, "-m", "accord.cli", "run", "--format", "json", "go", "--", *agent]
     env = {**os.environ, "ACCORD_HOME": str(tmp_path / "home")}

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: every line it prints, right and wrong arguments, exit codes."""
+"""The `accord` command: version, help, wrong arguments, exit codes."""
 
 import subprocess
 import sys
@@ -17,24 +17,24 @@ def accord(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_version_is_one_line() -> None:
+def test_version_prints_one_line() -> None:
     run = accord("--version")
     assert (run.returncode, run.stdout) == (0, f"accord {__version__}\n")
 
 
-def test_help_lists_the_commands_and_no_command_is_wrong_usage() -> None:
+def test_help_lists_the_commands_and_a_missing_command_exits_with_2() -> None:
     assert "doctor" in accord("--help").stdout
     assert accord("--help").returncode == 0
     assert accord().returncode == 2
 
 
-def test_an_unknown_command_is_refused_in_one_line() -> None:
+def test_an_unknown_command_is_a_one_line_error() -> None:
     run = accord("nope")
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == f"accord nope: no such command; there are: {', '.join(COMMANDS)}\n"
 
 
-def test_the_doctor_tells_what_to_do_about_everything_missing() -> None:
+def test_the_doctor_lists_missing_extras_with_install_commands() -> None:
     run = accord("doctor")
     assert run.returncode == 0
     for extra in EXTRAS:
@@ -43,7 +43,7 @@ def test_the_doctor_tells_what_to_do_about_everything_missing() -> None:
         assert is_installed(extra) or f"pip install 'accord[{extra}]'" in line
 
 
-def test_a_missing_extra_is_one_line_with_the_install_command() -> None:
+def test_a_missing_extra_is_a_one_line_error_with_the_install_command() -> None:
     missing = next((extra for extra in EXTRAS if not is_installed(extra)), None)
     if missing is None:
         pytest.skip("every extra is installed here, so none can be missing")

@@ -1,4 +1,4 @@
-"""`accord serve` as a process, and somebody who reads what it says."""
+"""Runs `accord serve` as a process and reads its output."""
 
 import os
 import re
@@ -11,56 +11,55 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from tests.cli.process import environment
+from tests.cli.agent_process import environment
 
 from accord.gateway.access.tokens import Token, Tokens
 
 _OPENER = build_opener(ProxyHandler({}))
 
 
-class Served:
-    """A gateway that runs. `said` is what it printed up to its last line of greeting."""
+class GatewayProcess:
+    """A running gateway. `output` is its output up to the last line of its start message."""
 
     def __init__(self, running: subprocess.Popen[str]) -> None:
         self._running = running
         assert running.stdout
-        self.said = ""
+        self.output = ""
         for line in running.stdout:
-            self.said += line
+            self.output += line
             if line.startswith("Ctrl-C stops"):
                 break
         else:
             _, err = running.communicate()
             raise AssertionError(f"it ended with {running.returncode}: {err}")
-        found = re.search(r"listening on (https?://\S+?:(\d+))", self.said)
+        found = re.search(r"listening on (https?://\S+?:(\d+))", self.output)
         assert found
         self.url, self.port = found[1], int(found[2])
-        linked = re.search(r"#token=(\S+)", self.said)
+        linked = re.search(r"#token=(\S+)", self.output)
         self.token = linked[1] if linked else ""
 
     @property
     def websocket(self) -> str:
-        """Where a WebSocket is opened."""
+        """The WebSocket address."""
         return f"ws://127.0.0.1:{self.port}/acp"
 
     def status(self, path: str, token: str | None = None, method: str = "GET", **headers: str) -> int:
-        """The status of a request."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Return the status of a request."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
-            told["Authorization"] = f"Bearer {token}"
+            fields["Authorization"] = f"Bearer {token}"
         try:
-            with _OPENER.open(Request(self.url + path, method=method, headers=told)) as response:
+            with _OPENER.open(Request(self.url + path, method=method, headers=fields)) as response:
                 return response.status
         except HTTPError as error:
             with error:
                 return error.code
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send it a signal."""
         self._running.send_signal(number)
 
     def wait_for(self, text: str) -> None:
-        """Read its log until a line has this text."""
+        """Read the log until a line has this text."""
         assert self._running.stderr
         for line in self._running.stderr:
             if text in line:
@@ -68,15 +67,15 @@ class Served:
         raise AssertionError(f"the log ended without {text!r}")
 
     def end(self) -> tuple[int, str]:
-        """Wait for its end: the exit code, and the rest of its log."""
+        """Wait for the end. Return the exit code and the rest of the log."""
         assert self._running.stderr
         log = self._running.stderr.read()
         return self._running.wait(), log
 
 
 @contextmanager
-def served(home: Path, *words: str, **more: str) -> Generator[Served]:
-    """`accord serve WORDS`, listening; told to stop at the end."""
+def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayProcess]:
+    """Run `accord serve WORDS` until it listens. Stop it at the end."""
     env = environment(home, **more)
     if "JOURNAL_STREAM" not in more:
         env.pop("JOURNAL_STREAM", None)
@@ -84,10 +83,16 @@ def served(home: Path, *words: str, **more: str) -> Generator[Served]:
     command = [sys.executable, "-m", "accord.cli", "serve", *port, *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=env, cwd=_somewhere(home)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=env,
+        cwd=_working_folder(home),
     ) as running:
         try:
-            yield Served(running)
+            yield GatewayProcess(running)
         finally:
             running.terminate()
             try:
@@ -97,25 +102,25 @@ def served(home: Path, *words: str, **more: str) -> Generator[Served]:
 
 
 def accord(home: Path, *words: str) -> tuple[int, str, str]:
-    """Any command, to its end: exit code, stdout, stderr."""
+    """Run any command to its end. Return the exit code, stdout and stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "accord.cli", *words],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
         env=environment(home),
-        cwd=_somewhere(home),
+        cwd=_working_folder(home),
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
 
 
 def tokens_of(home: Path) -> list[Token]:
-    """The tokens that are kept there."""
+    """Return the stored tokens."""
     return Tokens(home / "data" / "gateway" / "tokens").all()
 
 
-def _somewhere(home: Path) -> Path:
+def _working_folder(home: Path) -> Path:
     folder = home.with_name(home.name + "-cwd")
     os.makedirs(folder, exist_ok=True)
     return folder

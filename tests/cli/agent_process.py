@@ -1,4 +1,4 @@
-"""`accord agent` as a process, and somebody who speaks ACP with it line by line."""
+"""`accord agent` as a process, and a client that speaks ACP with it line by line."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from accord.testing.wire import violations_in
 CREDENTIALS = ("_API_KEY", "_BASE_URL", "_MODEL")
 
 
-class Process:
-    """The running agent. Every line it prints has to be a valid message."""
+class AgentProcess:
+    """The running agent. Every line that it prints must be a valid message."""
 
     def __init__(self, running: subprocess.Popen[str]) -> None:
         assert running.stdin
@@ -26,10 +26,10 @@ class Process:
         self._asked: dict[Any, str] = {}
         self.updates: list[Any] = []
         self.stderr = ""
-        """What it said there, but for the line that tells what confines commands, which comes when that was tried."""
+        """Its stderr without the line about the sandbox, whose time of arrival varies."""
 
-    def ask(self, method: str, **params: Any) -> Any:
-        """Send a request and wait for its answer; updates before it are kept, permissions are given."""
+    def request(self, method: str, **params: Any) -> Any:
+        """Send a request and wait for its response. Keep updates before it and grant permissions."""
         asked = len(self._asked)
         self._asked[asked] = method
         self._send({"jsonrpc": "2.0", "id": asked, "method": method, "params": params})
@@ -45,7 +45,7 @@ class Process:
                 return message
 
     def read(self) -> Any:
-        """The next message."""
+        """Return the next message."""
         line = self._stdout.readline()
         assert line, f"the agent ended: {self.end()} {self.stderr}"
         message = json.loads(line)
@@ -54,19 +54,18 @@ class Process:
         return message
 
     def initialize(self, **capabilities: Any) -> Any:
-        """The handshake."""
-        return self.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)["result"]
+        return self.request("initialize", protocolVersion=1, clientCapabilities=capabilities)["result"]
 
     def new_session(self, cwd: Path) -> Any:
-        """The answer of `session/new`."""
-        return self.ask("session/new", cwd=str(cwd), mcpServers=[])
+        """Return the response to `session/new`."""
+        return self.request("session/new", cwd=str(cwd), mcpServers=[])
 
     def prompt(self, session: str, text: str) -> Any:
-        """The answer of a turn."""
-        return self.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+        """Return the response to `session/prompt`."""
+        return self.request("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
 
     def end(self) -> int:
-        """Hang up; the exit code."""
+        """Close stdin and return the exit code."""
         self._stdin.close()
         self._stdout.read()
         assert self._running.stderr
@@ -80,20 +79,22 @@ class Process:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """This one, with a home of its own and without credentials."""
+    """Return this environment with another Accord home and without credentials."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith(CREDENTIALS)}
     return {**kept, "ACCORD_HOME": str(home), **more}
 
 
 @contextmanager
-def serving(*words: str, home: Path, options: Sequence[str] = (), **more: str) -> Generator[Process]:
-    """`accord agent WORDS`, started; `options` are those of Python itself."""
+def running_agent(
+    *words: str, home: Path, options: Sequence[str] = (), **more: str
+) -> Generator[AgentProcess]:
+    """Start `accord agent WORDS`. `options` are options of Python itself."""
     command = [sys.executable, *options, "-m", "accord.cli", "agent", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment(home, **more)
     ) as running:
         try:
-            yield Process(running)
+            yield AgentProcess(running)
         finally:
             running.kill()

@@ -1,4 +1,4 @@
-"""What `accord doctor` tells about the coding agent: config, models and keys, store, ripgrep; and what to do about each."""
+"""`accord doctor` on the coding agent: config, models, keys, store and ripgrep, with advice for each."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def doctor(*, code: int = 0) -> dict[str, str]:
-    """The report, by the first word of its lines."""
+    """Return the report by the first word of its lines."""
     run = subprocess.run(
         [sys.executable, "-m", "accord.cli", "doctor"], capture_output=True, text=True, check=False
     )
@@ -39,7 +39,7 @@ def configure(home: Path, text: str) -> Path:
     return file
 
 
-def test_a_fresh_machine_is_told_what_would_be_used_and_nothing_is_made(home: Path) -> None:
+def test_the_doctor_on_a_fresh_machine_creates_nothing(home: Path) -> None:
     report = doctor()
     assert report["config"] == f"none       {home}/config/config.toml would be read"
     assert report["model"].startswith("ready      rehearsal: no AI")
@@ -50,7 +50,9 @@ def test_a_fresh_machine_is_told_what_would_be_used_and_nothing_is_made(home: Pa
     assert list(home.iterdir()) == []
 
 
-def test_keys_are_told_by_where_they_are_and_never_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_shows_where_keys_are_but_not_the_keys(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     save_key("openai", KEY)
     file = configure(home, '[endpoints.here]\nbase_url = "http://localhost:1234/v1"\nmodel = "m"\n')
@@ -63,7 +65,7 @@ def test_keys_are_told_by_where_they_are_and_never_shown(home: Path, monkeypatch
     assert report["anthropic"].startswith("no key")
 
 
-def test_a_chosen_model_without_its_key_says_so(home: Path) -> None:
+def test_a_model_without_its_key_is_reported(home: Path) -> None:
     configure(home, 'model = "anthropic:claude"\n')
     assert doctor()["model"].startswith("no key     anthropic:claude: anthropic: no key found")
 
@@ -77,7 +79,7 @@ def test_a_chosen_model_without_its_key_says_so(home: Path) -> None:
         ('[permissions]\nallow = [{tol = "bash"}]', "permissions"),
     ],
 )
-def test_a_broken_config_is_named_with_its_place_and_fails(home: Path, text: str, says: str) -> None:
+def test_a_broken_config_is_reported_and_exits_with_1(home: Path, text: str, says: str) -> None:
     file = configure(home, text)
     report = doctor(code=1)
     assert report["config"].startswith(f"BROKEN     {file}")
@@ -85,14 +87,14 @@ def test_a_broken_config_is_named_with_its_place_and_fails(home: Path, text: str
     assert report["model"].startswith("unknown")
 
 
-def test_keys_that_others_could_read_fail(home: Path) -> None:
+def test_keys_that_others_can_read_exit_with_1(home: Path) -> None:
     save_key("openai", KEY).chmod(0o644)
     assert "chmod 600" in doctor(code=1)["model"]
 
 
-def test_a_store_is_opened_and_one_that_is_none_fails(home: Path) -> None:
+def test_an_invalid_store_exits_with_1(home: Path) -> None:
     open_store().close()
     path = home / "data" / "sessions.db"
     assert doctor()["store"] == f"opens      {path}"
-    path.write_text("a text that somebody saved in its place")
+    path.write_text("a text saved in its place")
     assert f"BROKEN     {path} is no session store" in doctor(code=1)["store"]

@@ -1,7 +1,7 @@
-"""Whatever an agent puts into whichever field, nothing of it reaches the terminal as a command."""
+"""No text of an agent, in any field, reaches the terminal as an escape sequence."""
 
 import pytest
-from tests.cli.output.screens import Show, call, on_pipe, on_terminal, said, thought
+from tests.cli.output.output_recorder import OutputRecorder, call, message, on_pipe, on_terminal, thought
 
 from accord.client import AgentEnded, SessionLost, TerminalPrinted
 from accord.errors import Crashed, RpcError
@@ -47,7 +47,7 @@ TEXT = TextContent(text=EVIL)
 FORBIDDEN = {chr(code) for code in [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), 0x2066, 0x2028]}
 
 
-def everything(show: Show) -> None:
+def send_every_event(recorder: OutputRecorder) -> None:
     option = PermissionOption(EVIL, EVIL, "reject_once")
     select = SessionConfigSelect(
         id=EVIL, name=EVIL, current_value=EVIL, options=[SessionConfigSelectOption(value=EVIL, name=EVIL)]
@@ -55,9 +55,9 @@ def everything(show: Show) -> None:
     content = [Content(content=TEXT), Diff(path=EVIL, old_text=EVIL, new_text=EVIL * 2)]
     where = [ToolCallLocation(path=EVIL, line=1)]
     step = PlanEntry(content=EVIL, priority="low", status="pending")
-    show.tell(
+    recorder.send(
         TurnStarted([TEXT]),
-        said(EVIL),
+        message(EVIL),
         thought(EVIL),
         MessageChanged("agent", content=[TEXT, ImageContent(data="", mime_type=EVIL)]),
         AgentMessageChunk(content=ResourceLink(name=EVIL, uri=EVIL)),
@@ -82,30 +82,30 @@ def everything(show: Show) -> None:
         Unknown(EVIL, {"sessionUpdate": EVIL}),
         TurnEnded(None, EVIL),
     )
-    show.output.note(EVIL)
-    show.output.finished(TurnEnded(None, EVIL), RpcError(EVIL, {EVIL: EVIL}), 1)
+    recorder.output.note(EVIL)
+    recorder.output.finished(TurnEnded(None, EVIL), RpcError(EVIL, {EVIL: EVIL}), 1)
 
 
 @pytest.mark.parametrize("format", ["text", "json", "quiet"])
-def test_on_a_pipe(format: str) -> None:
-    show = on_pipe(format)
-    everything(show)
-    assert not (FORBIDDEN - {"\n"}) & set(show.text + show.stderr.getvalue())
-    assert show.text or format == "quiet"
+def test_hostile_text_on_a_pipe_is_escaped(format: str) -> None:
+    recorder = on_pipe(format)
+    send_every_event(recorder)
+    assert not (FORBIDDEN - {"\n"}) & set(recorder.text + recorder.stderr.getvalue())
+    assert recorder.text or format == "quiet"
 
 
-def test_on_a_terminal() -> None:
-    show = on_terminal(60, 200, colour=False)
-    everything(show)
-    assert not (FORBIDDEN - {"\n"}) & set(show.text + show.stderr.getvalue())
+def test_hostile_text_on_a_terminal_is_escaped() -> None:
+    recorder = on_terminal(60, 200, colour=False)
+    send_every_event(recorder)
+    assert not (FORBIDDEN - {"\n"}) & set(recorder.text + recorder.stderr.getvalue())
 
 
-async def test_in_live_lines() -> None:
-    show = on_terminal(60, 200)
-    show.tell(
+async def test_hostile_text_in_live_lines_is_escaped() -> None:
+    recorder = on_terminal(60, 200)
+    recorder.send(
         TurnStarted(), call(EVIL, title=EVIL, status="in_progress", locations=[ToolCallLocation(path=EVIL)])
     )
-    await show.clock.advance(1)
-    (line,) = show.screen
+    await recorder.clock.advance(1)
+    (line,) = recorder.screen
     assert "<U+202E>" in line
     assert set("\x1b\x9b\u202e") & set(line) == set()

@@ -1,4 +1,4 @@
-"""`accord run` as a process, with agents made for its tests."""
+"""Runs `accord run` as a process, with agents made for its tests."""
 
 import json
 import os
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.process import environment
+from tests.cli.agent_process import environment
 
 ODD_AGENT = str(Path(__file__).with_name("odd_agent.py"))
 
 
 @dataclass
-class Ran:
-    """What came of it."""
+class RunResult:
+    """The exit code and output of a run."""
 
     code: int
     out: str
@@ -23,27 +23,27 @@ class Ran:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """With `--format json`: each line."""
+        """The lines of `--format json`."""
         return [json.loads(line) for line in self.out.splitlines()]
 
     @property
     def result(self) -> dict[str, Any]:
-        """With `--format json`: the last line."""
+        """The last line of `--format json`."""
         (*_, last) = self.events
         assert last["type"] == "result"
         return last
 
 
-class Place:
-    """A folder to work in, with a user's own home for Accord."""
+class RunHarness:
+    """A project folder, and an Accord home of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.cwd = folder / "project"
         self.cwd.mkdir()
 
-    def run(self, *words: str, stdin: str | bytes | None = None, **env: str) -> Ran:
-        """`accord run WORDS`, to its end, without a terminal."""
+    def run(self, *words: str, stdin: str | bytes | None = None, **env: str) -> RunResult:
+        """Run `accord run WORDS` to its end, without a terminal."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
             [sys.executable, "-m", "accord.cli", "run", *words],
@@ -56,35 +56,35 @@ class Place:
             timeout=50,
             check=False,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return RunResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def env(self, **more: str) -> dict[str, str]:
-        """The environment of a process that has nothing to do with the user who runs the tests."""
+        """Return an environment without the settings of the user who runs the tests."""
         kept = environment(self.home, **more)
         return {
             name: value for name, value in kept.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")
         }
 
     def settings(self, **servers: Any) -> None:
-        """The user's own `acp.json`."""
+        """Write the user's `acp.json`."""
         file = self.home / "config" / "acp.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(servers))
 
     def script(self, *turns: list[dict[str, Any]]) -> list[str]:
-        """The command of a scripted agent, to stand behind `--`."""
+        """Return the command of a scripted agent, with `--` before it."""
         file = self.home.parent / "script.json"
         file.write_text(json.dumps(list(turns)))
         return ["--", sys.executable, "-m", "accord.testing", str(file)]
 
 
-def odd(behaviour: str, *more: str) -> list[str]:
-    """The command of an agent that behaves in a certain way, to stand behind `--`."""
-    return ["--", sys.executable, ODD_AGENT, behaviour, *more]
+def odd_agent(behavior: str, *more: str) -> list[str]:
+    """Return the command of an agent with the given behavior, with `--` before it."""
+    return ["--", sys.executable, ODD_AGENT, behavior, *more]
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there."""
+    """Whether the process exists and is not a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

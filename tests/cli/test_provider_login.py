@@ -1,0 +1,207 @@
+"""`accord agent --login` and `--logout`, on a terminal and from a script."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import in_terminal
+
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith(("_API_KEY", "_BASE_URL", "_MODEL"))
+    }
+    return {**kept, "ACCORD_HOME": str(home), **more}
+
+
+def accord_agent(
+    *words: str, home: Path, given: bytes | None = b"", **more: str
+) -> subprocess.CompletedProcess[str]:
+    run = subprocess.run(
+        [sys.executable, "-m", "accord.cli", "agent", *words],
+        input=given,
+        capture_output=True,
+        check=False,
+        env=environment(home, **more),
+    )
+    said = run.stdout.decode(), run.stderr.decode()
+    assert "Traceback" not in said[1]
+    assert KEY not in said[0] + said[1]
+    return subprocess.CompletedProcess(run.args, run.returncode, *said)
+
+
+def file_of(home: Path) -> Path:
+    return home / "config" / "credentials.json"
+
+
+def keys(home: Path) -> dict[str, str]:
+    return json.loads(file_of(home).read_bytes())["keys"]
+
+
+def config(home: Path, text: str) -> None:
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "config.toml").write_text(text)
+
+
+def test_a_script_passes_the_key_on_stdin(home: Path) -> None:
+    run = accord_agent("--login", "openai", home=home, given=f"{KEY}\nmore\n".encode())
+    assert run.returncode == 0
+    assert run.stdout == ""
+    assert str(file_of(home)) in run.stderr
+    assert "openai:" in run.stderr  # the model that is used from now on
+    assert keys(home) == {"openai": KEY}
+    assert stat.S_IMODE(file_of(home).stat().st_mode) == 0o600
+    assert stat.S_IMODE(file_of(home).parent.stat().st_mode) == 0o700
+
+
+def test_a_user_chooses_a_provider_and_types_a_hidden_key(home: Path) -> None:
+    config(home, '[endpoints.work]\nbase_url = "https://models.example.com/v1"\nmodel = "m"\n')
+    with in_terminal("agent", "--login", env=environment(home, OPENAI_API_KEY="x")) as terminal:
+        terminal.expect("Number or name: ")
+        assert "OPENAI_API_KEY is set" in terminal.shown
+        assert "https://models.example.com/v1" in terminal.shown
+        terminal.type("work\n")
+        terminal.expect("Key for work (it is not shown): ")
+        terminal.type(f"{KEY}\n")
+        terminal.expect("--model work")
+        assert terminal.end() == 0
+    assert KEY not in terminal.shown
+    assert str(file_of(home)) in terminal.shown
+    assert keys(home) == {"work": KEY}
+
+
+def test_a_provider_can_be_chosen_by_number_or_alias(home: Path) -> None:
+    with in_terminal("agent", "--login", env=environment(home)) as terminal:
+        terminal.expect("Number or name: ")
+        terminal.type("1\n")
+        terminal.expect("Key for anthropic")
+        terminal.type(f"{KEY}\n")
+        assert terminal.end() == 0
+    accord_agent("--login", "Gemini", home=home, given=KEY.encode())
+    accord_agent("--login", "openai-chat", home=home, given=KEY.encode())
+    assert keys(home) == {"anthropic": KEY, "google": KEY, "openai": KEY}
+
+
+def test_login_suggests_the_provider_of_the_model_option(home: Path) -> None:
+    started = ("agent", "--model", "openai:gpt", "--mode", "plan", "--strict", "--login")
+    with in_terminal(*started, env=environment(home)) as terminal:
+        terminal.expect("Number or name [openai]: ")
+        terminal.type("\n")
+        terminal.expect("Key for openai")
+        terminal.type(f"{KEY}\n")
+        assert terminal.end() == 0
+    assert keys(home) == {"openai": KEY}
+
+
+def test_an_aborted_login_changes_nothing(home: Path) -> None:
+    with in_terminal("agent", "--login", env=environment(home)) as terminal:
+        terminal.expect("Number or name: ")
+        terminal.type("\n")
+        assert terminal.end() == 2
+    assert "nothing was changed" in terminal.shown
+    with in_terminal("agent", "--login", "openai", env=environment(home)) as terminal:
+        terminal.expect("Key for openai")
+        terminal.type("\x04")  # the end of input
+        assert terminal.end() == 2
+    assert "Traceback" not in terminal.shown
+    with in_terminal("agent", "--login", "openai", env=environment(home)) as terminal:
+        terminal.expect("Key for openai")
+        terminal.type("\x03")  # Ctrl-C
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+    assert not file_of(home).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "says"),
+    [
+        (("--login", "opnai"), b"k", "no provider is called 'opnai'; there are: anthropic, openai, google"),
+        (("--login", "rehearsal"), b"k", "needs no key"),
+        (("--login", "openai"), b"", "no key for openai came on stdin"),
+        (("--login", "openai"), b"\n", "no key for openai came on stdin"),
+        (("--login", "openai"), b"two words\n", "blanks or characters that no key has"),
+        (("--login", "openai"), b"\xff\xfe\n", "blanks or characters that no key has"),
+        (("--login",), b"k", "the provider must be named"),
+        (("--login", "--logout"), b"k", "choose one"),
+        (("--logout", "opnai"), b"", "no provider is called 'opnai'; there are: anthropic"),
+    ],
+)
+def test_wrong_usage_is_a_one_line_error(home: Path, words: tuple[str, ...], given: bytes, says: str) -> None:
+    run = accord_agent(*words, home=home, given=given)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert says in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert not file_of(home).exists()
+
+
+def test_an_environment_variable_that_overrides_the_key_is_named(home: Path) -> None:
+    run = accord_agent("--login", "google", home=home, given=KEY.encode(), GEMINI_API_KEY="x")
+    assert "GEMINI_API_KEY is set" in run.stderr
+    run = accord_agent("--logout", home=home, GEMINI_API_KEY="x")
+    assert "GEMINI_API_KEY is still set" in run.stderr
+
+
+def test_logout_removes_one_key_or_all_and_names_them(home: Path) -> None:
+    for provider in ("openai", "anthropic", "google"):
+        accord_agent("--login", provider, home=home, given=KEY.encode())
+    run = accord_agent("--logout", "gemini", home=home)
+    assert run.returncode == 0
+    assert run.stderr == f"Removed from {file_of(home)}: google.\n"
+    assert keys(home).keys() == {"openai", "anthropic"}
+    run = accord_agent("--logout", home=home)
+    assert run.stderr == f"Removed from {file_of(home)}: openai, anthropic.\n"
+    assert not file_of(home).exists()
+    assert accord_agent("--logout", home=home).stderr == f"No keys are kept in {file_of(home)}.\n"
+    assert (
+        accord_agent("--logout", "openai", home=home).stderr
+        == f"No key of openai is kept in {file_of(home)}.\n"
+    )
+
+
+def test_the_key_of_a_removed_endpoint_can_be_removed(home: Path) -> None:
+    config(home, '[endpoints.work]\nbase_url = "https://models.example.com/v1"\n')
+    accord_agent("--login", "work", home=home, given=KEY.encode())
+    config(home, "")
+    assert "work" in accord_agent("--logout", "work", home=home).stderr
+    assert not file_of(home).exists()
+
+
+def test_a_key_file_that_others_can_read_is_not_extended_but_can_be_removed(home: Path) -> None:
+    accord_agent("--login", "openai", home=home, given=KEY.encode())
+    file_of(home).chmod(0o644)
+    run = accord_agent("--login", "google", home=home, given=KEY.encode())
+    assert run.returncode == 2
+    assert f"chmod 600 {file_of(home)}" in run.stderr
+    assert accord_agent("--logout", home=home).returncode == 0
+    assert not file_of(home).exists()
+
+
+def test_a_broken_key_file_is_refused_with_advice(home: Path) -> None:
+    accord_agent("--login", "openai", home=home, given=KEY.encode())
+    file_of(home).write_text("{")
+    run = accord_agent("--login", "google", home=home, given=KEY.encode())
+    assert run.returncode == 2
+    assert "`accord agent --logout`" in run.stderr
+    assert accord_agent("--logout", home=home).returncode == 0
+    assert accord_agent("--login", "google", home=home, given=KEY.encode()).returncode == 0
+
+
+def test_a_folder_that_cannot_be_created_is_a_one_line_error(home: Path) -> None:
+    home.write_text("in the way")
+    run = accord_agent("--login", "openai", home=home, given=KEY.encode())
+    assert run.returncode == 2
+    assert "cannot be changed" in run.stderr
+    assert run.stderr.count("\n") == 1
