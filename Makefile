@@ -59,7 +59,7 @@ conform: $(VENV)/core.stamp
 
 # The pictures of docs/chat.md.
 screens: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.tui.screens
+	$(BIN)/python -m tests.tui.screenshots
 
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks

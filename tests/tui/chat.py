@@ -1,4 +1,4 @@
-"""The terminal client with a real agent behind it, and somebody at its keys."""
+"""Runs the chat app with a real agent, presses keys and reads the screen."""
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -15,7 +15,7 @@ from accord.tui.app import ChatApp
 from accord.tui.sessionview import SessionView
 from accord.tui.start import Start
 
-PUPPET = (sys.executable, str(Path(__file__).parent / "agents" / "puppet.py"))
+DEMO_AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "demo_agent.py"))
 KEEPER = (sys.executable, str(Path(__file__).parent / "agents" / "keeper.py"))
 
 
@@ -34,54 +34,55 @@ class Chat:
 
     @property
     def phase(self) -> str:
-        """What goes on."""
+        """The phase of the session, or an empty string before it exists."""
         return "" if self.view.conversation is None else self.view.conversation.phase
 
     @property
     def text(self) -> str:
-        """The whole conversation as it is drawn."""
+        """The whole transcript as drawn."""
         transcript = self.view.transcript
         transcript.frame()
         return "\n".join(transcript.lines())
 
     @property
     def screen(self) -> str:
-        """What is on the screen, line by line."""
+        """The screen, line by line."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     @property
-    def told(self) -> list[str]:
-        """What was told in passing."""
+    def notifications(self) -> list[str]:
+        """The texts of all notifications."""
         return [note.message for note in self.app._notifications]
 
-    async def until(self, condition: Callable[[], Any]) -> Any:
-        """Wait until it holds; the run's own limit ends a wait that is in vain."""
+    async def wait_until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until the condition holds and return its value. The limit of the test run ends an endless
+        wait."""
         while not (found := condition()):
             await self.pilot.pause()
         return found
 
-    async def shows(self, *texts: str) -> None:
-        """Wait until the conversation has these texts."""
-        await self.until(lambda: all(text in self.text for text in texts))
+    async def wait_for_text(self, *texts: str) -> None:
+        """Wait until the transcript has these texts."""
+        await self.wait_until(lambda: all(text in self.text for text in texts))
 
-    async def ready(self) -> None:
-        """Wait until prompts can go out."""
-        await self.until(lambda: self.phase == "ready")
+    async def wait_ready(self) -> None:
+        """Wait until prompts can be sent."""
+        await self.wait_until(lambda: self.phase == "ready")
 
     async def type(self, text: str) -> None:
-        """Write into the prompt as by hand."""
+        """Press the keys of this text."""
         await self.pilot.press(*["space" if char == " " else char for char in text])
 
-    async def say(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         """Write a prompt and send it."""
         self.view.prompt.editor.write(text)
         await self.pilot.press("enter")
 
-    async def question(self) -> Any:
-        """Wait for a question, and until it takes keys."""
-        dialog = await self.until(lambda: self.view.dialog)
-        await self.until(lambda: dialog._seen is not None)
+    async def wait_for_dialog(self) -> Any:
+        """Wait for a dialog that accepts keys, and return it."""
+        dialog = await self.wait_until(lambda: self.view.dialog)
+        await self.wait_until(lambda: dialog._seen is not None)
         while not dialog.armed:
             await self.clock.advance(1)
             await self.pilot.pause()
@@ -89,18 +90,19 @@ class Chat:
 
 
 @asynccontextmanager
-async def chatting(
+async def running_chat(
     cwd: Path,
-    command: Sequence[str] = PUPPET,
+    command: Sequence[str] = DEMO_AGENT,
     *,
     size: tuple[int, int] = (100, 30),
     env: dict[str, str | None] | None = None,
     find: Callable[[Any], Server] | None = None,
-    name: str = "puppet",
+    name: str = "demo",
     app: dict[str, Any] | None = None,
     **start: Any,
 ) -> AsyncGenerator[Chat]:
-    """The client on a screen of this size, with the agent that a command starts; `app` is what the app is made with."""
+    """Run the app on a screen of this size, with the agent that `command` starts. `app` holds arguments of
+    the app."""
     server = Server(name=name, origin="user", command=tuple(command), env=env or {})
     clock = FakeClock()
     begun = Start(find=find or (lambda _: server), cwd=str(cwd), name=name, **start)

@@ -1,4 +1,4 @@
-"""`accord chat` as it is started: on a real terminal of several sizes, and without one."""
+"""`accord chat` on a real terminal of several sizes, and without a terminal."""
 
 import os
 import shlex
@@ -11,26 +11,26 @@ from pathlib import Path
 
 import pytest
 from tests.cli.agent_process import environment
-from tests.tui.chat import PUPPET
+from tests.tui.chat import DEMO_AGENT
 
 ACCORD = (sys.executable, "-m", "accord.cli", "chat")
 
 
 class Tmux:
-    """A terminal with a program in it. Whoever waits for something on the screen sleeps until the program writes."""
+    """A terminal with a program in it. Waiting for a text sleeps until the program writes."""
 
     def __init__(self, folder: Path) -> None:
         self._socket = folder / "socket"
         self._pipe = folder / "written"
         os.mkfifo(self._pipe)
-        self._written = os.open(self._pipe, os.O_RDWR)  # open on both sides: it never ends
+        self._written = os.open(self._pipe, os.O_RDWR)  # open on both sides, so that it never ends
 
     def run(self, *words: str) -> str:
         command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
 
     def start(self, size: tuple[int, int], shell: str) -> None:
-        """Run a line of the shell on a screen of this size; it begins when what it writes can be seen."""
+        """Run a shell line on a screen of this size. It starts when its output is captured."""
         width, height = map(str, size)
         self.run("new-session", "-d", "-s", "chat", "-x", width, "-y", height, f"read go; {shell}")
         self.run("pipe-pane", "-O", "-t", "chat", f"cat > {self._pipe}")
@@ -39,8 +39,8 @@ class Tmux:
     def screen(self) -> str:
         return self.run("capture-pane", "-p", "-t", "chat")
 
-    def shows(self, *texts: str) -> str:
-        """Wait until all of this is on the screen."""
+    def wait_for_text(self, *texts: str) -> str:
+        """Wait until all of these texts are on the screen."""
         while not all(text in (shown := self.screen()) for text in texts):
             os.read(self._written, 1 << 20)
         return shown
@@ -70,55 +70,55 @@ def terminal(
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-def test_a_turn_an_approval_a_cancel_and_leaving_on_a_terminal(
+def test_turn_approval_cancel_and_exit_on_a_terminal(
     tmp_path: Path, home: Path, size: tuple[int, int]
 ) -> None:
-    with terminal(tmp_path, home, size, "--", *PUPPET) as tmux:
-        tmux.shows("ready")
+    with terminal(tmp_path, home, size, "--", *DEMO_AGENT) as tmux:
+        tmux.wait_for_text("ready")
         tmux.type("say hello there", "Enter")
-        tmux.shows("hello there", "done")
+        tmux.wait_for_text("hello there", "done")
         tmux.type("ask", "Enter")
-        tmux.shows("$ pytest -q", "1-3 choose")
+        tmux.wait_for_text("$ pytest -q", "1-3 choose")
         tmux.type("1")
-        tmux.shows('"optionId": "yes"', "ready")
+        tmux.wait_for_text('"optionId": "yes"', "ready")
         tmux.type("wait", "Enter")
-        tmux.shows("waiting", "Esc stops")
+        tmux.wait_for_text("waiting", "Esc stops")
         tmux.type("Escape")
-        tmux.shows("cancelled")
+        tmux.wait_for_text("cancelled")
         tmux.run("resize-window", "-t", "chat", "-x", "100", "-y", "30")
-        tmux.shows("ready")
+        tmux.wait_for_text("ready")
         tmux.type("C-d")
-        tmux.shows("left with 0")
+        tmux.wait_for_text("left with 0")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_lines_and_a_dead_agent_on_a_terminal(tmp_path: Path, home: Path) -> None:
-    with terminal(tmp_path, home, (100, 30), "--", *PUPPET) as tmux:
-        tmux.shows("ready")
+def test_multiline_prompts_and_a_crashed_agent_on_a_terminal(tmp_path: Path, home: Path) -> None:
+    with terminal(tmp_path, home, (100, 30), "--", *DEMO_AGENT) as tmux:
+        tmux.wait_for_text("ready")
         tmux.type("say one", "C-j", "two", "M-Enter", "three", "Enter")
-        tmux.shows("▌ say one", "▌ two", "▌ three", "ready")
+        tmux.wait_for_text("▌ say one", "▌ two", "▌ three", "ready")
         tmux.type("die", "Enter")
-        tmux.shows("The agent has ended", "the disk is full", "Ctrl+R")
+        tmux.wait_for_text("The agent has ended", "the disk is full", "Ctrl+R")
         tmux.type("C-r")
-        tmux.shows("The agent runs again", "ready")
+        tmux.wait_for_text("The agent runs again", "ready")
         tmux.type("C-q")
-        tmux.shows("left with 0")
+        tmux.wait_for_text("left with 0")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_a_signal_from_outside_gives_the_terminal_back(tmp_path: Path, home: Path) -> None:
-    with terminal(tmp_path, home, (100, 30), "--", *PUPPET) as tmux:
-        tmux.shows("ready")
+def test_a_termination_signal_restores_the_terminal(tmp_path: Path, home: Path) -> None:
+    with terminal(tmp_path, home, (100, 30), "--", *DEMO_AGENT) as tmux:
+        tmux.wait_for_text("ready")
         tmux.type("-l", "!kill -TERM $PPID")
         tmux.type("Enter")
-        assert "╭" not in tmux.shows("left with 143")
+        assert "╭" not in tmux.wait_for_text("left with 143")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_a_dumb_terminal_gets_lines(tmp_path: Path, home: Path) -> None:
-    with terminal(tmp_path, home, (100, 30), "--", *PUPPET, kind="dumb") as tmux:
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, home: Path) -> None:
+    with terminal(tmp_path, home, (100, 30), "--", *DEMO_AGENT, kind="dumb") as tmux:
         tmux.type("say hello there", "Enter", "C-d")
-        assert "╭" not in tmux.shows("hello there", "left with 0")
+        assert "╭" not in tmux.wait_for_text("hello there", "left with 0")
 
 
 def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -129,12 +129,12 @@ def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.Comp
 
 
 def test_without_a_terminal_each_line_is_a_prompt(tmp_path: Path, home: Path) -> None:
-    done = chat(tmp_path, home, "one\n\nsay two\n", "--", *PUPPET)
+    done = chat(tmp_path, home, "one\n\nsay two\n", "--", *DEMO_AGENT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.index("heard one") < done.stdout.index("two")
 
 
-def test_without_a_terminal_the_coding_agent_does_what_it_may(tmp_path: Path, home: Path) -> None:
+def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Path) -> None:
     (tmp_path / "README.md").write_text("hello\n")
     done = chat(tmp_path, home, "read README.md\nwrite notes.txt: no\n")
     assert "hello" in done.stdout
@@ -144,14 +144,14 @@ def test_without_a_terminal_the_coding_agent_does_what_it_may(tmp_path: Path, ho
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["nobody"], "no agent is called 'nobody'", 2),
+        (["unknown"], "no agent is called 'unknown'", 2),
         (["a", "--", "b"], "both name an agent", 2),
         (["--"], "behind -- belongs the command", 2),
         (["--continue", "--session", "x"], "both name a session", 2),
         (["--", "/no/such/agent"], "/no/such/agent", 3),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_wrong_usage_is_a_one_line_error(
     tmp_path: Path, home: Path, words: list[str], said: str, code: int
 ) -> None:
     done = chat(tmp_path, home, "hi\n", *words)
@@ -161,8 +161,8 @@ def test_what_is_wrong_is_one_line(
     assert os.linesep.join(done.stderr.splitlines()[1:]) == ""
 
 
-def test_an_agent_that_dies_is_told_and_ends_the_conversation(tmp_path: Path, home: Path) -> None:
-    done = chat(tmp_path, home, "die\nnever\n", "--", *PUPPET)
+def test_without_a_terminal_a_crashed_agent_ends_the_chat(tmp_path: Path, home: Path) -> None:
+    done = chat(tmp_path, home, "die\nnever\n", "--", *DEMO_AGENT)
     assert done.returncode == 3
     assert "the disk is full" in done.stderr
     assert "heard never" not in done.stdout

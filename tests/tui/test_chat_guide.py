@@ -1,10 +1,10 @@
-"""docs/chat.md is true: its pictures are there, its settings, actions and keys are those of the program."""
+"""docs/chat.md matches the program: screenshots, settings, actions and keys."""
 
 import json
 import re
 from pathlib import Path
 
-from tests.tui.screens import SCENES
+from tests.tui.screenshots import SCREENSHOTS
 
 from accord.tui.actions import ACTIONS
 from accord.tui.settings.file import read_settings, settings_file
@@ -13,16 +13,16 @@ from accord.tui.settings.table import SETTINGS
 GUIDE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
 
 
-def test_every_picture_is_there_and_shown() -> None:
+def test_every_screenshot_exists_and_is_in_the_guide() -> None:
     shown = set(re.findall(r"images/chat-([a-z-]+)\.svg", GUIDE))
-    assert shown == set(SCENES)
+    assert shown == set(SCREENSHOTS)
     for name in shown:
         text = (Path(__file__).parents[2] / "docs" / "images" / f"chat-{name}.svg").read_text()
         assert "http" not in text.replace("http://www.w3.org/", "").replace("https://www.textualize.io", "")
         assert "/tmp" not in text
 
 
-def test_the_settings_of_the_guide_are_those_there_are() -> None:
+def test_the_settings_in_the_guide_are_complete() -> None:
     example = re.search(r"```json\n(\{.*?\n\})\n```", GUIDE, re.DOTALL)
     assert example
     members = json.loads(example[1])
@@ -35,7 +35,7 @@ def test_the_settings_of_the_guide_are_those_there_are() -> None:
         assert all(f"`{value}`" in row for value in setting.values)
 
 
-def test_every_action_is_named_and_no_two_share_a_key() -> None:
+def test_the_guide_names_every_action_and_keys_are_unique() -> None:
     row = next(line for line in GUIDE.splitlines() if line.startswith("| `keys` |"))
     assert re.findall(r"`([a-z_]+)`", row)[1:] == [action.name for action in ACTIONS]
     keys = [action.key for action in ACTIONS if action.key]

@@ -1,4 +1,4 @@
-"""The screens beside the conversation on a real terminal of several sizes, and what goes to the terminal beside the screen."""
+"""All screens on real terminals of several sizes, and escape sequences that the app sends to the terminal."""
 
 import os
 import shutil
@@ -8,79 +8,77 @@ from pathlib import Path
 import pytest
 from tests.cli.agent_process import environment
 from tests.cli.terminal import in_terminal
-from tests.tui.chat import KEEPER, PUPPET
+from tests.tui.chat import DEMO_AGENT, KEEPER
 from tests.tui.test_chat_command import Tmux, chat, terminal
 
 on_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 
-def gone(tmux: Tmux, text: str) -> None:
-    """Wait until this is not on the screen any more."""
+def wait_until_gone(tmux: Tmux, text: str) -> None:
+    """Wait until this text is not on the screen any more."""
     while text in tmux.screen():
         os.read(tmux._written, 1 << 20)
 
 
 @on_tmux
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-def test_every_screen_opens_and_closes_and_survives_another_size(
-    tmp_path: Path, home: Path, size: tuple[int, int]
-) -> None:
+def test_every_screen_opens_closes_and_resizes(tmp_path: Path, home: Path, size: tuple[int, int]) -> None:
     with terminal(tmp_path, home, size, "--", *KEEPER) as tmux:
-        tmux.shows("ready", "Small 2 · Ask first")
+        tmux.wait_for_text("ready", "Small 2 · Ask first")
         tmux.type("?")
-        tmux.shows("Keys", "Writing")
+        tmux.wait_for_text("Keys", "Writing")
         tmux.run("resize-window", "-t", "chat", "-x", "100", "-y", "30")
-        tmux.shows("Keys", "Writing")
+        tmux.wait_for_text("Keys", "Writing")
         tmux.type("Escape")
-        gone(tmux, "Writing")
+        wait_until_gone(tmux, "Writing")
         tmux.type("F3")
-        tmux.shows("Fast ones", "▸ ● Small 2", "Enter chooses")
+        tmux.wait_for_text("Fast ones", "▸ ● Small 2", "Enter chooses")
         tmux.run("resize-window", "-t", "chat", "-x", "80", "-y", "24")
-        tmux.shows("Fast ones", "Enter chooses")
+        tmux.wait_for_text("Fast ones", "Enter chooses")
         tmux.type("large", "Enter")
-        tmux.shows("Large 3 · Ask first")
+        tmux.wait_for_text("Large 3 · Ask first")
         tmux.type("F9")
-        tmux.shows("Settings", "Notifications", "chat.json")
+        tmux.wait_for_text("Settings", "Notifications", "chat.json")
         tmux.type("theme", "Enter")
-        tmux.shows("as the terminal is")
+        tmux.wait_for_text("as the terminal is")
         tmux.type("solarized-light", "Enter")
-        tmux.shows("Written to")
+        tmux.wait_for_text("Written to")
         tmux.type("Escape")
-        tmux.shows("Notifications")
+        tmux.wait_for_text("Notifications")
         tmux.type("Escape")
-        gone(tmux, "Settings")
+        wait_until_gone(tmux, "Settings")
         tmux.type("say hello", "Enter")
-        tmux.shows("hello", "done", "ready")
+        tmux.wait_for_text("hello", "done", "ready")
         tmux.type("F12")
-        tmux.shows("Wire", "→ session/prompt", "agent → client")
+        tmux.wait_for_text("Wire", "→ session/prompt", "agent → client")
         tmux.run("resize-window", "-t", "chat", "-x", "200", "-y", "60")
-        tmux.shows("Wire", '"stopReason": "end_turn"')
+        tmux.wait_for_text("Wire", '"stopReason": "end_turn"')
         tmux.type("F12")
-        gone(tmux, "Wire")
+        wait_until_gone(tmux, "Wire")
         tmux.type("F2")
-        tmux.shows("Sessions", "This folder")
+        tmux.wait_for_text("Sessions", "This folder")
         tmux.type("Escape")
-        gone(tmux, "This folder")
+        wait_until_gone(tmux, "This folder")
         tmux.type("C-n")
-        tmux.shows("New session with", "the agent of this session")
+        tmux.wait_for_text("New session with", "the agent of this session")
         tmux.type("Enter")
-        tmux.shows(" 1 Keeper", " 2 Keeper", "ready")
+        tmux.wait_for_text(" 1 Keeper", " 2 Keeper", "ready")
         tmux.type("M-1")
-        tmux.shows("hello", "done")
+        tmux.wait_for_text("hello", "done")
         tmux.type("M-w")
-        gone(tmux, " 2 Keeper")
+        wait_until_gone(tmux, " 2 Keeper")
         tmux.type("C-q")
-        tmux.shows("left with 0")
+        tmux.wait_for_text("left with 0")
     assert '"solarized-light"' in (home / "config" / "chat.json").read_text()
 
 
-def test_the_bell_rings_and_the_clipboard_is_set_by_the_terminal(tmp_path: Path, home: Path) -> None:
+def test_the_app_sends_notifications_and_the_clipboard_to_the_terminal(tmp_path: Path, home: Path) -> None:
     env = environment(home, TERM="xterm-256color", TERM_PROGRAM="", LINES="30", COLUMNS="100")
     (home / "config").mkdir(parents=True)
     (home / "config" / "chat.json").write_text(
         '{"notify": "desktop", "notifyWhen": "always", "theme": "dark"}'
     )
-    with in_terminal("chat", "--cwd", str(tmp_path), "--", *PUPPET, env=env) as pty:
+    with in_terminal("chat", "--cwd", str(tmp_path), "--", *DEMO_AGENT, env=env) as pty:
         pty.expect("ready")
         pty.type("say hello\r")
         pty.expect("\x1b]9;")
@@ -91,25 +89,27 @@ def test_the_bell_rings_and_the_clipboard_is_set_by_the_terminal(tmp_path: Path,
         assert pty.end() == 0
 
 
-def test_settings_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path, home: Path) -> None:
+def test_invalid_settings_are_a_one_line_error(tmp_path: Path, home: Path) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config" / "chat.json").write_text('{"them": "dark"}')
-    with in_terminal("chat", "--", *PUPPET, env=environment(home, TERM="xterm")) as pty:
+    with in_terminal("chat", "--", *DEMO_AGENT, env=environment(home, TERM="xterm")) as pty:
         place = home / "config" / "chat.json"
         pty.expect(f"accord chat: {place}: them: there is no such setting; did you mean theme?")
         assert pty.end() == 2
         assert "Traceback" not in pty.shown
-    done = chat(tmp_path, home, "hello\n", "--", *PUPPET)
-    assert (done.returncode, "heard hello" in done.stdout) == (0, True), "without a screen they do not matter"
+    done = chat(tmp_path, home, "hello\n", "--", *DEMO_AGENT)
+    assert (done.returncode, "heard hello" in done.stdout) == (0, True), (
+        "without a terminal the settings must be ignored"
+    )
 
 
-def test_the_terminals_ground_decides_the_theme(tmp_path: Path, home: Path) -> None:
+def test_the_terminal_background_selects_the_theme(tmp_path: Path, home: Path) -> None:
     env = environment(home, TERM="xterm-256color", COLORTERM="truecolor", LINES="30", COLUMNS="100")
-    with in_terminal("chat", "--cwd", str(tmp_path), "--", *PUPPET, env=env) as pty:
+    with in_terminal("chat", "--cwd", str(tmp_path), "--", *DEMO_AGENT, env=env) as pty:
         pty.expect("\x1b]11;?")
         pty.type("\x1b]11;rgb:ffff/ffff/ffff\x1b\\early\x1b[?62c")
         pty.expect("ready")
-        assert "48;2;224;224;224" in pty.shown, "the ground of the light theme"
-        assert "early" in pty.shown, "what was typed meanwhile is in the prompt"
+        assert "48;2;224;224;224" in pty.shown, "the background of the light theme must be drawn"
+        assert "early" in pty.shown, "keys typed meanwhile must be in the prompt"
         pty.type("\x11")
         assert pty.end() == 0

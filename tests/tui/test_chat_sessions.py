@@ -1,10 +1,11 @@
-"""The list of sessions: gathered from agents and from what was recorded, searched, resumed, forked and deleted."""
+"""The sessions screen: sessions of agents and records can be searched, resumed, forked and deleted."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.tui.chat import KEEPER, PUPPET, Chat, chatting
+from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 
 from accord.client.recording import Records
 from accord.client.servers import Server
@@ -14,7 +15,7 @@ from accord.tui.stored.screen import SessionsScreen
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """What the keeper keeps."""
+    """The stored sessions of the keeper agent."""
     (tmp_path / "here").mkdir()
     (tmp_path / "away").mkdir()
     found = tmp_path / "sessions.json"
@@ -45,17 +46,19 @@ def file(tmp_path: Path) -> Path:
     return found
 
 
-def keeping(file: Path, **more: object) -> object:
-    return chatting(file.parent / "here", KEEPER, env={"KEEPER_FILE": str(file)}, name="keeper", **more)  # type: ignore[arg-type]
+def running_keeper(file: Path, **more: object) -> Any:
+    folder = file.parent / "here"
+    env = {"KEEPER_FILE": str(file)}
+    return running_chat(folder, KEEPER, env=env, name="keeper", **more)  # type: ignore[arg-type]
 
 
-async def opened(chat: Chat) -> SessionsScreen:
-    """The list, once the agents have been asked."""
+async def open_list(chat: Chat) -> SessionsScreen:
+    """Open the list and wait until the agents have answered."""
     await chat.pilot.press("f2")
-    await chat.until(lambda: isinstance(chat.app.screen, SessionsScreen))
+    await chat.wait_until(lambda: isinstance(chat.app.screen, SessionsScreen))
     screen = chat.app.screen
     assert isinstance(screen, SessionsScreen)
-    await chat.until(lambda: screen._gathered.asked and str(screen.told.render()) == "")
+    await chat.wait_until(lambda: screen._gathered.asked and str(screen.told.render()) == "")
     return screen
 
 
@@ -63,151 +66,151 @@ def rows(screen: SessionsScreen) -> list[str]:
     return [row if isinstance(row, str) else row.name for row in screen.list.rows]
 
 
-async def test_it_shows_what_the_agent_lists_with_folder_title_time_and_agent(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        screen = await opened(chat)
+async def test_the_list_shows_title_folder_time_and_agent(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         shown = rows(screen)
         assert shown[0] == "This folder"
         assert shown.index("Fix the parser") < shown.index("Locked") < shown.index("Other folders")
         assert "Write docs" in shown
-        await chat.until(lambda: "keeper · 2026-03-01" in chat.screen)
+        await chat.wait_until(lambda: "keeper · 2026-03-01" in chat.screen)
         assert f"Write docs  …{str(file.parent / 'away')[-35:]}" in chat.screen
         assert "\x1b" not in chat.screen
 
 
-async def test_search_and_resume_in_a_tab(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        await chat.say("hello")
-        await chat.shows("heard hello")
-        screen = await opened(chat)
+async def test_a_session_is_found_and_resumed_in_a_tab(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        await chat.send("hello")
+        await chat.wait_for_text("heard hello")
+        screen = await open_list(chat)
         await chat.type("away docs")
-        await chat.until(lambda: rows(screen) == ["Write docs"])
+        await chat.wait_until(lambda: rows(screen) == ["Write docs"])
         await chat.pilot.press("enter")
-        await chat.until(lambda: len(chat.app.views) == 2)
-        await chat.ready()
-        await chat.shows("before in old-2")
+        await chat.wait_until(lambda: len(chat.app.views) == 2)
+        await chat.wait_ready()
+        await chat.wait_for_text("before in old-2")
         assert chat.view.start.cwd == str(file.parent / "away")
-        await opened(chat)
+        await open_list(chat)
         await chat.type("write docs")
         await chat.pilot.press("enter")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
-        assert len(chat.app.views) == 2, "one that is open is shown"
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
+        assert len(chat.app.views) == 2, "an open session must be shown in its tab"
 
 
-async def test_fork(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        await opened(chat)
+async def test_a_session_is_forked(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        await open_list(chat)
         await chat.type("parser")
         await chat.pilot.press("ctrl+f")
-        await chat.shows("before in old-1-fork")
+        await chat.wait_for_text("before in old-1-fork")
         assert "old-1-fork" in file.read_text()
 
 
-async def test_delete_asks_first(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        screen = await opened(chat)
+async def test_delete_asks_for_confirmation(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         await chat.type("parser")
         await chat.pilot.press("delete")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("enter")
-        await chat.until(lambda: chat.app.screen is screen)
-        assert "old-1" in file.read_text(), "the first answer keeps it"
+        await chat.wait_until(lambda: chat.app.screen is screen)
+        assert "old-1" in file.read_text(), "the default answer must keep the session"
         await chat.pilot.press("delete")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("down", "enter")
-        await chat.until(lambda: "Deleted at keeper" in chat.screen)
+        await chat.wait_until(lambda: "Deleted at keeper" in chat.screen)
         assert "old-1" not in file.read_text()
         assert "Fix the parser" not in rows(screen)
 
 
-async def test_what_the_agent_will_not_delete_is_told(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        screen = await opened(chat)
+async def test_a_refused_deletion_is_reported(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         await chat.type("locked")
         await chat.pilot.press("delete")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("down", "enter")
-        await chat.until(lambda: "it is under a lock" in chat.screen)
+        await chat.wait_until(lambda: "it is under a lock" in chat.screen)
         assert "Locked" in rows(screen)
 
 
-async def test_what_is_open_cannot_be_deleted_and_is_marked(file: Path) -> None:
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        await chat.say("title Working on it")
-        await chat.until(lambda: chat.view.turns == 1 and chat.view.status.title)
-        await opened(chat)
+async def test_an_open_session_is_marked_and_cannot_be_deleted(file: Path) -> None:
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        await chat.send("title Working on it")
+        await chat.wait_until(lambda: chat.view.turns == 1 and chat.view.status.title)
+        await open_list(chat)
         await chat.type("working on")
-        await chat.until(lambda: "● Working on it" in chat.screen)
+        await chat.wait_until(lambda: "● Working on it" in chat.screen)
         await chat.pilot.press("delete")
-        await chat.until(lambda: "close its tab first" in chat.screen)
+        await chat.wait_until(lambda: "close its tab first" in chat.screen)
 
 
-async def test_recorded_sessions_of_an_agent_that_cannot_list_are_shown_resumed_and_deleted(
+async def test_recorded_sessions_are_listed_resumed_and_deleted(
     tmp_path: Path,
 ) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await chat.say("title Older work")
-        await chat.until(lambda: chat.view.turns == 1 and chat.view.status.title)
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("title Older work")
+        await chat.wait_until(lambda: chat.view.turns == 1 and chat.view.status.title)
     chosen: list[str] = []
 
     def choose(name: str, cwd: str, trusting: object) -> Server:
         chosen.append(name)
-        return Server(name=name, origin="user", command=PUPPET)
+        return Server(name=name, origin="user", command=DEMO_AGENT)
 
-    async with chatting(tmp_path, KEEPER, name="keeper", app={"choose": choose}) as chat:
-        await chat.ready()
-        screen = await opened(chat)
+    async with running_chat(tmp_path, KEEPER, name="keeper", app={"choose": choose}) as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         assert "Older work" in rows(screen)
         assert "recorded here" in chat.screen
         await chat.type("older")
         await chat.pilot.press("enter")
-        await chat.until(lambda: chat.view.start.name == "puppet")
-        await chat.shows("heard before")
-        assert chosen == ["puppet"]
+        await chat.wait_until(lambda: chat.view.start.name == "demo")
+        await chat.wait_for_text("heard before")
+        assert chosen == ["demo"]
         await chat.app.open(chat.view.start)
         await chat.app.close(chat.app.views[0])
         await chat.app.close(chat.app.views[0]) if len(chat.app.views) > 1 else None
-    async with chatting(tmp_path, KEEPER, name="keeper") as chat:
-        await chat.ready()
-        screen = await opened(chat)
+    async with running_chat(tmp_path, KEEPER, name="keeper") as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         await chat.type("older")
         await chat.pilot.press("delete")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("down", "enter")
-        await chat.until(lambda: "Deleted here" in chat.screen)
+        await chat.wait_until(lambda: "Deleted here" in chat.screen)
         records = Records.open()
-        assert all(one.agent != "puppet" for one in records.list())
+        assert all(one.agent != "demo" for one in records.list())
         records.close()
 
 
-async def test_every_agent_that_is_set_up_is_asked_on_demand(file: Path, home: Path) -> None:
+async def test_f5_lists_the_sessions_of_all_configured_agents(file: Path, home: Path) -> None:
     (home / "config").mkdir()
     server = {"command": KEEPER[0], "args": [KEEPER[1]], "env": {"KEEPER_FILE": str(file)}}
     (home / "config" / "acp.json").write_text(
         json.dumps({"agent_servers": {"librarian": server, "broken": {"command": "/no/such/program"}}})
     )
-    async with chatting(file.parent / "here") as chat:
-        await chat.ready()
-        screen = await opened(chat)
+    async with running_chat(file.parent / "here") as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         assert "Fix the parser" not in rows(screen)
         await chat.pilot.press("f5")
-        await chat.until(lambda: "Fix the parser" in rows(screen))
-        await chat.until(lambda: "Asked" in chat.screen)
+        await chat.wait_until(lambda: "Fix the parser" in rows(screen))
+        await chat.wait_until(lambda: "Asked" in chat.screen)
         assert "librarian" in chat.screen
 
 
-async def test_a_folder_that_is_gone_is_told(file: Path) -> None:
+async def test_a_missing_folder_is_reported(file: Path) -> None:
     (file.parent / "away").rmdir()
-    async with keeping(file) as chat:  # type: ignore[attr-defined]
-        await chat.ready()
-        screen = await opened(chat)
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        screen = await open_list(chat)
         await chat.type("docs")
         await chat.pilot.press("enter")
-        await chat.until(lambda: "is not there any more" in str(screen.told.render()))
+        await chat.wait_until(lambda: "is not there any more" in str(screen.told.render()))

@@ -1,4 +1,4 @@
-"""Settings: the file, refused where it is wrong; the screen that changes it; themes, keys, the way changes are shown."""
+"""The settings file and screen, themes, key bindings, and the layout of diffs."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.tui.chat import Chat, chatting
+from tests.tui.chat import Chat, running_chat
 
 from accord.errors import UsageError
 from accord.tui.actions import ACTIONS
@@ -20,21 +20,21 @@ from accord.tui.settings.table import SETTINGS, Settings, themes
 NAMES = [action.name for action in ACTIONS]
 
 
-def written(text: str) -> Path:
+def write_settings_file(text: str) -> Path:
     path = settings_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
 
-def test_without_a_file_everything_is_as_usual() -> None:
+def test_without_a_file_the_defaults_are_used() -> None:
     assert read_settings(NAMES) == Settings()
-    written("")
+    write_settings_file("")
     assert read_settings(NAMES) == Settings()
 
 
-def test_what_the_file_says_counts(home: Path) -> None:
-    path = written(
+def test_settings_are_read_from_the_file(home: Path) -> None:
+    path = write_settings_file(
         '{"theme": "nord", "diffs": "below", "notify": "off", "mouse": false, "keys": {"wire": "ctrl+l"}}'
     )
     assert path == home / "config" / "chat.json"
@@ -61,14 +61,14 @@ def test_what_the_file_says_counts(home: Path) -> None:
         ('{"a": "\ud800"}'.encode("utf-8", "surrogatepass").decode("latin-1"), "a: there is no such setting"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place_key_and_reason(text: str, why: str) -> None:
-    path = written(text)
+def test_an_invalid_file_is_refused_with_path_key_and_reason(text: str, why: str) -> None:
+    path = write_settings_file(text)
     with pytest.raises(UsageError, match=re.escape(f"{path}: {why}")):
         read_settings(NAMES)
 
 
 def test_a_file_that_is_too_long_or_unreadable_is_refused() -> None:
-    path = written(" " * 300_000)
+    path = write_settings_file(" " * 300_000)
     with pytest.raises(UsageError, match="longer than"):
         read_settings(NAMES)
     path.unlink()
@@ -77,8 +77,8 @@ def test_a_file_that_is_too_long_or_unreadable_is_refused() -> None:
         read_settings(NAMES)
 
 
-def test_changing_one_leaves_the_others() -> None:
-    path = written('{"theme": "nord", "keys": {"wire": "f11"}}')
+def test_writing_one_setting_keeps_the_others() -> None:
+    path = write_settings_file('{"theme": "nord", "keys": {"wire": "f11"}}')
     write_setting("notify", "bell")
     assert json.loads(path.read_text()) == {"theme": "nord", "keys": {"wire": "f11"}, "notify": "bell"}
     path.unlink()
@@ -87,45 +87,43 @@ def test_changing_one_leaves_the_others() -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_the_screen_changes_what_counts_and_the_file(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
+async def test_the_settings_screen_applies_and_writes_a_change(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
         await chat.pilot.press("f9")
-        screen = await settings_on(chat)
+        screen = await wait_for_settings(chat)
         assert [row.name for row in screen.list.rows] == [one.title for one in SETTINGS]
         await chat.type("theme")
         await chat.pilot.press("enter")
-        await chat.until(lambda: type(chat.app.screen) is ListScreen)
+        await chat.wait_until(lambda: type(chat.app.screen) is ListScreen)
         await chat.type("solarized-l")
         await chat.pilot.press("enter")
-        await chat.until(lambda: chat.app.theme == "solarized-light")
+        await chat.wait_until(lambda: chat.app.theme == "solarized-light")
         assert json.loads(settings_file().read_text()) == {"theme": "solarized-light"}
-        await chat.until(lambda: chat.app.screen is screen)
+        await chat.wait_until(lambda: chat.app.screen is screen)
         await chat.pilot.press("escape")
         await chat.type("mouse")
         await chat.pilot.press("enter")
-        await chat.until(lambda: chat.app.settings.mouse is False)
+        await chat.wait_until(lambda: chat.app.settings.mouse is False)
         assert json.loads(settings_file().read_text())["mouse"] is False
 
 
-async def settings_on(chat: Chat) -> SettingsScreen:
-    await chat.until(lambda: isinstance(chat.app.screen, SettingsScreen))
+async def wait_for_settings(chat: Chat) -> SettingsScreen:
+    await chat.wait_until(lambda: isinstance(chat.app.screen, SettingsScreen))
     await chat.pilot.pause()
     assert isinstance(chat.app.screen, SettingsScreen)
     return chat.app.screen
 
 
-async def test_a_file_that_cannot_be_written_is_told_and_the_setting_counts(
-    tmp_path: Path, home: Path
-) -> None:
+async def test_a_setting_applies_when_the_file_cannot_be_written(tmp_path: Path, home: Path) -> None:
     (home / "config").write_text("in the way")
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
         await chat.pilot.press("f9")
-        screen = await settings_on(chat)
+        screen = await wait_for_settings(chat)
         await chat.type("mouse")
         await chat.pilot.press("enter")
-        await chat.until(lambda: "cannot be written" in str(screen.told.render()))
+        await chat.wait_until(lambda: "cannot be written" in str(screen.told.render()))
         assert chat.app.settings.mouse is False
 
 
@@ -140,80 +138,80 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_setting_counts(
         ("nord", False, "nord"),
     ],
 )
-async def test_themes(tmp_path: Path, theme: str, dark: bool | None, expected: str) -> None:
-    async with chatting(tmp_path, app={"settings": Settings(theme=theme), "dark": dark}) as chat:
+async def test_the_theme_setting_selects_the_theme(
+    tmp_path: Path, theme: str, dark: bool | None, expected: str
+) -> None:
+    async with running_chat(tmp_path, app={"settings": Settings(theme=theme), "dark": dark}) as chat:
         assert chat.app.theme == expected
 
 
 async def test_every_theme_can_be_drawn(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await chat.say("say # Words\n\n```python\nx = 1\n```")
-        await chat.shows("Words")
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("say # Words\n\n```python\nx = 1\n```")
+        await chat.wait_for_text("Words")
         for name in themes():
             chat.app.set_setting("theme", name)
             await chat.pilot.pause()
             assert "Words" in chat.text
 
 
-async def test_a_key_of_the_users_own_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
-    async with chatting(tmp_path, app={"settings": Settings(keys={"settings": "ctrl+l"})}) as chat:
-        await chat.ready()
+async def test_a_custom_key_replaces_the_default(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, app={"settings": Settings(keys={"settings": "ctrl+l"})}) as chat:
+        await chat.wait_ready()
         await chat.pilot.press("f9")
         assert len(chat.app.screen_stack) == 1
         await chat.pilot.press("ctrl+l")
-        await settings_on(chat)
+        await wait_for_settings(chat)
         await chat.pilot.press("escape")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
         await chat.pilot.press("f1")
-        await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, HelpScreen))
         await chat.pilot.press("end")
-        await chat.until(lambda: "ctrl+l" in chat.screen)
+        await chat.wait_until(lambda: "ctrl+l" in chat.screen)
 
 
 async def test_a_question_mark_in_an_empty_prompt_shows_the_keys(tmp_path: Path) -> None:
-    async with chatting(tmp_path, size=(100, 60)) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path, size=(100, 60)) as chat:
+        await chat.wait_ready()
         await chat.pilot.press("question_mark")
-        await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
-        await chat.until(lambda: "F12" in chat.screen and "Wire view" in chat.screen)
+        await chat.wait_until(lambda: isinstance(chat.app.screen, HelpScreen))
+        await chat.wait_until(lambda: "F12" in chat.screen and "Wire view" in chat.screen)
         await chat.pilot.press("question_mark")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
         await chat.type("why")
         await chat.pilot.press("question_mark")
         assert chat.view.prompt.editor.text == "why?"
         await chat.pilot.press("f1")
-        await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, HelpScreen))
         await chat.pilot.press("f1")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
 
 
 @pytest.mark.parametrize(("width", "first"), [(180, "auto"), (100, "auto")])
-async def test_changes_are_shown_side_by_side_or_not_by_one_key(
-    tmp_path: Path, width: int, first: str
-) -> None:
-    async with chatting(tmp_path, size=(width, 40)) as chat:
-        await chat.ready()
-        await chat.say("edit")
-        await chat.question()
+async def test_f10_toggles_side_by_side_diffs(tmp_path: Path, width: int, first: str) -> None:
+    async with running_chat(tmp_path, size=(width, 40)) as chat:
+        await chat.wait_ready()
+        await chat.send("edit")
+        await chat.wait_for_dialog()
         await chat.pilot.press("1")
-        await chat.until(lambda: chat.view.turns == 1)
+        await chat.wait_until(lambda: chat.view.turns == 1)
         chat.view.unfold()
         beside = width == 180
 
         def side_by_side() -> bool:
             return any("return 1" in line and "return 2" in line for line in chat.text.splitlines())
 
-        await chat.until(lambda: "return 2" in chat.text)
+        await chat.wait_until(lambda: "return 2" in chat.text)
         assert side_by_side() == beside
         await chat.pilot.press("f10")
-        await chat.until(lambda: side_by_side() != beside)
+        await chat.wait_until(lambda: side_by_side() != beside)
         assert chat.app.settings.diffs == ("below" if beside else "beside")
         await chat.pilot.press("f10")
-        await chat.until(lambda: side_by_side() == beside)
+        await chat.wait_until(lambda: side_by_side() == beside)
 
 
-# -- how the terminal looks ------------------------------------------------------------------------------------
+# -- terminal background ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -227,11 +225,11 @@ async def test_changes_are_shown_side_by_side_or_not_by_one_key(
         ("é\x1b[A".encode(), Ground(None, "é")),
     ],
 )
-def test_answers_of_terminals(data: bytes, expected: Ground) -> None:
+def test_terminal_responses_are_parsed(data: bytes, expected: Ground) -> None:
     assert understood(data) == expected
 
 
-def test_a_terminal_is_asked_and_left_as_it_was() -> None:
+def test_asking_the_terminal_restores_its_state() -> None:
     import termios
 
     master, slave = os.openpty()
@@ -243,13 +241,15 @@ def test_a_terminal_is_asked_and_left_as_it_was() -> None:
         assert termios.tcgetattr(slave) == before
         os.write(master, b"typed ahead\n")
         assert ask(slave, slave, wait=0) == Ground(None)
-        assert os.read(master, 100) == b"typed ahead\r\n", "an echo, and no question"
+        assert os.read(master, 100) == b"typed ahead\r\n", (
+            "only the echo must be written when input is pending"
+        )
     finally:
         os.close(master)
         os.close(slave)
 
 
-def test_the_environment_says_it_where_nobody_can_be_asked() -> None:
+def test_the_environment_gives_the_background_of_a_dumb_terminal() -> None:
     assert find_ground({"TERM": "dumb", "COLORFGBG": "0;15"}) == Ground(False)
     assert find_ground({"TERM": "dumb", "COLORFGBG": "15;default;0"}) == Ground(True)
     assert find_ground({"TERM": "dumb"}) == Ground(None)

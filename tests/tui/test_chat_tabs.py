@@ -1,10 +1,10 @@
-"""Several sessions in tabs: marks for those that want the user, and a word to the terminal when nobody looks."""
+"""Sessions in tabs: marks for sessions that need attention, and notifications."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tui.chat import KEEPER, Chat, chatting
+from tests.tui.chat import KEEPER, Chat, running_chat
 from textual import events
 
 from accord.tui.attention import desktop_note
@@ -13,32 +13,32 @@ from accord.tui.settings.table import Settings
 from accord.tui.tabs import TabBar
 
 
-async def another(chat: Chat) -> None:
-    """Open a session of the same sort behind the others."""
+async def open_another(chat: Chat) -> None:
+    """Open another session of the same agent."""
     await chat.app.open(chat.view.start)
-    await chat.ready()
+    await chat.wait_ready()
 
 
 def marks(chat: Chat) -> list[str]:
     return [tab.mark for tab in chat.app.query_one(TabBar).tabs]
 
 
-async def test_one_session_has_no_tabs_and_two_have(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
+async def test_tabs_are_shown_with_two_or_more_sessions(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
         bar = chat.app.query_one(TabBar)
         assert not bar.display
-        await another(chat)
-        await chat.until(lambda: bar.display)
-        assert " 1 puppet" in chat.screen.splitlines()[0]
-        assert " 2 puppet" in chat.screen.splitlines()[0]
+        await open_another(chat)
+        await chat.wait_until(lambda: bar.display)
+        assert " 1 demo" in chat.screen.splitlines()[0]
+        assert " 2 demo" in chat.screen.splitlines()[0]
         assert "×" in chat.screen.splitlines()[0]
 
 
-async def test_keys_and_clicks_show_another(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await another(chat)
+async def test_keys_and_clicks_switch_tabs(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await open_another(chat)
         first, second = chat.app.views
         await chat.type("mine")
         await chat.pilot.press("ctrl+pageup")
@@ -58,14 +58,14 @@ async def test_keys_and_clicks_show_another(tmp_path: Path) -> None:
         assert chat.view is second
 
 
-async def test_a_tab_is_closed_by_key_and_by_the_mouse_and_its_agent_ends(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await another(chat)
-        await another(chat)
+async def test_closing_a_tab_ends_its_agent(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await open_another(chat)
+        await open_another(chat)
         first, second, third = chat.app.views
         await chat.pilot.press("alt+w")
-        await chat.until(lambda: chat.app.views == [first, second])
+        await chat.wait_until(lambda: chat.app.views == [first, second])
         assert chat.view is second
         assert third.conversation is not None
         assert third.conversation.phase == "closed"
@@ -74,52 +74,52 @@ async def test_a_tab_is_closed_by_key_and_by_the_mouse_and_its_agent_ends(tmp_pa
             end for _, end, id, close in chat.app.query_one(TabBar)._places if id == second.id and close
         )
         await chat.pilot.click(TabBar, offset=(end - 2, 0))
-        await chat.until(lambda: chat.app.views == [first])
+        await chat.wait_until(lambda: chat.app.views == [first])
         assert not chat.app.query_one(TabBar).display
 
 
-async def test_a_session_that_is_done_unseen_has_a_mark_until_it_is_looked_at(tmp_path: Path) -> None:
+async def test_a_question_behind_another_tab_is_marked_until_it_is_answered(tmp_path: Path) -> None:
     written: list[str] = []
-    async with chatting(tmp_path, app={"write": written.append}) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+        await chat.wait_ready()
         first = chat.view
-        await chat.say("ask")
-        await chat.question()
-        await another(chat)
-        await chat.until(lambda: marks(chat)[0] == "asks")
+        await chat.send("ask")
+        await chat.wait_for_dialog()
+        await open_another(chat)
+        await chat.wait_until(lambda: marks(chat)[0] == "asks")
         assert " ?" in chat.screen.splitlines()[0]
         assert written == []
         chat.app.desk.show(first)
-        await chat.question()
+        await chat.wait_for_dialog()
         await chat.pilot.press("1")
-        await chat.until(lambda: first.turns == 1)
-        await chat.until(lambda: marks(chat) == ["", ""])
-        assert written == [], "the user was there"
+        await chat.wait_until(lambda: first.turns == 1)
+        await chat.wait_until(lambda: marks(chat) == ["", ""])
+        assert written == [], "no notification must be sent while the user watches"
 
 
-async def test_a_turn_that_ends_behind_another_tab_rings_and_marks(tmp_path: Path) -> None:
+async def test_a_turn_that_ends_behind_another_tab_is_marked_with_a_bell(tmp_path: Path) -> None:
     written: list[str] = []
-    async with chatting(tmp_path, app={"write": written.append}) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+        await chat.wait_ready()
         first = chat.view
-        await another(chat)
+        await open_another(chat)
         first.say(_draft("hello"))
-        await chat.until(lambda: marks(chat)[0] == "done")
+        await chat.wait_until(lambda: marks(chat)[0] == "done")
         assert written == ["\x07"]
         assert " ●" in chat.screen.splitlines()[0]
         await chat.pilot.press("alt+1")
-        await chat.until(lambda: marks(chat) == ["", ""])
+        await chat.wait_until(lambda: marks(chat) == ["", ""])
         assert written == ["\x07"]
 
 
-async def test_a_question_behind_another_tab_takes_no_key_until_it_is_seen(tmp_path: Path) -> None:
+async def test_a_dialog_behind_another_tab_takes_no_key_until_it_was_visible(tmp_path: Path) -> None:
     written: list[str] = []
-    async with chatting(tmp_path, app={"write": written.append}) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+        await chat.wait_ready()
         first = chat.view
-        await another(chat)
+        await open_another(chat)
         first.say(_draft("ask"))
-        await chat.until(lambda: marks(chat)[0] == "asks")
+        await chat.wait_until(lambda: marks(chat)[0] == "asks")
         assert written == ["\x07"]
         for _ in range(5):
             await chat.clock.advance(1)
@@ -130,48 +130,48 @@ async def test_a_question_behind_another_tab_takes_no_key_until_it_is_seen(tmp_p
         assert chat.view.prompt.editor.text == "1"
         await chat.pilot.press("alt+1")
         await chat.type("1")
-        assert first.prompt.editor.text == "1", "it was seen for a moment only"
-        dialog = await chat.question()
+        assert first.prompt.editor.text == "1", "a dialog that was visible only briefly must ignore keys"
+        dialog = await chat.wait_for_dialog()
         await chat.pilot.press("ctrl+pagedown", "ctrl+pageup")
-        assert not dialog.armed, "whoever comes back sees it anew"
-        await chat.question()
+        assert not dialog.armed, "a dialog must wait again after a tab switch"
+        await chat.wait_for_dialog()
         await chat.pilot.press("3")
-        await chat.until(lambda: first.turns == 1)
+        await chat.wait_until(lambda: first.turns == 1)
 
 
-async def test_a_question_below_another_screen_takes_no_key(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await chat.say("ask")
-        dialog = await chat.question()
+async def test_a_dialog_below_another_screen_takes_no_key(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_for_dialog()
         await chat.pilot.press("f1")
-        await chat.until(lambda: not dialog.armed)
+        await chat.wait_until(lambda: not dialog.armed)
         for _ in range(3):
             await chat.clock.advance(1)
             await chat.pilot.pause()
         assert not dialog.armed
         await chat.pilot.press("escape")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
-        await chat.question()
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
+        await chat.wait_for_dialog()
         await chat.pilot.press("1")
-        await chat.until(lambda: chat.view.turns == 1)
+        await chat.wait_until(lambda: chat.view.turns == 1)
 
 
-async def test_the_window_without_the_focus_is_told(tmp_path: Path) -> None:
+async def test_a_notification_is_sent_without_window_focus(tmp_path: Path) -> None:
     written: list[str] = []
-    async with chatting(tmp_path, app={"write": written.append}) as chat:
-        await chat.ready()
-        await chat.say("hello")
-        await chat.until(lambda: chat.view.turns == 1)
+    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+        await chat.wait_ready()
+        await chat.send("hello")
+        await chat.wait_until(lambda: chat.view.turns == 1)
         await chat.pilot.pause()
         assert written == []
         chat.app.post_message(events.AppBlur())
-        await chat.until(lambda: not chat.app.app_focus)
+        await chat.wait_until(lambda: not chat.app.app_focus)
         chat.view.say(_draft("again"))
-        await chat.until(lambda: written == ["\x07"])
+        await chat.wait_until(lambda: written == ["\x07"])
         chat.app.post_message(events.AppFocus())
-        await chat.until(lambda: chat.app.app_focus)
-        await chat.until(lambda: chat.app.focused is chat.view.prompt.editor)
+        await chat.wait_until(lambda: chat.app.app_focus)
+        await chat.wait_until(lambda: chat.app.focused is chat.view.prompt.editor)
 
 
 @pytest.mark.parametrize(
@@ -179,38 +179,40 @@ async def test_the_window_without_the_focus_is_told(tmp_path: Path) -> None:
     [
         (Settings(notify="off"), []),
         (Settings(notify="bell", notify_when="always"), ["\x07"]),
-        (Settings(notify="desktop", notify_when="always"), ["\x1b]9;puppet: is done (fix evil)\x1b\\"]),
+        (Settings(notify="desktop", notify_when="always"), ["\x1b]9;demo: is done (fix evil)\x1b\\"]),
     ],
 )
-async def test_settings_say_how(tmp_path: Path, settings: Settings, expected: list[str]) -> None:
+async def test_settings_select_the_kind_of_notification(
+    tmp_path: Path, settings: Settings, expected: list[str]
+) -> None:
     written: list[str] = []
     app: dict[str, Any] = {"write": written.append, "settings": settings}
-    async with chatting(tmp_path, app=app) as chat:
-        await chat.ready()
+    async with running_chat(tmp_path, app=app) as chat:
+        await chat.wait_ready()
         chat.view.say(_draft("title fix\x1b]0;owned\x07 evil"))
-        await chat.until(lambda: chat.view.turns == 1 and chat.view.status.title)
-        await chat.until(lambda: len(written) == len(expected))
+        await chat.wait_until(lambda: chat.view.turns == 1 and chat.view.status.title)
+        await chat.wait_until(lambda: len(written) == len(expected))
         await chat.pilot.pause()
         assert [text.replace(str(tmp_path), "fix evil") for text in written] == expected
 
 
-def test_terminals_that_can_notify_the_desktop() -> None:
+def test_terminals_with_desktop_notifications() -> None:
     assert desktop_note({"TERM": "foot"}, "a;b", "c") == "\x1b]777;notify;a,b;c\x1b\\"
     assert desktop_note({"TERM_PROGRAM": "WezTerm"}, "a", "b\x1b]0;x\x07c") == "\x1b]9;a: bc\x1b\\"
     assert desktop_note({"TERM": "xterm-kitty"}, "a", "b") == "\x1b]9;a: b\x1b\\"
     assert desktop_note({"TERM": "xterm-256color"}, "a", "b") == ""
 
 
-async def test_many_tabs_keep_the_current_one_in_view(tmp_path: Path) -> None:
-    async with chatting(tmp_path, KEEPER, size=(80, 24)) as chat:
-        await chat.ready()
+async def test_the_current_one_of_many_tabs_stays_in_view(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, KEEPER, size=(80, 24)) as chat:
+        await chat.wait_ready()
         start = chat.view.start
         for _ in range(7):
             await chat.app.open(start)
-        await chat.until(lambda: " 8 " in chat.screen.splitlines()[0])
+        await chat.wait_until(lambda: " 8 " in chat.screen.splitlines()[0])
         assert "+2" in chat.screen.splitlines()[0]
         await chat.pilot.press("alt+1")
-        await chat.until(lambda: chat.screen.startswith(" 1 "))
+        await chat.wait_until(lambda: chat.screen.startswith(" 1 "))
 
 
 def _draft(text: str) -> Any:
@@ -219,19 +221,19 @@ def _draft(text: str) -> Any:
     return Draft(text)
 
 
-async def test_a_session_in_which_a_turn_runs_is_closed_only_by_who_is_sure(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as chat:
-        await chat.ready()
-        await another(chat)
+async def test_closing_a_tab_with_a_running_turn_asks_for_confirmation(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await open_another(chat)
         first, second = chat.app.views
-        await chat.say("wait")
-        await chat.shows("waiting")
+        await chat.send("wait")
+        await chat.wait_for_text("waiting")
         await chat.pilot.press("alt+w")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("enter")
-        await chat.until(lambda: len(chat.app.screen_stack) == 1)
+        await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
         assert chat.app.views == [first, second]
         await chat.pilot.press("alt+w")
-        await chat.until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
         await chat.pilot.press("down", "enter")
-        await chat.until(lambda: chat.app.views == [first])
+        await chat.wait_until(lambda: chat.app.views == [first])

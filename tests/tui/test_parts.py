@@ -1,4 +1,4 @@
-"""What the conversation is drawn of: Markdown in pieces, colours of commands, changes, and where lines lie."""
+"""The drawn parts of the transcript: streaming Markdown, command output, diffs, and the line layout."""
 
 import random
 
@@ -57,7 +57,7 @@ def drawn(prose: Prose, width: int = 60) -> list[str]:
     return [strip.text.rstrip() for part in prose.parts for strip in part.draw(width, PALETTE)]
 
 
-def whole(text: str) -> Prose:
+def complete(text: str) -> Prose:
     prose = Prose()
     prose.show(text)
     return prose
@@ -65,17 +65,17 @@ def whole(text: str) -> Prose:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, len(TEXT)), max_size=12))
-def test_markdown_looks_the_same_however_it_came(cuts: list[int]) -> None:
+def test_streamed_markdown_looks_like_complete_markdown(cuts: list[int]) -> None:
     prose = Prose()
     for cut in sorted(cuts):
         prose.show(TEXT[:cut])
     prose.show(TEXT)
-    assert drawn(prose) == drawn(whole(TEXT))
+    assert drawn(prose) == drawn(complete(TEXT))
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="ab `*_#->\n\t1.|~[]()\x1b\u202e", max_size=200))
-def test_any_text_can_be_drawn_and_nothing_but_its_end_is_drawn_anew(text: str) -> None:
+def test_any_text_can_be_drawn_and_only_its_end_is_redrawn(text: str) -> None:
     prose = Prose()
     before: list[Part] = []
     for at in range(0, len(text) + 1, 7):
@@ -88,13 +88,13 @@ def test_any_text_can_be_drawn_and_nothing_but_its_end_is_drawn_anew(text: str) 
         assert "\u202e" not in line
 
 
-def test_a_text_that_is_not_a_continuation_is_shown_as_it_is() -> None:
-    prose = whole("one\n\ntwo")
+def test_a_text_that_is_not_a_continuation_replaces_the_old_one() -> None:
+    prose = complete("one\n\ntwo")
     prose.show("other")
     assert [line.strip() for line in drawn(prose)] == ["other"]
 
 
-def test_long_code_is_cut_into_segments_that_read_as_one() -> None:
+def test_long_code_is_split_into_segments() -> None:
     code = "\n".join(f"x{number} = {number}" for number in range(500))
     segments = list(segments_of(f"```python\n{code}\n```\nend"))
     assert len(segments) > 3
@@ -102,13 +102,13 @@ def test_long_code_is_cut_into_segments_that_read_as_one() -> None:
     assert [segment.first for segment in segments if segment.code].count(True) == 1
 
 
-def test_an_endless_paragraph_is_cut_too() -> None:
+def test_a_long_paragraph_is_split_into_segments() -> None:
     text = "word " * 5_000
     assert max(len(segment.text) for segment in segments_of(text)) < 13_000
     assert " ".join(segment.text for segment in segments_of(text)).split() == text.split()
 
 
-def test_no_drawn_line_is_wider_than_it_may_be() -> None:
+def test_no_drawn_line_exceeds_the_width() -> None:
     wide = (
         "| "
         + " | ".join("cell " * 9 for _ in range(5))
@@ -125,16 +125,19 @@ def test_no_drawn_line_is_wider_than_it_may_be() -> None:
                 assert strip_of(line).cell_length <= max(width, 30)
 
 
-def test_links_tell_where_they_lead() -> None:
+def test_links_show_their_url() -> None:
     (line,) = Drawing(PALETTE).of("[bank](https://evil.example)", 80)
     assert line.plain == "bank (https://evil.example)"
 
 
-# -- what commands print ------------------------------------------------------------------------------------------------
+# -- command output --------------------------------------------------------------------------------------
 
 
-def test_colours_are_kept_and_everything_else_is_cleaned() -> None:
-    text = "\x1b[31mred\x1b[0m \x1b[1;38;5;42mbold\x1b[0m\x1b]8;;http://x\x07link\x1b]8;;\x07\x1b[2J\x1b[8mhidden"
+def test_colors_are_kept_and_other_sequences_are_removed() -> None:
+    text = (
+        "\x1b[31mred\x1b[0m \x1b[1;38;5;42mbold\x1b[0m\x1b]8;;http://x\x07link\x1b]8;;\x07"
+        "\x1b[2J\x1b[8mhidden"
+    )
     (line,) = painted(text)
     assert line.plain == "red boldlinkhidden"
     styles = {line.plain[span.start : span.end]: span.style for span in line.spans}
@@ -144,22 +147,22 @@ def test_colours_are_kept_and_everything_else_is_cleaned() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x1b]0;\x1b[31mtitle\x07shown", "\x1b]0;title\x1b[0m\x07shown"])
-def test_a_colour_inside_of_another_sequence_does_not_count(text: str) -> None:
+def test_a_color_inside_another_sequence_is_ignored(text: str) -> None:
     (line,) = painted(text)
     assert line.plain.endswith("shown")
     assert "\x1b" not in line.plain
 
 
-def test_what_was_written_over_is_gone() -> None:
+def test_overwritten_text_is_removed() -> None:
     assert [line.plain for line in painted("10 %\r50 %\r100 %\ndone\r\n")] == ["100 %", "done", ""]
 
 
-def test_private_characters_cannot_pass_for_colours() -> None:
+def test_private_use_characters_are_not_colors() -> None:
     (line,) = painted("\ue0000\ue001x")
     assert line.plain == "\ufffd0\ufffdx"
 
 
-def test_output_shows_its_end_while_it_is_folded() -> None:
+def test_folded_output_shows_its_end() -> None:
     part = OutputPart("\n".join(map(str, range(100))))
     lines = [strip.text for strip in part.draw(40, PALETTE)]
     assert "92 lines before" in lines[0]
@@ -168,10 +171,10 @@ def test_output_shows_its_end_while_it_is_folded() -> None:
     assert len(part.draw(40, PALETTE)) == 100
 
 
-# -- changes ------------------------------------------------------------------------------------------------------------
+# -- diffs -----------------------------------------------------------------------------------------------
 
 
-def test_a_change_has_numbers_signs_and_counts() -> None:
+def test_a_diff_has_line_numbers_signs_and_counts() -> None:
     part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nc\n")
     assert [strip.text.rstrip() for strip in part.draw(60, PALETTE)] == [
         "    a.py  +1 −1",
@@ -182,7 +185,7 @@ def test_a_change_has_numbers_signs_and_counts() -> None:
     ]
 
 
-def test_a_wide_screen_has_both_sides_beside_each_other() -> None:
+def test_a_wide_diff_is_side_by_side() -> None:
     part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nnew\nc\n")
     lines = [strip.text for strip in part.draw(140, PALETTE)]
     changed = next(line for line in lines if "− b" in line)
@@ -190,7 +193,7 @@ def test_a_wide_screen_has_both_sides_beside_each_other() -> None:
     assert all(strip.cell_length <= 140 for strip in part.draw(140, PALETTE))
 
 
-def test_a_large_change_is_compared_later() -> None:
+def test_a_large_diff_is_compared_later() -> None:
     waiting: list[DiffPart] = []
     part = DiffPart("a.py", "x\n" * 900, "y\n" * 900, later=waiting.append)
     assert waiting == [part]
@@ -199,18 +202,18 @@ def test_a_large_change_is_compared_later() -> None:
     assert "+900" in part.draw(80, PALETTE)[0].text
 
 
-def test_of_what_is_too_long_it_is_said_how_much_is_shown() -> None:
+def test_a_shortened_diff_reports_how_much_is_shown() -> None:
     part = DiffPart("a.txt", "x\n" * 15_000, "y\n" * 15_000)
     head = part.draw(80, PALETTE)[0].text
     assert "+15000 −15000" in head
     assert "10000 lines are shown" in head
 
 
-# -- where lines lie ----------------------------------------------------------------------------------------------------
+# -- layout ----------------------------------------------------------------------------------------------
 
 
 class Lines(Part):
-    """So many lines, of which another number is guessed."""
+    """A part with a given number of lines and a given estimate."""
 
     def __init__(self, name: str, count: int, guess: int) -> None:
         super().__init__()
@@ -225,7 +228,7 @@ class Lines(Part):
         return self._guess
 
 
-def test_measuring_corrects_what_was_guessed() -> None:
+def test_measuring_replaces_the_estimate() -> None:
     layout = Layout(PALETTE)
     layout.show([Lines("a", 3, 1), Lines("b", 2, 9)])
     assert layout.height == 1 + 1 + 9
@@ -236,9 +239,9 @@ def test_measuring_corrects_what_was_guessed() -> None:
     assert [line and line.text for line in shown] == ["a.0", "a.1", "a.2", None, "b.0", "b.1"]
 
 
-def test_only_what_is_near_is_kept() -> None:
-    chance = random.Random(7)
-    parts = [Lines(str(number), chance.randint(1, 60), 5) for number in range(1_000)]
+def test_only_lines_near_the_view_are_kept() -> None:
+    rng = random.Random(7)
+    parts = [Lines(str(number), rng.randint(1, 60), 5) for number in range(1_000)]
     layout = Layout(PALETTE)
     layout.show(parts)
     for index in range(len(parts)):
@@ -251,28 +254,28 @@ def test_only_what_is_near_is_kept() -> None:
     assert line.text == "500.0"
 
 
-def test_heights_are_summed_however_they_change() -> None:
-    chance = random.Random(11)
+def test_heights_are_summed_after_any_change() -> None:
+    rng = random.Random(11)
     heights, plain = Heights(), []
     for _ in range(300):
-        start = chance.randint(0, len(plain))
-        stop = chance.randint(start, min(start + 40, len(plain)))
-        fresh = [chance.randint(1, 9) for _ in range(chance.choice((1, 5, 60)))]
+        start = rng.randint(0, len(plain))
+        stop = rng.randint(start, min(start + 40, len(plain)))
+        fresh = [rng.randint(1, 9) for _ in range(rng.choice((1, 5, 60)))]
         heights.splice(start, stop, fresh)
         plain[start:stop] = fresh
-        index = chance.randrange(len(plain))
-        heights[index] = plain[index] = chance.randint(1, 9)
+        index = rng.randrange(len(plain))
+        heights[index] = plain[index] = rng.randint(1, 9)
         assert heights.total == sum(plain)
-        at = chance.randrange(len(plain) + 1)
+        at = rng.randrange(len(plain) + 1)
         assert heights.top(at) == sum(plain[:at])
-        line = chance.randrange(sum(plain))
+        line = rng.randrange(sum(plain))
         found = heights.at(line)
         assert heights.top(found) <= line < heights.top(found + 1)
     assert heights.at(-5) == 0
     assert heights.at(sum(plain) + 5) == len(plain) - 1
 
 
-def test_items_are_arranged_by_what_changed_only() -> None:
+def test_only_changed_items_are_arranged() -> None:
     sheet = Sheet(PALETTE)
     items = [Item() for _ in range(4)]
     for number, item in enumerate(items):
@@ -289,7 +292,7 @@ def test_items_are_arranged_by_what_changed_only() -> None:
     sheet.items.append(items[3])
     sheet.arrange(set())
     assert shown().split()[0] == "0a.0"
-    assert sheet.layout.height == 4 * 3 + 7, "no gap above the first"
+    assert sheet.layout.height == 4 * 3 + 7, "no gap must be above the first item"
     kept = sheet.layout.parts[2]
     items[1].parts = [items[1].parts[0], Lines("new", 1, 1)]
     sheet.arrange({id(items[1])})
@@ -311,7 +314,7 @@ def test_items_are_arranged_by_what_changed_only() -> None:
     assert (sheet.layout.height, sheet.item_at(0), sheet.anchor(0)) == (0, None, None)
 
 
-def test_a_small_change_of_a_huge_file_is_shown() -> None:
+def test_a_small_change_in_a_huge_file_is_shown() -> None:
     lines = [f"line {number}" for number in range(15_000)]
     compared = compare("\n".join(lines), "\n".join([*lines[:9000], "new", *lines[9001:]]))
     assert (compared.added, compared.removed) == (1, 1)
@@ -320,7 +323,7 @@ def test_a_small_change_of_a_huge_file_is_shown() -> None:
     assert len(compared.rows) == 8
 
 
-def test_of_a_huge_change_both_sides_are_shown() -> None:
+def test_both_sides_of_a_huge_change_are_shown() -> None:
     before, after = ("\n".join(f"{word} {number}" for number in range(30_000)) for word in ("old", "new"))
     compared = compare(before, after)
     assert (compared.added, compared.removed) == (30_000, 30_000)
@@ -328,7 +331,7 @@ def test_of_a_huge_change_both_sides_are_shown() -> None:
     assert Row(None, 9_999) in compared.rows
 
 
-def test_lines_at_the_end_of_a_huge_file_are_shown() -> None:
+def test_lines_added_at_the_end_of_a_huge_file_are_shown() -> None:
     before = "same\n" * 15_000
     compared = compare(before, before + "same\nsame\n")
     assert (compared.added, compared.removed) == (2, 0)

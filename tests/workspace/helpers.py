@@ -35,7 +35,7 @@ class Screen:
 
 
 class Lifeline:
-    """A named pipe that processes hold open for writing. It wait_for when the last of them has ended."""
+    """A named pipe that processes hold open for writing. It shows when the last of them has ended."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)

@@ -51,8 +51,10 @@ class OutputRecorder:
     def send(self, *events: "ClientEvent") -> None:
         """Pass these events to the output."""
         for event in events:
-            known = isinstance(event, Event.__args__)  # type: ignore[attr-defined]
-            self.output.event(self.state.apply(event) if known else event)
+            if isinstance(event, Event.__args__):  # type: ignore[attr-defined]
+                self.output.event(self.state.apply(event))
+            else:
+                self.output.event(event)
 
     @property
     def text(self) -> str:

@@ -51,7 +51,7 @@ def test_splitting_changes_nothing_on_a_pipe(text: str, data: st.DataObject) -> 
     assert write_all(on_pipe(), *chunks_of(text, data)) == write_all(on_pipe(), text)
     recorder, again = on_pipe(), on_pipe()
     recorder.send(*map(thought, chunks_of(text, data)), ENDED)
-    again.tell(thought(text), ENDED)
+    again.send(thought(text), ENDED)
     assert recorder.text == again.text
 
 

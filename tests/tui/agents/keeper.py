@@ -1,6 +1,7 @@
-"""The puppet with more to choose from: models in groups, a mode, a switch, and sessions that are listed, forked and deleted.
+"""The demo agent with model groups, a mode, a switch, and sessions that can be listed, forked and deleted.
 
-`KEEPER_FILE` holds its sessions, as `session/list` tells them. What begins with `refuse` cannot be set.
+`KEEPER_FILE` holds its sessions in the format of `session/list`. A value that begins with `refuse` cannot be
+set.
 """
 
 import copy
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import puppet  # pyright: ignore[reportMissingImports]
+import demo_agent  # pyright: ignore[reportMissingImports]
 
 FILE = Path(os.environ["KEEPER_FILE"]) if "KEEPER_FILE" in os.environ else None
 EVIL = "ev\x1b]0;owned\x07il"
@@ -23,7 +24,8 @@ OPTIONS: list[dict[str, Any]] = [
         "currentValue": "small",
         "options": [
             {"group": "fast", "name": "Fast ones", "options": [
-                {"value": "tiny", "name": "Tiny 1"}, {"value": "small", "name": "Small 2", "description": "quick and cheap"}]},
+                {"value": "tiny", "name": "Tiny 1"},
+                {"value": "small", "name": "Small 2", "description": "quick and cheap"}]},
             {"group": "able", "name": "Able ones", "options": [
                 {"value": "large", "name": "Large 3"}, {"value": "refuse-huge", "name": f"Huge 4 {EVIL}"}]},
         ],
@@ -36,7 +38,8 @@ OPTIONS: list[dict[str, Any]] = [
         "currentValue": "ask",
         "options": [{"value": "ask", "name": "Ask first"}, {"value": "code", "name": "Just code"}],
     },
-    {"id": "web", "name": "Use the web", "description": "Look things up", "type": "boolean", "currentValue": False},
+    {"id": "web", "name": "Use the web", "description": "Look things up", "type": "boolean",
+     "currentValue": False},
     {
         "id": "effort",
         "name": "Effort",
@@ -47,7 +50,8 @@ OPTIONS: list[dict[str, Any]] = [
     },
 ]  # fmt: skip
 options = copy.deepcopy(OPTIONS)
-ANSWER = """say The loop ends at the last newline, so what stands behind it is never taken. I would change `take`:
+ANSWER = """say The loop ends at the last newline, so what stands behind it is never taken. \
+I would change `take`:
 
 ```python
 def take(text: str) -> list[str]:
@@ -57,7 +61,7 @@ def take(text: str) -> list[str]:
 - keeps what comes behind the last newline
 - leaves **empty** lines out
 """
-SCENES = {
+ANSWERS = {
     "Why does the parser lose the last line?": [
         "think The loop ends one too early, it seems.",
         "title Fix the parser",
@@ -67,14 +71,14 @@ SCENES = {
     ],
     "Write the guide": ["title Write the guide", "say It is written."],
 }
-"""What people would say, and what the puppet is told then."""
+"""Prompts that a user could send, and the commands that the demo agent runs for them."""
 
 
 def sessions() -> list[dict[str, Any]]:
     return json.loads(FILE.read_text()) if FILE is not None and FILE.exists() else []
 
 
-def keep(found: list[dict[str, Any]]) -> None:
+def save(found: list[dict[str, Any]]) -> None:
     if FILE is not None:
         FILE.write_text(json.dumps(found))
 
@@ -95,44 +99,44 @@ def serve(message: dict[str, Any]) -> None:
                 "authMethods": [],
                 "agentInfo": info,
             }
-            puppet.send({"id": id, "result": result})
+            demo_agent.send({"id": id, "result": result})
         case "session/new":
-            puppet.SESSION = f"k{os.getpid()}"
-            puppet.send({"id": id, "result": {"sessionId": puppet.SESSION, "configOptions": options}})
+            demo_agent.SESSION = f"k{os.getpid()}"
+            demo_agent.send({"id": id, "result": {"sessionId": demo_agent.SESSION, "configOptions": options}})
         case "session/load":
-            puppet.SESSION = params["sessionId"]
-            puppet.say(f"before in {puppet.SESSION}", "user_message_chunk")
-            puppet.say("and the answer")
-            puppet.send({"id": id, "result": {"configOptions": options}})
+            demo_agent.SESSION = params["sessionId"]
+            demo_agent.say(f"before in {demo_agent.SESSION}", "user_message_chunk")
+            demo_agent.say("and the answer")
+            demo_agent.send({"id": id, "result": {"configOptions": options}})
         case "session/list":
-            puppet.send({"id": id, "result": {"sessions": sessions()}})
+            demo_agent.send({"id": id, "result": {"sessions": sessions()}})
         case "session/fork":
             fork = {"sessionId": f"{params['sessionId']}-fork", "cwd": params["cwd"], "title": "a fork"}
-            keep([*sessions(), fork])
-            puppet.send({"id": id, "result": {"sessionId": fork["sessionId"], "configOptions": options}})
+            save([*sessions(), fork])
+            demo_agent.send({"id": id, "result": {"sessionId": fork["sessionId"], "configOptions": options}})
         case "session/delete":
             if params["sessionId"].startswith("refuse"):
-                puppet.send({"id": id, "error": {"code": -32603, "message": "it is under a lock"}})
+                demo_agent.send({"id": id, "error": {"code": -32603, "message": "it is under a lock"}})
                 return
-            keep([one for one in sessions() if one["sessionId"] != params["sessionId"]])
-            puppet.send({"id": id, "result": {}})
-        case "session/prompt" if (text := params["prompt"][0].get("text", "")) in SCENES:
-            *parts, last = SCENES[text]
+            save([one for one in sessions() if one["sessionId"] != params["sessionId"]])
+            demo_agent.send({"id": id, "result": {}})
+        case "session/prompt" if (text := params["prompt"][0].get("text", "")) in ANSWERS:
+            *parts, last = ANSWERS[text]
             for part in parts:
-                puppet.play(part)
-            puppet._prompt = id
-            puppet.play(last)
+                demo_agent.play(part)
+            demo_agent._prompt = id
+            demo_agent.play(last)
         case "session/set_config_option":
             if str(params["value"]).startswith("refuse"):
                 error = {"code": -32603, "message": f"your plan does not have it {EVIL}\nsecond line"}
-                puppet.send({"id": id, "error": error})
+                demo_agent.send({"id": id, "error": error})
                 return
             for option in options:
                 if option["id"] == params["configId"]:
                     option["currentValue"] = params["value"]
-            puppet.send({"id": id, "result": {"configOptions": options}})
+            demo_agent.send({"id": id, "result": {"configOptions": options}})
         case _:
-            puppet.serve(message)
+            demo_agent.serve(message)
 
 
 if __name__ == "__main__":

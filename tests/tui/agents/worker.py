@@ -1,13 +1,14 @@
-"""The puppet as an agent that keeps no history and lists nothing: it only resumes. It runs commands in the client's terminals.
+"""The demo agent without history and session list: it only resumes. It runs commands in terminals of the
+client.
 
-run LINE: a line of the shell, as a tool call with a live terminal
+Prompt: run LINE (a shell line, as a tool call with a live terminal)
 """
 
 import json
 import sys
 from typing import Any
 
-import puppet  # pyright: ignore[reportMissingImports]
+import demo_agent  # pyright: ignore[reportMissingImports]
 
 _asked: dict[Any, str] = {}
 _terminal = ""
@@ -16,7 +17,7 @@ _terminal = ""
 def ask(method: str, **params: Any) -> None:
     number = f"w{len(_asked)}"
     _asked[number] = method
-    puppet.send({"id": number, "method": method, "params": {"sessionId": "s1", **params}})
+    demo_agent.send({"id": number, "method": method, "params": {"sessionId": "s1", **params}})
 
 
 def answered(method: str, result: dict[str, Any]) -> None:
@@ -24,16 +25,21 @@ def answered(method: str, result: dict[str, Any]) -> None:
     if method == "terminal/create":
         _terminal = result["terminalId"]
         content = [{"type": "terminal", "terminalId": _terminal}]
-        puppet.update(
-            "tool_call", toolCallId="run", title="Run it", kind="execute", status="in_progress", content=content
-        )  # fmt: skip
+        demo_agent.update(
+            "tool_call",
+            toolCallId="run",
+            title="Run it",
+            kind="execute",
+            status="in_progress",
+            content=content,
+        )
         ask("terminal/wait_for_exit", terminalId=_terminal)
     elif method == "terminal/wait_for_exit":
         status = "completed" if result["exitCode"] == 0 else "failed"
-        puppet.update("tool_call_update", toolCallId="run", status=status)
+        demo_agent.update("tool_call_update", toolCallId="run", status=status)
         ask("terminal/release", terminalId=_terminal)
     else:
-        puppet.end()
+        demo_agent.end()
 
 
 def serve(message: dict[str, Any]) -> None:
@@ -42,16 +48,16 @@ def serve(message: dict[str, Any]) -> None:
         answered(_asked[id], message.get("result") or {})
     elif method == "initialize":
         offered = {"sessionCapabilities": {"resume": {}}}
-        puppet.send(
+        demo_agent.send(
             {"id": id, "result": {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": []}}
         )
     elif method == "session/resume":
-        puppet.send({"id": id, "result": {}})
+        demo_agent.send({"id": id, "result": {}})
     elif method == "session/prompt" and (text := params["prompt"][0]["text"]).startswith("run "):
-        puppet._prompt = id
+        demo_agent._prompt = id
         ask("terminal/create", command="/bin/sh", args=["-c", text.removeprefix("run ")])
     else:
-        puppet.serve(message)
+        demo_agent.serve(message)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""An agent in plain JSON lines that does what the prompt says. No library: it starts at once and can say anything.
+"""An agent in plain JSON lines that does what the prompt says. It uses no library, so it starts quickly and
+can send any message.
 
-say TEXT | think TEXT | wait | die | ask | ask-many | ask-long | edit | form | url | question | plan | commands | tool | evil | fail | title TEXT
+Prompts: say TEXT | think TEXT | wait | die | ask | ask-many | ask-long | edit | form | url | question | plan
+| commands | tool | evil | fail | title TEXT
 """
 
 import json
@@ -13,7 +15,7 @@ OPTIONS = [
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
-HISTORY = os.environ.get("PUPPET_HISTORY", "")
+HISTORY = os.environ.get("DEMO_HISTORY", "")
 EVIL = "\x1b]0;owned\x07\x1b[2Jcalm\u202etxet\x1b[31m red\x9b1A end"
 SESSION = "s1"
 _waiting: dict[Any, str] = {}

@@ -1,6 +1,6 @@
-"""An agent that lets nobody in before they have signed in. No library.
+"""An agent that refuses sessions until the user has signed in. It uses no library.
 
-DOOR names its ways in: agent, terminal, variable. With AGAIN set it forgets who was there after the first prompt.
+SIGN_IN_METHODS names its methods: agent, terminal, variable. With FAIL_FIRST set, the first attempt fails.
 Started with `login` it is the program that signs in: it asks for a word.
 """
 
@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-KEY = Path(os.environ["DOOR_KEY"])
+STATE = Path(os.environ["SIGN_IN_FILE"])
 METHODS = {
     "agent": {"id": "own", "name": "By browser", "description": "opens a page"},
     "terminal": {"id": "tty", "name": "In the terminal", "type": "terminal", "args": ["login"]},
-    "variable": {"id": "key", "name": "API key", "type": "env_var", "vars": [{"name": "DOOR_API_KEY"}]},
+    "variable": {"id": "key", "name": "API key", "type": "env_var", "vars": [{"name": "DEMO_API_KEY"}]},
 }
 
 
@@ -29,7 +29,7 @@ def log_in() -> int:
     if sys.stdin.readline().strip() != "sesame":
         sys.stdout.write("that is not the word\n")
         return 3
-    KEY.write_text("open")
+    STATE.write_text("open")
     return 0
 
 
@@ -37,31 +37,31 @@ def serve(message: dict[str, Any]) -> None:
     method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
     refused = {"id": id, "error": {"code": -32000, "message": "Sign in first"}}
     if method == "initialize":
-        ways = [METHODS[name] for name in os.environ["DOOR"].split()]
+        offered = [METHODS[name] for name in os.environ["SIGN_IN_METHODS"].split()]
         send(
             {
                 "id": id,
                 "result": {
                     "protocolVersion": 1,
                     "agentCapabilities": {"loadSession": True},
-                    "authMethods": ways,
+                    "authMethods": offered,
                 },
             }
         )
     elif method == "authenticate":
         sys.stderr.write("open https://example.com/device and type ABCD\n")
         sys.stderr.flush()
-        tries = KEY.with_suffix(".tries")
-        if os.environ.get("SHY") and not tries.exists():
+        tries = STATE.with_suffix(".tries")
+        if os.environ.get("FAIL_FIRST") and not tries.exists():
             tries.touch()
             send({"id": id, "error": {"code": -32603, "message": "the browser was closed"}})
             return
-        KEY.write_text(params["methodId"])
+        STATE.write_text(params["methodId"])
         send({"id": id, "result": {}})
     elif method in ("session/new", "session/load"):
-        send({"id": id, "result": {"sessionId": "s1"}} if KEY.exists() else refused)
+        send({"id": id, "result": {"sessionId": "s1"}} if STATE.exists() else refused)
     elif method == "session/prompt":
-        if not KEY.exists():
+        if not STATE.exists():
             send(refused)
             return
         text = {

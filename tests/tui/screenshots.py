@@ -1,4 +1,4 @@
-"""Pictures of the main screens for the guide: `python -m tests.tui.screens` writes docs/images/chat-*.svg again."""
+"""Creates the screenshots of the guide: `python -m tests.tui.screenshots` writes docs/images/chat-*.svg."""
 
 import asyncio
 import json
@@ -9,25 +9,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tui.chat import KEEPER, Chat, chatting
+from tests.tui.chat import KEEPER, Chat, running_chat
 
 from accord.tui.draft import Draft
 from accord.tui.settings.table import Settings
 
 _FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
-_IDS = re.compile(r"\bk[0-9]{2,}\b")  # of the keeper's sessions
+_IDS = re.compile(r"\bk[0-9]{2,}\b")  # session ids of the keeper agent
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
 async def conversation(chat: Chat) -> None:
-    await chat.say("Why does the parser lose the last line?")
-    await chat.until(lambda: chat.view.turns == 1)
-    await chat.until(lambda: chat.view.status.title and chat.view.plan.steps)
+    await chat.send("Why does the parser lose the last line?")
+    await chat.wait_until(lambda: chat.view.turns == 1)
+    await chat.wait_until(lambda: chat.view.status.title and chat.view.plan.steps)
 
 
 async def permission(chat: Chat) -> None:
-    await chat.say("edit")
-    await chat.question()
+    await chat.send("edit")
+    await chat.wait_for_dialog()
 
 
 async def pick(chat: Chat) -> None:
@@ -37,7 +37,7 @@ async def pick(chat: Chat) -> None:
 async def sessions(chat: Chat) -> None:
     await conversation(chat)
     await chat.pilot.press("f2")
-    await chat.until(lambda: "Write the guide" in chat.screen)
+    await chat.wait_until(lambda: "Write the guide" in chat.screen)
 
 
 async def tabs(chat: Chat) -> None:
@@ -45,9 +45,9 @@ async def tabs(chat: Chat) -> None:
     start = chat.view.start
     for words in ("Write the guide", "ask"):
         view = await chat.app.open(start)
-        await chat.ready()
+        await chat.wait_ready()
         view.say(Draft(words))
-        await chat.until(lambda view=view: view.turns or view.dialog)
+        await chat.wait_until(lambda view=view: view.turns or view.dialog)
     chat.app.desk.show(chat.app.views[0])
 
 
@@ -67,14 +67,14 @@ async def wire(chat: Chat) -> None:
 
 
 async def diff(chat: Chat) -> None:
-    await chat.say("edit")
-    await chat.question()
+    await chat.send("edit")
+    await chat.wait_for_dialog()
     await chat.pilot.press("1")
-    await chat.until(lambda: chat.view.turns == 1)
+    await chat.wait_until(lambda: chat.view.turns == 1)
     chat.view.unfold()
 
 
-SCENES: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]] = {
+SCREENSHOTS: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]] = {
     "conversation": (conversation, (120, 40), "dark"),
     "conversation-light": (conversation, (120, 40), "light"),
     "narrow": (conversation, (80, 24), "dark"),
@@ -89,28 +89,31 @@ SCENES: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]
 }
 
 
-async def picture(name: str, folder: Path) -> None:
-    scene, size, theme = SCENES[name]
+async def take_screenshot(name: str, folder: Path) -> None:
+    prepare, size, theme = SCREENSHOTS[name]
     kept = folder / "sessions.json"
     kept.write_text(json.dumps([
-        {"sessionId": "a1", "cwd": str(folder), "title": "Fix the parser", "updatedAt": "2026-03-02T10:00:00Z"},
-        {"sessionId": "a2", "cwd": str(folder), "title": "Write the guide", "updatedAt": "2026-03-01T09:30:00Z"},
-        {"sessionId": "a3", "cwd": "/home/me/other", "title": "Try the new model", "updatedAt": "2026-02-11T18:02:00Z"},
+        {"sessionId": "a1", "cwd": str(folder), "title": "Fix the parser",
+         "updatedAt": "2026-03-02T10:00:00Z"},
+        {"sessionId": "a2", "cwd": str(folder), "title": "Write the guide",
+         "updatedAt": "2026-03-01T09:30:00Z"},
+        {"sessionId": "a3", "cwd": "/home/me/other", "title": "Try the new model",
+         "updatedAt": "2026-02-11T18:02:00Z"},
     ]))  # fmt: skip
     app: dict[str, Any] = {"settings": Settings(theme=theme)}
     env: dict[str, str | None] = {"KEEPER_FILE": str(kept)}
-    async with chatting(folder, KEEPER, size=size, env=env, name="keeper", app=app) as chat:
-        await chat.ready()
-        await scene(chat)
+    async with running_chat(folder, KEEPER, size=size, env=env, name="keeper", app=app) as chat:
+        await chat.wait_ready()
+        await prepare(chat)
         for _ in range(3):
             await chat.clock.advance(1)
             await chat.pilot.pause()
         drawn = chat.app.export_screenshot(title="accord chat")
-    # The name of the classes is drawn by lot: pictures of the same screen shall be the same.
+    # The class names are random. A fixed name keeps the file the same for the same screen.
     unique = drawn.partition('class="rich-terminal"')[2].partition(".terminal-")[2].partition("-")[0]
     if unique:
         drawn = drawn.replace(f"terminal-{unique}", "terminal-chat")
-    drawn = _FONTS.sub("", drawn)  # a guide shall load nothing from elsewhere
+    drawn = _FONTS.sub("", drawn)  # the guide must load nothing from other servers
     drawn = _IDS.sub("k1", drawn).replace(str(folder), "/home/me/project")
     drawn = drawn.replace(os.environ["ACCORD_HOME"], "~/.accord")
     (IMAGES / f"chat-{name}.svg").write_text(drawn, "utf-8")
@@ -118,10 +121,10 @@ async def picture(name: str, folder: Path) -> None:
 
 async def main() -> None:
     IMAGES.mkdir(exist_ok=True)
-    for name in SCENES:
+    for name in SCREENSHOTS:
         with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
             os.environ["ACCORD_HOME"] = home
-            await picture(name, Path(folder))
+            await take_screenshot(name, Path(folder))
 
 
 if __name__ == "__main__":

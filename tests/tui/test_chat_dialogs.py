@@ -1,0 +1,182 @@
+"""Dialogs for requests of the agent: no key counts before a dialog was visible, and forms are validated."""
+
+from pathlib import Path
+
+from tests.tui.chat import running_chat
+from textual.widgets import Checkbox, Input
+
+from accord.tui.dialogs.form import FormDialog
+from accord.tui.dialogs.permission import PermissionDialog
+
+
+async def test_a_permission_dialog_shows_all_options_and_a_number_chooses(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_for_dialog()
+        assert isinstance(dialog, PermissionDialog)
+        screen = await chat.wait_until(lambda: "3  Reject" in chat.screen and chat.screen)
+        for text in ("run the tests of one", "$ pytest -q", "1  Allow once", "2  Always allow"):
+            assert text in screen
+        await chat.pilot.press("3")
+        await chat.wait_for_text('"optionId": "no"')
+
+
+async def test_keys_pressed_before_the_dialog_was_visible_go_to_the_prompt(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_until(lambda: chat.view.dialog)
+        await chat.pilot.press("1", "enter")
+        assert not dialog.answer.done()
+        assert not dialog.armed
+        assert [draft.text for draft in chat.view.queue.drafts] == ["1"]
+        assert "allow" not in chat.text.partition("▌ ask")[2].lower().replace("allow_once", "")
+
+
+async def test_a_dialog_waits_until_the_user_stops_typing(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_until(lambda: chat.view.dialog)
+        await chat.wait_until(lambda: dialog._seen is not None)
+        for char in "1111":
+            await chat.clock.advance(0.3)
+            await chat.pilot.press(char)
+        assert not dialog.armed
+        assert chat.view.prompt.editor.text == "1111"
+        await chat.wait_for_dialog()
+        assert not dialog.answer.done()
+
+
+async def test_no_option_is_preselected(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_for_dialog()
+        await chat.pilot.press("enter", "space", "y", "9")
+        assert not dialog.answer.done()
+        await chat.pilot.press("up", "enter")
+        await chat.wait_for_text('"optionId": "no"')
+
+
+async def test_dialogs_are_shown_one_at_a_time(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask-many")
+        first = await chat.wait_for_dialog()
+        await chat.pilot.press("1")
+        second = await chat.wait_until(lambda: chat.view.dialog is not first and chat.view.dialog)
+        assert not second.armed
+        await chat.wait_for_dialog()
+        await chat.pilot.press("3")
+        await chat.wait_for_text('one: {"outcome": {"optionId": "yes"', 'two: {"outcome": {"optionId": "no"')
+
+
+async def test_an_edit_is_shown_as_a_full_diff(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("edit")
+        await chat.wait_for_dialog()
+        await chat.wait_until(lambda: "−     return 1" in chat.screen and "+     return 2" in chat.screen)
+
+
+async def test_esc_cancels_the_turn_and_closes_the_dialog(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        await chat.wait_for_dialog()
+        await chat.pilot.press("escape")
+        await chat.wait_until(lambda: chat.view.dialog is None)
+        await chat.wait_ready()
+        assert '"optionId"' not in chat.text
+
+
+async def test_a_form_is_validated_before_it_is_sent(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("form")
+        dialog = await chat.wait_for_dialog()
+        assert isinstance(dialog, FormDialog)
+        await chat.type("ab")
+        await chat.pilot.press("enter")
+        await chat.wait_until(lambda: "must have at least 3 characters" in chat.screen)
+        await chat.type("c")
+        count = dialog.fields["count"]
+        assert isinstance(count, Input)
+        count.value = "4"
+        sure = dialog.fields["sure"]
+        assert isinstance(sure, Checkbox)
+        sure.value = True
+        await chat.pilot.press("enter")
+        await chat.wait_for_text(
+            '"action": "accept"', '"colour": "red"', '"count": 4', '"name": "abc"', '"sure": true'
+        )
+
+
+async def test_a_url_is_shown_and_can_be_declined(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("url")
+        await chat.wait_for_dialog()
+        await chat.wait_until(lambda: "https://example.com/login?x=1" in chat.screen)
+        await chat.pilot.press("2")
+        await chat.wait_for_text('"action": "decline"')
+
+
+async def test_an_ask_user_question_is_answered_by_number_or_text(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("question")
+        await chat.wait_for_dialog()
+        await chat.pilot.press("2", "enter")
+        await chat.wait_for_text('{"answer": "blue"}')
+        await chat.send("question")
+        await chat.wait_for_dialog()
+        await chat.type("green")
+        await chat.pilot.press("enter")
+        await chat.wait_for_text('{"answer": "green"}')
+
+
+async def test_no_key_counts_when_the_answers_do_not_fit(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(30, 7)) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        dialog = await chat.wait_until(lambda: chat.view.dialog)
+        await chat.wait_until(lambda: "a larger window" in chat.screen)
+        await chat.clock.advance(5)
+        await chat.pilot.press("1")
+        assert not dialog.armed
+        assert not dialog.answer.done()
+        await chat.pilot.resize_terminal(80, 24)
+        await chat.wait_for_dialog()
+        assert "a larger window" not in chat.screen
+        await chat.pilot.resize_terminal(30, 7)
+        await chat.wait_until(lambda: not dialog.armed)
+        assert not dialog.answer.done()
+
+
+async def test_long_option_names_are_shown_in_full(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(80, 40)) as chat:
+        await chat.wait_ready()
+        await chat.send("ask-long 3")
+        dialog = await chat.wait_for_dialog()
+        await chat.wait_until(lambda: all(f"end {n}" in chat.screen for n in range(3)))
+        row, line = next((at, line) for at, line in enumerate(chat.screen.splitlines()) if "end 1" in line)
+        await chat.pilot.click(offset=(line.index("end 1"), row))
+        await chat.wait_for_text('"optionId": "o1"')
+        assert dialog.answer.done()
+
+
+async def test_only_visible_options_can_be_chosen_in_a_long_list(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(180, 50)) as chat:
+        await chat.wait_ready()
+        await chat.send("ask-long 12")
+        dialog = await chat.wait_for_dialog()
+        await chat.wait_until(lambda: "3 more: the arrows bring them" in chat.screen)
+        await chat.pilot.press("up")
+        await chat.wait_until(lambda: "end 11" in chat.screen and "end 0" not in chat.screen)
+        await chat.pilot.press("1")
+        assert not dialog.answer.done()
+        await chat.pilot.press("enter")
+        await chat.wait_for_text('"optionId": "o11"')
