@@ -52,7 +52,7 @@ class OutputRecorder:
         """Pass these events to the output."""
         for event in events:
             if isinstance(event, Event.__args__):  # type: ignore[attr-defined]
-                self.output.event(self.state.apply(event))
+                self.output.event(self.state.apply(event))  # type: ignore[arg-type]
             else:
                 self.output.event(event)
 
