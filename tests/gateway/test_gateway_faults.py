@@ -25,7 +25,9 @@ AGENT = str(Path(__file__).with_name("counting_agent.py"))
 COUNTING = ("--", sys.executable, AGENT)
 
 
-def connect_to(gateway: GatewayProcess, port: int | None = None, handlers: ClientHandlers | None = None) -> Any:
+def connect_to(
+    gateway: GatewayProcess, port: int | None = None, handlers: ClientHandlers | None = None
+) -> Any:
     """Connect a client of the library to the gateway, or to a proxy in front of it."""
     return accord.connect(
         f"ws://127.0.0.1:{port or gateway.port}/acp", token=gateway.token, handlers=handlers
