@@ -12,7 +12,7 @@ import accord
 COUNTING = (
     "--",
     sys.executable,
-    str(Path(__file__).parents[1] / "gateway" / "faults" / "counting_agent.py"),
+    str(Path(__file__).parents[1] / "gateway" / "counting_agent.py"),
 )
 
 
