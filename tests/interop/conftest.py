@@ -1,32 +1,34 @@
-"""The conversations of the interop tests: each pair of peers talks once in a test run, and all tests judge that."""
+"""Runs each conversation of the interop tests once per test run; all tests check the same record."""
 
 from collections.abc import Callable
 
 import pytest
-from tests.interop.conversation import Conversation, play
+from tests.interop.conversation import Conversation, run_conversation
 
-Played = Callable[[str, str], Conversation]
+RunConversation = Callable[[str, str], Conversation]
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    known: dict[tuple[str, str], Conversation | Exception] = {}
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunConversation:
+    finished: dict[tuple[str, str], Conversation | Exception] = {}
 
-    def talk(client: str, agent: str) -> Conversation:
-        if (client, agent) not in known:
+    def run(client: str, agent: str) -> Conversation:
+        if (client, agent) not in finished:
             try:
-                known[client, agent] = play(client, agent, tmp_path_factory.mktemp(f"{client}-{agent}"))
-            except Exception as error:  # noqa: BLE001 - it failed once for all tests, which fail with the same error
-                known[client, agent] = error
-        found = known[client, agent]
-        if isinstance(found, Exception):
-            raise found
-        return found
+                finished[client, agent] = run_conversation(
+                    client, agent, tmp_path_factory.mktemp(f"{client}-{agent}")
+                )
+            except Exception as error:  # noqa: BLE001 - every test of this pair fails with the same error
+                finished[client, agent] = error
+        outcome = finished[client, agent]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-    return talk
+    return run
 
 
 @pytest.fixture
-def talk(request: pytest.FixtureRequest, played: Played) -> Conversation:
+def conversation(request: pytest.FixtureRequest, run_once: RunConversation) -> Conversation:
     """The conversation of the pair that the test names."""
-    return played(*request.param)
+    return run_once(*request.param)

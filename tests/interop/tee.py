@@ -1,4 +1,4 @@
-"""Runs a program between its client and itself, and records every byte of both directions.
+"""Runs a program, passes its stdin and stdout through, and records every byte of both directions.
 
 Usage: tee.py FOLDER PROGRAM [ARGUMENT ...]. The records are `to_agent` and `to_client` in the folder.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 def copy(source: int, target: int, record: Path) -> None:
-    """Pass bytes on as they come, until one of the ends is closed."""
-    with record.open("wb", buffering=0) as kept:
+    """Copy bytes as they arrive, until one end is closed."""
+    with record.open("wb", buffering=0) as log:
         try:
             while data := os.read(source, 1 << 20):
-                kept.write(data)
+                log.write(data)
                 view = memoryview(data)
                 while view:
                     view = view[os.write(target, view) :]
@@ -33,10 +33,10 @@ def main(folder: str, *command: str) -> None:
     threading.Thread(target=copy, args=inward, daemon=True).start()
     copy(child.stdout.fileno(), sys.stdout.fileno(), Path(folder, "to_client"))
     code = child.wait()
-    if code < 0:  # end as it ended
+    if code < 0:  # end by the same signal
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    os._exit(code)  # the other thread may still wait for a client that has nothing more to say
+    os._exit(code)  # the other thread may still wait for the client
 
 
 if __name__ == "__main__":

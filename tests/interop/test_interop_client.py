@@ -1,4 +1,4 @@
-"""Accord's client as an application uses it, with agents on the official SDKs: typed events, the answer, the agent's death."""
+"""Accord's client as an application uses it, with agents on the official SDKs."""
 
 from contextlib import aclosing
 from pathlib import Path
@@ -12,16 +12,16 @@ from accord.schema import Diff
 official_agents = pytest.mark.parametrize("peer", ["python", "typescript"])
 
 
-def yes(request: accord.PermissionRequest) -> str | None:
-    """What the user would click."""
+def approve(request: accord.PermissionRequest) -> str | None:
+    """Select `allow_once`, as a user would."""
     assert request.call.label == SCRIPT["danger"]["title"]
     allow = request.option("allow_once")
     return allow and allow.option_id
 
 
 @official_agents
-async def test_an_application_follows_a_turn_by_typed_events(peer: str, tmp_path: Path) -> None:
-    handlers = accord.ClientHandlers(permissions=yes)
+async def test_a_turn_is_followed_by_typed_events(peer: str, tmp_path: Path) -> None:
+    handlers = accord.ClientHandlers(permissions=approve)
     async with accord.connect(*command_of("agent", peer), handlers=handlers) as agent:
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == (SCRIPT["agent"]["name"], SCRIPT["agent"]["version"])
@@ -55,9 +55,7 @@ async def test_an_application_follows_a_turn_by_typed_events(peer: str, tmp_path
 
 
 @official_agents
-async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
-    peer: str, tmp_path: Path
-) -> None:
+async def test_leaving_a_turn_cancels_it_and_the_next_one_waits(peer: str, tmp_path: Path) -> None:
     async with accord.connect(*command_of("agent", peer)) as agent:
         session = await agent.new_session(tmp_path)
         async with aclosing(session.prompt("cancel-me")) as events:
@@ -71,27 +69,27 @@ async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
 
 @official_agents
 @pytest.mark.rule(244)
-async def test_what_is_not_offered_is_refused_to_the_agent(peer: str, tmp_path: Path) -> None:
+async def test_unsupported_client_methods_are_refused(peer: str, tmp_path: Path) -> None:
     async with accord.connect(*command_of("agent", peer)) as agent:
         session = await agent.new_session(tmp_path)
-        for word in ("files", "terminal", "form"):  # these agents do not look at what the client offers
+        for word in ("files", "terminal", "form"):  # these agents ignore the client's capabilities
             with pytest.raises(accord.RpcError):
                 await session.ask(word)
         assert (await session.ask("echo still here")).text == "still here"
 
 
 @official_agents
-async def test_an_agent_that_dies_is_started_again(peer: str, tmp_path: Path) -> None:
+async def test_an_agent_that_crashes_is_restarted(peer: str, tmp_path: Path) -> None:
     options = accord.ClientOptions(restart=accord.RestartPolicy(max_restarts=1, pause=0))
     async with accord.connect(*command_of("agent", peer), options=options) as agent:
         session = await agent.new_session(tmp_path)
-        with pytest.raises(accord.Crashed) as death:
+        with pytest.raises(accord.Crashed) as crash:
             await session.ask("crash")
-        assert death.value.exit_code == SCRIPT["exit_code"]
-        assert SCRIPT["last_words"] in death.value.stderr
+        assert crash.value.exit_code == SCRIPT["exit_code"]
+        assert SCRIPT["stderr_text"] in crash.value.stderr
 
-        anew = await agent.new_session(tmp_path)
-        assert (await anew.ask("echo back again")).text == "back again"
-        assert session.lost is not None, "the agent keeps its sessions in memory: the old one is gone"
+        new_session = await agent.new_session(tmp_path)
+        assert (await new_session.ask("echo back again")).text == "back again"
+        assert session.lost is not None, "the agent keeps its sessions in memory, so the old one is lost"
         with pytest.raises(accord.UsageError, match="was lost"):
-            await session.ask("echo anybody there?")
+            await session.ask("echo hello?")

@@ -1,145 +1,148 @@
-"""Whole turns of the coding agent, driven by the official clients: text, tools, permissions, cancels, sessions."""
+"""Turns of the coding agent with the official clients: text, tools, permissions, cancels, sessions."""
 
 from collections import Counter
 from typing import Any
 
 import pytest
-from tests.interop.conversation import Conversation, Scene
-from tests.interop.pairs import OUR_CODER, talks
+from tests.interop.conversation import Conversation, Scenario
+from tests.interop.pairs import OUR_CODER, for_pairs
 from tests.interop.test_interop_wire import KNOWN_COMPLAINTS, check_lines, unanswered
 
-official_clients = talks(OUR_CODER)
+official_clients = for_pairs(OUR_CODER)
 
 
-def calls(scene: Scene) -> list[dict[str, Any]]:
-    """The tool calls of a scene as they were at last."""
+def calls(scenario: Scenario) -> list[dict[str, Any]]:
+    """The tool calls of a scenario in their final state."""
     found: dict[str, dict[str, Any]] = {}
-    for update in scene.updates:
+    for update in scenario.updates:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
             found.setdefault(update["toolCallId"], {}).update(update)
     return list(found.values())
 
 
-def text(scene: Scene) -> str:
-    return "".join(scene.texts)
+def text(scenario: Scenario) -> str:
+    return "".join(scenario.texts)
 
 
 @official_clients
-def test_a_turn_of_text_thought_and_plan(talk: Conversation) -> None:
-    scene = talk.scene("text")
-    assert scene.stop_reasons == ["end_turn"]
-    thoughts = scene.updates_of("agent_thought_chunk")
+def test_a_turn_with_thoughts_a_plan_and_text(conversation: Conversation) -> None:
+    scenario = conversation.scenario("text")
+    assert scenario.stop_reasons == ["end_turn"]
+    thoughts = scenario.updates_of("agent_thought_chunk")
     assert "".join(one["content"]["text"] for one in thoughts) == "first I look around"
-    [plan] = scene.updates_of("plan")
+    [plan] = scenario.updates_of("plan")
     assert [entry["content"] for entry in plan["entries"]] == ["look", "tell"]
-    assert text(scene).startswith("plan: look; tell")
-    assert scene.updates_of("session_info_update")
-    assert scene.updates_of("usage_update")
-    [answer] = scene.answers("prompt")
+    assert text(scenario).startswith("plan: look; tell")
+    assert scenario.updates_of("session_info_update")
+    assert scenario.updates_of("usage_update")
+    [answer] = scenario.answers("prompt")
     assert answer["usage"]["totalTokens"] > 0
-    assert "no AI" in text(talk.scene("unset"))
+    assert "no AI" in text(conversation.scenario("unset"))
 
 
 @official_clients
-def test_tools_run_on_the_clients_files(talk: Conversation) -> None:
-    scene = talk.scene("tool")
-    read, listed, found = calls(scene)
+def test_tools_use_the_clients_files(conversation: Conversation) -> None:
+    scenario = conversation.scenario("tool")
+    read, listed, found = calls(scenario)
     assert [call["status"] for call in (read, listed, found)] == ["completed"] * 3
     assert [call["kind"] for call in (read, listed, found)] == ["read", "read", "search"]
     assert read["rawOutput"]["text"] == "one\ntwo\nthree"
-    [request] = scene.seen("request", method="fs/read_text_file")
+    [request] = scenario.seen("request", method="fs/read_text_file")
     assert request["path"] == read["locations"][0]["path"]
 
 
 @official_clients
-def test_what_the_user_allows_is_done_and_shown_as_a_diff(talk: Conversation) -> None:
-    scene = talk.scene("permission-allowed")
-    assert (talk.folder / "notes.txt").read_text() == "one\nzwei\nthree\n"
-    assert (talk.folder / "new.txt").read_text().strip() == "made"
-    edit = next(call for call in calls(scene) if call["kind"] == "edit" and call["status"] == "completed")
+def test_an_allowed_edit_is_made_and_shown_as_a_diff(conversation: Conversation) -> None:
+    scenario = conversation.scenario("permission-allowed")
+    assert (conversation.folder / "notes.txt").read_text() == "one\nzwei\nthree\n"
+    assert (conversation.folder / "new.txt").read_text().strip() == "made"
+    edit = next(call for call in calls(scenario) if call["kind"] == "edit" and call["status"] == "completed")
     [diff] = edit["content"]
     assert (diff["oldText"], diff["newText"]) == ("one\ntwo\nthree\n", "one\nzwei\nthree\n")
-    asked = scene.seen("permission")
+    asked = scenario.seen("permission")
     assert [option["kind"] for option in asked[0]["options"]] == [
         "allow_once",
         "allow_always",
         "reject_once",
         "reject_always",
     ]
-    assert len(talk.scene("permission-always").seen("permission")) == 1
-    assert (talk.folder / "two.txt").exists()
+    assert len(conversation.scenario("permission-always").seen("permission")) == 1
+    assert (conversation.folder / "two.txt").exists()
 
 
 @official_clients
-def test_what_the_user_does_not_allow_is_not_done(talk: Conversation) -> None:
-    rejected, cancelled = talk.scene("permission-rejected"), talk.scene("permission-cancelled")
+def test_a_rejected_or_cancelled_edit_is_not_made(conversation: Conversation) -> None:
+    rejected, cancelled = (
+        conversation.scenario("permission-rejected"),
+        conversation.scenario("permission-cancelled"),
+    )
     assert rejected.stop_reasons == ["end_turn"]
     assert "Permission denied." in text(rejected)
     assert cancelled.stop_reasons == ["cancelled", "end_turn"]
     assert calls(cancelled)[0]["status"] == "failed"
-    assert talk.scene("config").stop_reasons == ["end_turn"]
-    assert talk.scene("config").error("set_config")["code"] == -32602
-    assert not (talk.folder / "never.txt").exists()
+    assert conversation.scenario("config").stop_reasons == ["end_turn"]
+    assert conversation.scenario("config").error("set_config")["code"] == -32602
+    assert not (conversation.folder / "never.txt").exists()
 
 
 @official_clients
-def test_commands_run_in_the_clients_terminals(talk: Conversation) -> None:
-    scene = talk.scene("command")
-    [call] = calls(scene)
+def test_commands_run_in_the_clients_terminals(conversation: Conversation) -> None:
+    scenario = conversation.scenario("command")
+    [call] = calls(scenario)
     assert (call["rawOutput"]["exit_code"], call["rawOutput"]["output"].strip()) == (3, "done")
-    assert (talk.folder / "made.txt").exists()
-    shown = [item["type"] for update in scene.updates for item in contents(update)]
+    assert (conversation.folder / "made.txt").exists()
+    shown = [item["type"] for update in scenario.updates for item in contents(update)]
     assert "terminal" in shown
-    released = scene.seen("request", method="terminal/release")
-    assert len(released) == len(scene.seen("request", method="terminal/create")) > 0
+    released = scenario.seen("request", method="terminal/release")
+    assert len(released) == len(scenario.seen("request", method="terminal/create")) > 0
 
 
 def contents(update: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a tool call shows."""
+    """The content of a tool call."""
     return update["content"] if isinstance(update.get("content"), list) else []
 
 
 @official_clients
 @pytest.mark.rule(161, 163)
-def test_a_cancel_in_the_middle_of_a_command(talk: Conversation) -> None:
-    scene = talk.scene("cancel")
-    assert scene.stop_reasons == ["cancelled", "end_turn"]
-    assert [call["status"] for call in calls(scene)] == ["failed", "completed"]
-    assert len(scene.answers("set_mode")) == 1, "served while the turn ran"
+def test_a_running_command_can_be_cancelled(conversation: Conversation) -> None:
+    scenario = conversation.scenario("cancel")
+    assert scenario.stop_reasons == ["cancelled", "end_turn"]
+    assert [call["status"] for call in calls(scenario)] == ["failed", "completed"]
+    assert len(scenario.answers("set_mode")) == 1, "the request was served during the turn"
 
 
 @official_clients
-def test_questions_of_the_model_reach_the_user_as_a_form(talk: Conversation) -> None:
-    scene = talk.scene("question")
-    [form] = scene.seen("form")
+def test_questions_of_the_model_become_a_form(conversation: Conversation) -> None:
+    scenario = conversation.scenario("question")
+    [form] = scenario.seen("form")
     assert form["message"] == "which colour?"
-    [call] = calls(scene)
+    [call] = calls(scenario)
     assert call["rawOutput"] == {"answer": "blue"}
 
 
 @official_clients
-def test_sub_agents_and_slash_commands(talk: Conversation) -> None:
-    [call] = calls(talk.scene("delegate"))
+def test_subagents_and_slash_commands_work(conversation: Conversation) -> None:
+    [call] = calls(conversation.scenario("delegate"))
     assert (call["kind"], call["status"]) == ("execute", "completed")
-    scene = talk.scene("command-line")
-    assert scene.stop_reasons == ["end_turn", "end_turn"]
-    assert "/compact" in text(scene)
+    scenario = conversation.scenario("command-line")
+    assert scenario.stop_reasons == ["end_turn", "end_turn"]
+    assert "/compact" in text(scenario)
 
 
 @official_clients
 @pytest.mark.rule(105)
-def test_sessions_are_listed_loaded_and_resumed(talk: Conversation) -> None:
-    scene = talk.scene("sessions")
-    first, loaded, resumed = scene.stop_reasons
+def test_sessions_are_listed_loaded_and_resumed(conversation: Conversation) -> None:
+    scenario = conversation.scenario("sessions")
+    first, loaded, resumed = scenario.stop_reasons
     assert (first, loaded, resumed) == ("end_turn", "end_turn", "end_turn")
-    [session] = [answer["sessionId"] for answer in scene.answers("new")]
-    [listed] = scene.answers("list")
+    [session] = [answer["sessionId"] for answer in scenario.answers("new")]
+    [listed] = scenario.answers("list")
     assert session in [one["sessionId"] for one in listed["sessions"]]
-    assert scene.error("prompt")["code"] == -32002
-    assert scene.error("load")["code"] == -32002
-    place = scene.observations.index(scene.seen("answer", to="load")[0])
-    closed = scene.observations.index(scene.seen("answer", to="close")[0])
-    replayed = Scene(scene.observations[closed:place])
+    assert scenario.error("prompt")["code"] == -32002
+    assert scenario.error("load")["code"] == -32002
+    place = scenario.observations.index(scenario.seen("answer", to="load")[0])
+    closed = scenario.observations.index(scenario.seen("answer", to="close")[0])
+    replayed = Scenario(scenario.observations[closed:place])
     assert [one["content"]["text"] for one in replayed.updates_of("user_message_chunk")] == [
         "think: remember me then write kept.txt: 1 then plan: rest"
     ]
@@ -150,49 +153,49 @@ def test_sessions_are_listed_loaded_and_resumed(talk: Conversation) -> None:
 
 
 @official_clients
-def test_two_sessions_at_the_same_time(talk: Conversation) -> None:
-    scene = talk.scene("together")
-    assert scene.stop_reasons == ["end_turn", "end_turn"]
-    one, other = [answer["sessionId"] for answer in scene.answers("new")]
+def test_two_sessions_run_concurrently(conversation: Conversation) -> None:
+    scenario = conversation.scenario("together")
+    assert scenario.stop_reasons == ["end_turn", "end_turn"]
+    one, other = [answer["sessionId"] for answer in scenario.answers("new")]
     assert one != other
 
 
 @official_clients
 @pytest.mark.rule(1, 3, 5, 7, 29)
-def test_the_coder_writes_one_message_a_line_and_nothing_else(talk: Conversation) -> None:
-    check_lines(talk, "agent")
+def test_the_coder_writes_one_message_per_line(conversation: Conversation) -> None:
+    check_lines(conversation, "agent")
 
 
 @official_clients
 @pytest.mark.rule(34, 145, 146, 173, 175, 176, 177, 193, 194, 205, 214, 227, 232)
-def test_what_the_coder_sends_is_valid_by_the_strict_walk_and_the_official_schemas(
-    talk: Conversation,
+def test_messages_of_the_coder_are_valid_by_accords_and_the_official_schemas(
+    conversation: Conversation,
 ) -> None:
-    assert talk.wire.breaches("agent") == []
-    assert talk.wire.unofficial("agent") == []
-    assert talk.wire.unofficial("agent", edition="schema.unstable") == []
+    assert conversation.wire.breaches("agent") == []
+    assert conversation.wire.unofficial("agent") == []
+    assert conversation.wire.unofficial("agent", edition="schema.unstable") == []
 
 
 @official_clients
 @pytest.mark.rule(11, 13)
-def test_the_coder_answers_every_request_once_and_leaves_when_its_client_does(talk: Conversation) -> None:
-    assert unanswered(talk, "agent") == []
-    assert talk.scene("end").seen("exit")[0]["code"] == 0
+def test_the_coder_answers_every_request_once_and_exits_with_its_client(conversation: Conversation) -> None:
+    assert unanswered(conversation, "agent") == []
+    assert conversation.scenario("end").seen("exit")[0]["code"] == 0
 
 
 @official_clients
-def test_official_clients_take_every_update_of_the_coder_without_complaint(talk: Conversation) -> None:
-    assert set(talk.complaints) <= KNOWN_COMPLAINTS
+def test_official_clients_accept_every_update_of_the_coder(conversation: Conversation) -> None:
+    assert set(conversation.complaints) <= KNOWN_COMPLAINTS
     seen = Counter(
         (one["session"], one["update"]["sessionUpdate"])
-        for scene in talk.scenes.values()
-        for one in scene.seen("update")
+        for scenario in conversation.scenarios.values()
+        for one in scenario.seen("update")
     )
     sent = Counter(
         (call["params"]["sessionId"], call["params"]["update"]["sessionUpdate"])
-        for call in talk.wire.calls("agent", "session/update")
+        for call in conversation.wire.calls("agent", "session/update")
     )
-    # The commands of a session are told when they are known, which may be after its last turn; who looks then sees them.
+    # The command list of a session may arrive after its last turn, when the client no longer records it.
     for count in (seen, sent):
         for key in [key for key in count if key[1] == "available_commands_update"]:
             del count[key]

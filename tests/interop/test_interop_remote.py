@@ -1,4 +1,4 @@
-"""Accord's client as an application uses it, with servers on the official SDKs: leaving, refusing, ending, connecting again."""
+"""Accord's client as an application uses it, with servers on the official SDKs."""
 
 import asyncio
 import logging
@@ -9,12 +9,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from tests.interop.agent_server import AgentServer, run_agent_server
 from tests.interop.conversation import SCRIPT
-from tests.interop.served import Served, served
 
 import accord
 
-WAYS = [
+SERVERS = [
     ("python", "ws"),
     ("python", "http"),
     ("python", "https"),
@@ -24,16 +24,16 @@ WAYS = [
 ]
 
 
-@pytest.fixture(params=WAYS, ids="-".join, scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
-    peer, carrier = request.param
-    with served(peer, carrier, tmp_path_factory.mktemp("server")) as found:
+@pytest.fixture(params=SERVERS, ids="-".join, scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[AgentServer]:
+    peer, scheme = request.param
+    with run_agent_server(peer, scheme, tmp_path_factory.mktemp("server")) as found:
         yield found
 
 
-async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
-    server: Served, tmp_path: Path
-) -> None:
+async def test_leaving_a_turn_cancels_it_and_the_next_one_waits(server: AgentServer, tmp_path: Path) -> None:
     async with accord.connect(server.url, tls=server.certificate) as agent:
         session = await agent.new_session(tmp_path)
         async with aclosing(session.prompt("cancel-me")) as events:
@@ -43,7 +43,7 @@ async def test_leaving_a_turn_cancels_it_and_the_next_one_waits_for_its_end(
         assert (await session.ask("echo after that")).text == "after that"
 
 
-async def test_what_is_not_offered_is_refused_to_the_agent(server: Served, tmp_path: Path) -> None:
+async def test_unsupported_client_methods_are_refused(server: AgentServer, tmp_path: Path) -> None:
     async with accord.connect(server.url, tls=server.certificate) as agent:
         session = await agent.new_session(tmp_path)
         for word in ("files", "form"):
@@ -52,18 +52,18 @@ async def test_what_is_not_offered_is_refused_to_the_agent(server: Served, tmp_p
         assert (await session.ask("echo still here")).text == "still here"
 
 
-async def test_many_sessions_run_at_once_on_one_connection(server: Served, tmp_path: Path) -> None:
+async def test_many_sessions_run_concurrently_on_one_connection(server: AgentServer, tmp_path: Path) -> None:
     async with accord.connect(server.url, tls=server.certificate) as agent:
         sessions = [await agent.new_session(tmp_path) for _ in range(12)]
         answers = await asyncio.gather(*(one.ask(f"echo {one.id}") for one in sessions))
         assert [answer.text for answer in answers] == [one.id for one in sessions]
 
 
-@pytest.mark.parametrize(("peer", "carrier"), WAYS)
-async def test_a_server_that_is_stopped_ends_the_connection_with_its_name(
-    peer: str, carrier: str, tmp_path: Path
+@pytest.mark.parametrize(("peer", "scheme"), SERVERS)
+async def test_a_stopped_server_ends_the_connection_with_its_url(
+    peer: str, scheme: str, tmp_path: Path
 ) -> None:
-    with served(peer, carrier, tmp_path) as server:
+    with run_agent_server(peer, scheme, tmp_path) as server:
         async with accord.connect(server.url, tls=server.certificate) as agent:
             session = await agent.new_session(tmp_path)
             assert (await session.ask("echo here")).text == "here"
@@ -77,7 +77,7 @@ async def test_a_server_that_is_stopped_ends_the_connection_with_its_name(
                 await session.ask("echo gone")
 
 
-async def test_two_clients_of_one_server_do_not_meet(server: Served, tmp_path: Path) -> None:
+async def test_two_clients_of_one_server_are_separate(server: AgentServer, tmp_path: Path) -> None:
     async with (
         accord.connect(server.url, tls=server.certificate) as one,
         accord.connect(server.url, tls=server.certificate) as other,
@@ -87,12 +87,10 @@ async def test_two_clients_of_one_server_do_not_meet(server: Served, tmp_path: P
         assert [answer.text for answer in answers] == ["one", "two"]
 
 
-@pytest.mark.parametrize("carrier", ["ws", "http"])
-async def test_a_restart_is_a_new_connection_on_which_sessions_are_taken_up(
-    carrier: str, tmp_path: Path
-) -> None:
-    # The scripted agent on the TypeScript SDK keeps its sessions beyond a connection.
-    with served("typescript", carrier, tmp_path) as server:
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_restart_reconnects_and_reattaches_the_sessions(scheme: str, tmp_path: Path) -> None:
+    # The scripted agent on the TypeScript SDK keeps its sessions across connections.
+    with run_agent_server("typescript", scheme, tmp_path) as server:
         async with accord.connect(server.url) as agent:
             session = await agent.new_session(tmp_path)
             await session.ask("echo remember me")
@@ -108,15 +106,15 @@ async def test_a_restart_is_a_new_connection_on_which_sessions_are_taken_up(
             ]
 
 
-async def test_the_answer_of_a_big_prompt_comes_back_whole(server: Served, tmp_path: Path) -> None:
+async def test_a_large_prompt_and_its_answer_arrive_whole(server: AgentServer, tmp_path: Path) -> None:
     text = SCRIPT["bulk"] * (5_000_000 // len(SCRIPT["bulk"]))
     async with accord.connect(server.url, tls=server.certificate) as agent:
         session = await agent.new_session(tmp_path)
         assert (await session.ask("echo " + text)).text == text
 
 
-async def test_the_token_and_the_headers_reach_no_log(
-    server: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_the_token_and_the_headers_are_never_logged(
+    server: AgentServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         url, headers = f"{server.url}#token=s3cret-1", {"X-Key": "s3cret-2"}
@@ -126,9 +124,9 @@ async def test_the_token_and_the_headers_reach_no_log(
     assert "s3cret" not in caplog.text
 
 
-@pytest.mark.parametrize("carrier", ["wss", "https"])
-async def test_a_certificate_that_nobody_trusts_is_refused(carrier: str, tmp_path: Path) -> None:
-    with served("python", carrier, tmp_path) as server:
+@pytest.mark.parametrize("scheme", ["wss", "https"])
+async def test_an_untrusted_certificate_is_refused(scheme: str, tmp_path: Path) -> None:
+    with run_agent_server("python", scheme, tmp_path) as server:
         with pytest.raises(
             accord.NeverStarted, match="cannot connect: its certificate is not trusted: self-signed"
         ):

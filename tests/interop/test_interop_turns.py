@@ -1,4 +1,4 @@
-"""Turns between Accord and the official SDKs, both ways, as the client saw them. The controls are official pairs."""
+"""Turns between Accord and the official SDKs, both ways, as seen by the client."""
 
 import hashlib
 import json
@@ -6,50 +6,50 @@ from typing import Any
 
 import pytest
 from tests.interop.conversation import NOTES, SCRIPT, Conversation, without_nulls
-from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_AFAR, OUR_FRONT, talks
+from tests.interop.pairs import CONTROLS, OUR_AGENT, OUR_CLIENT, OUR_CLIENT_REMOTE, OUR_GATEWAY, for_pairs
 
-everybody = talks(OUR_CLIENT, OUR_CLIENT_AFAR, OUR_FRONT, OUR_AGENT, CONTROLS)
+all_pairs = for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE, OUR_GATEWAY, OUR_AGENT, CONTROLS)
 
 
-def anonymous(update: dict[str, Any]) -> dict[str, Any]:
-    """An update without the id of its message, which agents choose freely or leave out."""
+def without_message_id(update: dict[str, Any]) -> dict[str, Any]:
+    """An update without its message id, which agents choose freely or omit."""
     return {key: value for key, value in update.items() if key != "messageId"}
 
 
-def piece(kind: str, text: str) -> dict[str, Any]:
+def chunk(kind: str, text: str) -> dict[str, Any]:
     return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(139, 142, 143, 233)
-def test_a_turn_of_thoughts_a_plan_and_text_arrives_in_order(talk: Conversation) -> None:
-    scene = talk.scene("text")
-    assert [anonymous(update) for update in scene.updates] == [
-        piece("agent_thought_chunk", SCRIPT["thought"]),
+def test_thoughts_a_plan_and_text_arrive_in_order(conversation: Conversation) -> None:
+    scenario = conversation.scenario("text")
+    assert [without_message_id(update) for update in scenario.updates] == [
+        chunk("agent_thought_chunk", SCRIPT["thought"]),
         {"sessionUpdate": "plan", "entries": SCRIPT["plan"]},
-        *(piece("agent_message_chunk", text) for text in SCRIPT["pieces"]),
+        *(chunk("agent_message_chunk", text) for text in SCRIPT["pieces"]),
         {"sessionUpdate": "usage_update", **SCRIPT["usage"]},
         {"sessionUpdate": "session_info_update", "title": SCRIPT["title"]},
     ]
-    assert scene.stop_reasons == ["end_turn"]
+    assert scenario.stop_reasons == ["end_turn"]
 
 
-@talks(OUR_AGENT)
+@for_pairs(OUR_AGENT)
 @pytest.mark.rule(147)
-def test_the_pieces_of_a_message_share_an_id_that_other_messages_do_not_have(talk: Conversation) -> None:
-    updates = talk.scene("text").updates
+def test_the_chunks_of_a_message_share_a_unique_id(conversation: Conversation) -> None:
+    updates = conversation.scenario("text").updates
     spoken = {one["messageId"] for one in updates if one["sessionUpdate"] == "agent_message_chunk"}
     thought = {one["messageId"] for one in updates if one["sessionUpdate"] == "agent_thought_chunk"}
     assert len(spoken) == len(thought) == 1
     assert spoken != thought
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(172, 173, 178, 181, 182, 183)
-def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(talk: Conversation) -> None:
+def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(conversation: Conversation) -> None:
     edit = SCRIPT["edit"]
-    path = str(talk.folder / edit["file"])
-    call = talk.scene("tool").tool_call
+    path = str(conversation.folder / edit["file"])
+    call = conversation.scenario("tool").tool_call
     assert call.statuses == ["pending", "in_progress", "completed"]
     assert call.last["title"] == edit["title"]
     assert call.last["kind"] == "edit"
@@ -59,132 +59,134 @@ def test_a_tool_call_goes_from_pending_to_completed_and_shows_its_diff(talk: Con
     ]
     assert call.last["rawInput"] == edit["input"]
     assert call.last["rawOutput"] == edit["output"]
-    assert talk.scene("tool").stop_reasons == ["end_turn"]
+    assert conversation.scenario("tool").stop_reasons == ["end_turn"]
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(158, 193, 194, 195, 196, 197)
 @pytest.mark.parametrize(
-    ("scene_name", "said", "statuses"),
+    ("scenario_name", "said", "statuses"),
     [
         ("permission-allowed", "allowed", ["pending", "in_progress", "completed"]),
         ("permission-rejected", "rejected", ["pending", "failed"]),
     ],
 )
-def test_permission_is_asked_and_the_answer_obeyed(
-    talk: Conversation, scene_name: str, said: str, statuses: list[str]
+def test_permission_is_requested_and_the_answer_is_respected(
+    conversation: Conversation, scenario_name: str, said: str, statuses: list[str]
 ) -> None:
-    scene = talk.scene(scene_name)
-    [question] = scene.seen("permission")
+    scenario = conversation.scenario(scenario_name)
+    [question] = scenario.seen("permission")
     assert without_nulls(question["options"]) == SCRIPT["danger"]["options"]
-    assert question["tool_call"]["toolCallId"] == scene.tool_call.id
-    assert scene.tool_call.statuses == statuses
-    assert scene.texts == [said]
-    assert scene.stop_reasons == ["end_turn"]
+    assert question["tool_call"]["toolCallId"] == scenario.tool_call.id
+    assert scenario.tool_call.statuses == statuses
+    assert scenario.texts == [said]
+    assert scenario.stop_reasons == ["end_turn"]
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(161, 162, 165, 170)
-def test_cancelling_while_permission_is_asked_approves_nothing(talk: Conversation) -> None:
-    scene = talk.scene("permission-cancelled")
-    assert scene.tool_call.statuses == ["pending", "failed"]
-    assert scene.stop_reasons == ["cancelled", "end_turn"]
-    assert scene.texts == ["still here"]
+def test_cancelling_during_a_permission_request_approves_nothing(conversation: Conversation) -> None:
+    scenario = conversation.scenario("permission-cancelled")
+    assert scenario.tool_call.statuses == ["pending", "failed"]
+    assert scenario.stop_reasons == ["cancelled", "end_turn"]
+    assert scenario.texts == ["still here"]
     [refusal] = [
         answer["result"]
-        for answer in talk.wire.answers_of("client", "session/request_permission")
+        for answer in conversation.wire.answers_of("client", "session/request_permission")
         if answer["result"]["outcome"]["outcome"] != "selected"
     ]
     assert refusal["outcome"] == {"outcome": "cancelled"}
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(157, 160, 161, 162, 163, 164, 170)
-def test_cancelling_in_mid_turn_ends_it_and_leaves_the_session_usable(talk: Conversation) -> None:
-    scene = talk.scene("cancel")
-    assert scene.tool_call.statuses == ["in_progress", "failed"]
-    assert scene.answers("set_mode") == [{}]  # served while the turn ran
-    assert scene.stop_reasons == ["cancelled", "end_turn"]
-    assert scene.texts == ["waiting", "code"]
-    assert all("id" not in message for message in talk.wire.calls("client", "session/cancel"))
+def test_cancelling_a_turn_ends_it_and_the_session_stays_usable(conversation: Conversation) -> None:
+    scenario = conversation.scenario("cancel")
+    assert scenario.tool_call.statuses == ["in_progress", "failed"]
+    assert scenario.answers("set_mode") == [{}]  # served during the turn
+    assert scenario.stop_reasons == ["cancelled", "end_turn"]
+    assert scenario.texts == ["waiting", "code"]
+    assert all("id" not in message for message in conversation.wire.calls("client", "session/cancel"))
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(238, 239, 241, 242, 243)
-def test_the_agent_reads_and_writes_files_at_the_client(talk: Conversation) -> None:
+def test_the_agent_reads_and_writes_files_of_the_client(conversation: Conversation) -> None:
     files = SCRIPT["files"]
-    scene = talk.scene("files")
-    assert scene.said_json == {
+    scenario = conversation.scenario("files")
+    assert scenario.json_text == {
         "line": NOTES.splitlines(keepends=True)[1],
         "written": files["text"],
         "missing": -32002,
     }
-    assert (talk.folder / files["write"]).read_text("utf-8") == files["text"]
-    [read, _, _] = talk.wire.calls("agent", "fs/read_text_file")
-    assert read["params"]["path"] == str(talk.folder / files["read"])
+    assert (conversation.folder / files["write"]).read_text("utf-8") == files["text"]
+    [read, _, _] = conversation.wire.calls("agent", "fs/read_text_file")
+    assert read["params"]["path"] == str(conversation.folder / files["read"])
     assert (read["params"]["line"], read["params"]["limit"]) == (files["line"], files["limit"])
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(248, 249, 250, 251, 252, 254, 258)
-def test_the_agent_runs_commands_at_the_client(talk: Conversation) -> None:
-    told = talk.scene("terminal").said_json
-    killed = told.pop("killed")
-    assert told == {
+def test_the_agent_runs_commands_in_terminals_of_the_client(conversation: Conversation) -> None:
+    reported = conversation.scenario("terminal").json_text
+    killed = reported.pop("killed")
+    assert reported == {
         "exit_code": 3,
-        "output": f"{SCRIPT['commands_to_run']['failing']['env']['GREETING']}\n{talk.folder}\n",
+        "output": f"{SCRIPT['commands_to_run']['failing']['env']['GREETING']}\n{conversation.folder}\n",
         "truncated": False,
         "exit_code_in_output": 3,
-        "cut": ["你你你", True],  # ten bytes would end in the middle of a character
+        "cut": ["你你你", True],  # ten bytes would end inside a character
         "still_running": True,
         "over": True,
     }
-    assert killed[0] or killed[1], "it ended with a code or by a signal, not well"
-    assert {call["params"]["cwd"] for call in talk.wire.calls("agent", "terminal/create")} == {
-        str(talk.folder)
+    assert killed[0] or killed[1], "it ended with an exit code or a signal"
+    assert {call["params"]["cwd"] for call in conversation.wire.calls("agent", "terminal/create")} == {
+        str(conversation.folder)
     }
-    assert talk.scene("terminal").stop_reasons == ["end_turn"]
+    assert conversation.scenario("terminal").stop_reasons == ["end_turn"]
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(190, 257)
-def test_every_terminal_is_released_and_shown_before_that(talk: Conversation) -> None:
-    made = [answer["result"]["terminalId"] for answer in talk.wire.answers_of("client", "terminal/create")]
-    released = [call["params"]["terminalId"] for call in talk.wire.calls("agent", "terminal/release")]
-    assert len(made) == 3
-    assert sorted(made) == sorted(released)
-    [shown] = talk.scene("terminal").tool_call.last["content"]
-    assert shown == {"type": "terminal", "terminalId": made[0]}
-    sent = talk.wire.sent_by("agent")
-    [embedding, *_] = [place for place, message in enumerate(sent) if shown in shown_by(message)]
+def test_every_terminal_is_shown_and_then_released(conversation: Conversation) -> None:
+    created = [
+        answer["result"]["terminalId"] for answer in conversation.wire.answers_of("client", "terminal/create")
+    ]
+    released = [call["params"]["terminalId"] for call in conversation.wire.calls("agent", "terminal/release")]
+    assert len(created) == 3
+    assert sorted(created) == sorted(released)
+    [shown] = conversation.scenario("terminal").tool_call.last["content"]
+    assert shown == {"type": "terminal", "terminalId": created[0]}
+    sent = conversation.wire.sent_by("agent")
+    [embedding, *_] = [place for place, message in enumerate(sent) if shown in content_of(message)]
     [release, *_] = [
         place for place, message in enumerate(sent) if message.get("method") == "terminal/release"
     ]
     assert embedding < release
 
 
-def shown_by(message: dict[str, Any]) -> list[Any]:
-    """The content of a tool call's report."""
+def content_of(message: dict[str, Any]) -> list[Any]:
+    """The content of a tool call update."""
     content = message.get("params", {}).get("update", {}).get("content", [])
     return content if isinstance(content, list) else []
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(271, 274)
-def test_a_form_is_filled_in_or_declined(talk: Conversation) -> None:
-    scene = talk.scene("form")
-    assert [one["message"] for one in scene.seen("form")] == [SCRIPT["form"]["message"]] * 2
-    for one in scene.seen("form"):
+def test_a_form_is_filled_in_or_declined(conversation: Conversation) -> None:
+    scenario = conversation.scenario("form")
+    assert [one["message"] for one in scenario.seen("form")] == [SCRIPT["form"]["message"]] * 2
+    for one in scenario.seen("form"):
         assert without_nulls(one["schema"]["properties"]) == SCRIPT["form"]["properties"]
         assert one["schema"]["required"] == SCRIPT["form"]["required"]
-    assert scene.said_json == [{"action": "accept", "content": SCRIPT["filled_in"]}, {"action": "decline"}]
+    assert scenario.json_text == [{"action": "accept", "content": SCRIPT["filled_in"]}, {"action": "decline"}]
 
 
-@talks(OUR_AGENT)
+@for_pairs(OUR_AGENT)
 @pytest.mark.rule(262, 263, 264)
-def test_our_agents_forms_belong_to_the_session_and_are_flat(talk: Conversation) -> None:
-    session = talk.scene("form").answers("new")[0]["sessionId"]
-    for call in talk.wire.calls("agent", "elicitation/create"):
+def test_forms_of_our_agent_name_the_session_and_have_a_flat_schema(conversation: Conversation) -> None:
+    session = conversation.scenario("form").answers("new")[0]["sessionId"]
+    for call in conversation.wire.calls("agent", "elicitation/create"):
         asked = call["params"]
         assert (asked["mode"], asked["message"]) == ("form", SCRIPT["form"]["message"])
         assert asked["sessionId"] == session
@@ -193,117 +195,117 @@ def test_our_agents_forms_belong_to_the_session_and_are_flat(talk: Conversation)
         assert asked["requestedSchema"]["properties"] == SCRIPT["form"]["properties"]
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(140, 146)
-def test_links_enclosed_files_and_pictures_go_both_ways(talk: Conversation) -> None:
+def test_links_embedded_files_and_images_pass_in_both_directions(conversation: Conversation) -> None:
     sent = [SCRIPT["link"], SCRIPT["enclosed"], SCRIPT["picture"]]
-    scene = talk.scene("blocks")
-    told, *returned = [update["content"] for update in scene.updates_of("agent_message_chunk")]
-    assert without_nulls(json.loads(told["text"])) == sent
+    scenario = conversation.scenario("blocks")
+    reported, *returned = [update["content"] for update in scenario.updates_of("agent_message_chunk")]
+    assert without_nulls(json.loads(reported["text"])) == sent
     assert returned == sent
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(3, 4, 5, 6)
-def test_no_character_is_lost(talk: Conversation) -> None:
-    [_, step] = SCRIPT["scenes"]["unicode"]["steps"]
-    assert talk.scene("unicode").texts == [step["text"].removeprefix("echo ")]
+def test_unicode_text_passes_unchanged(conversation: Conversation) -> None:
+    [_, step] = SCRIPT["scenarios"]["unicode"]["steps"]
+    assert conversation.scenario("unicode").texts == [step["text"].removeprefix("echo ")]
 
 
-@everybody
-def test_two_megabytes_in_one_message_go_both_ways(talk: Conversation) -> None:
-    [_, step] = SCRIPT["scenes"]["big"]["steps"]
+@all_pairs
+def test_messages_of_two_megabytes_pass_in_both_directions(conversation: Conversation) -> None:
+    [_, step] = SCRIPT["scenarios"]["big"]["steps"]
     bulk = SCRIPT["bulk"] * (step["bulk"] // len(SCRIPT["bulk"]))
     whole = {"length": step["bulk"], "sha256": hashlib.sha256(bulk.encode()).hexdigest()}
-    told, returned = talk.scene("big").texts
-    assert json.loads(told) == whole
+    reported, returned = conversation.scenario("big").texts
+    assert json.loads(reported) == whole
     assert returned == whole
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(138)
-def test_two_sessions_run_at_once_without_mixing(talk: Conversation) -> None:
-    scene = talk.scene("together")
-    first, second = (answer["sessionId"] for answer in scene.answers("new"))
+def test_two_sessions_run_concurrently_and_stay_separate(conversation: Conversation) -> None:
+    scenario = conversation.scenario("together")
+    first, second = (answer["sessionId"] for answer in scenario.answers("new"))
     said = {
         one["session"]: one["update"]["content"]["text"]
-        for one in scene.seen("update")
+        for one in scenario.seen("update")
         if one["update"]["sessionUpdate"] == "agent_message_chunk"
     }
     assert said == {first: "in the first", second: "in the other"}
-    assert scene.stop_reasons == ["end_turn", "end_turn"]
+    assert scenario.stop_reasons == ["end_turn", "end_turn"]
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(17, 18)
-def test_extension_methods_are_served_and_unknown_ones_refused_on_both_sides(talk: Conversation) -> None:
-    scene = talk.scene("extensions")
-    assert scene.answers("extension") == [{"text": "好你"}]
-    assert scene.error("extension")["code"] == -32601
-    assert scene.said_json == {"reversed": "cba", "unknown": -32601}
+def test_both_sides_serve_extension_methods_and_refuse_unknown_ones(conversation: Conversation) -> None:
+    scenario = conversation.scenario("extensions")
+    assert scenario.answers("extension") == [{"text": "好你"}]
+    assert scenario.error("extension")["code"] == -32601
+    assert scenario.json_text == {"reversed": "cba", "unknown": -32601}
 
 
-@everybody
+@all_pairs
 @pytest.mark.rule(27)
-def test_errors_of_the_agent_reach_the_caller_and_the_session_goes_on(talk: Conversation) -> None:
-    scene = talk.scene("errors")
-    refused, failed = scene.seen("error", to="prompt")
-    told = SCRIPT["refusal"]
+def test_errors_of_the_agent_reach_the_caller_and_the_session_stays_usable(
+    conversation: Conversation,
+) -> None:
+    scenario = conversation.scenario("errors")
+    refused, failed = scenario.seen("error", to="prompt")
+    reported = SCRIPT["refusal"]
     assert (refused["code"], refused["message"], refused["data"]) == (
-        told["code"],
-        told["message"],
-        told["data"],
+        reported["code"],
+        reported["message"],
+        reported["data"],
     )
     assert failed["code"] == -32603
-    assert scene.texts == ["still here"]
-    assert scene.stop_reasons == ["end_turn"]
+    assert scenario.texts == ["still here"]
+    assert scenario.stop_reasons == ["end_turn"]
 
 
-@talks(OUR_CLIENT, OUR_AGENT, CONTROLS)
+@for_pairs(OUR_CLIENT, OUR_AGENT, CONTROLS)
 @pytest.mark.rule(37)
-def test_an_agent_that_dies_in_mid_turn_fails_the_prompt(talk: Conversation) -> None:
-    scene = talk.scene("crash")
-    assert scene.texts == ["going down"]
-    assert scene.error("prompt")["code"] is None  # nobody answered: it is the connection that failed
-    assert not scene.stop_reasons
-    [end] = talk.scene("end").seen("exit")
+def test_an_agent_that_crashes_during_a_turn_fails_the_prompt(conversation: Conversation) -> None:
+    scenario = conversation.scenario("crash")
+    assert scenario.texts == ["going down"]
+    assert scenario.error("prompt")["code"] is None  # there was no response; the connection failed
+    assert not scenario.stop_reasons
+    [end] = conversation.scenario("end").seen("exit")
     assert end["code"] == SCRIPT["exit_code"]
 
 
-@talks(OUR_CLIENT_AFAR)
+@for_pairs(OUR_CLIENT_REMOTE)
 @pytest.mark.rule(37)
-def test_a_server_that_dies_in_mid_turn_fails_the_prompt(talk: Conversation) -> None:
-    failure = talk.scene("crash").error("prompt")
+def test_a_server_that_crashes_during_a_turn_fails_the_prompt(conversation: Conversation) -> None:
+    failure = conversation.scenario("crash").error("prompt")
     assert failure["type"] == "ConnectionClosed"
     assert "session/prompt was not answered" in failure["message"]
-    assert "127.0.0.1" in failure["message"], "it says which server"
-    assert not talk.scene("crash").stop_reasons
+    assert "127.0.0.1" in failure["message"], "it names the server"
+    assert not conversation.scenario("crash").stop_reasons
 
 
-@talks(OUR_CLIENT)
-def test_our_client_says_how_the_agent_died(talk: Conversation) -> None:
-    failure = talk.scene("crash").error("prompt")
+@for_pairs(OUR_CLIENT)
+def test_our_client_reports_the_exit_code_and_stderr_of_a_crashed_agent(conversation: Conversation) -> None:
+    failure = conversation.scenario("crash").error("prompt")
     assert failure["type"] == "Crashed"
     assert f"exited with code {SCRIPT['exit_code']}" in failure["message"]
-    [end] = talk.scene("end").seen("exit")
-    assert SCRIPT["last_words"] in failure["message"]
-    assert SCRIPT["last_words"] in end["stderr"]
+    [end] = conversation.scenario("end").seen("exit")
+    assert SCRIPT["stderr_text"] in failure["message"]
+    assert SCRIPT["stderr_text"] in end["stderr"]
 
 
-@talks(OUR_CLIENT, OUR_CLIENT_AFAR)
+@for_pairs(OUR_CLIENT, OUR_CLIENT_REMOTE)
 @pytest.mark.rule(155, 156)
-def test_our_clients_state_adds_up_to_what_happened(talk: Conversation) -> None:
-    [state] = talk.scene("text").seen("state")
+def test_the_session_state_of_our_client_matches_the_script(conversation: Conversation) -> None:
+    [state] = conversation.scenario("text").seen("state")
     assert state["messages"] == [
         ["user", "text"],
         ["thought", SCRIPT["thought"]],
         ["agent", "".join(SCRIPT["pieces"])],
     ]
     assert state["plan"] == SCRIPT["plan"]
-    assert (
-        state["commands"] == SCRIPT["commands"]
-    )  # told before the answer of session/new, or right behind it
+    assert state["commands"] == SCRIPT["commands"]  # sent right before or after the session/new response
     assert state["usage"]["used"] == SCRIPT["usage"]["used"]
     assert state["title"] == SCRIPT["title"]
-    [state] = talk.scene("tool").seen("state")
+    [state] = conversation.scenario("tool").seen("state")
     assert list(state["tool_calls"].values()) == [[SCRIPT["edit"]["title"], "completed"]]

@@ -1,4 +1,4 @@
-"""The minimal test sequence of the community's quick reference, spoken by hand to an Accord agent in a real process."""
+"""The minimal test sequence of the community's quick reference, sent to an Accord agent in a real process."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from tests.interop.conversation import command_of
 
 
 @pytest.mark.rule(32, 36, 62, 74, 139, 142, 143, 144, 145, 193, 194)
-async def test_the_minimal_test_sequence() -> None:
+async def test_the_minimal_sequence_of_the_quick_reference() -> None:
     agent = await asyncio.create_subprocess_exec(*command_of("agent", "accord"), stdin=PIPE, stdout=PIPE)
     assert agent.stdin is not None
     assert agent.stdout is not None

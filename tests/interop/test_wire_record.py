@@ -1,4 +1,4 @@
-"""The judges of the recorded wire find what is wrong, so that their silence means something."""
+"""The checks of recorded messages find faults, so that their silence is meaningful."""
 
 import json
 from typing import Any
@@ -13,16 +13,16 @@ def update(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": members}}
 
 
-def judged(message: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What both judges say about a message of the agent."""
+def faults_of(message: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """What both schemas report about a message of the agent."""
     record = WireRecord([json.dumps(PROMPT).encode()], [json.dumps(message).encode()])
     return record.breaches("agent"), record.unofficial("agent")
 
 
-def test_a_sound_message_passes() -> None:
-    assert judged(update(sessionUpdate="current_mode_update", currentModeId="ask")) == ([], [])
-    assert judged({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}}) == ([], [])
-    assert judged({"jsonrpc": "2.0", "id": 5, "method": "_vendor/thing", "params": {"any": 1}}) == ([], [])
+def test_a_valid_message_passes() -> None:
+    assert faults_of(update(sessionUpdate="current_mode_update", currentModeId="ask")) == ([], [])
+    assert faults_of({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}}) == ([], [])
+    assert faults_of({"jsonrpc": "2.0", "id": 5, "method": "_vendor/thing", "params": {"any": 1}}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ def test_a_sound_message_passes() -> None:
     ],
     ids=lambda message: json.dumps(message)[17:90],
 )
-def test_a_fault_is_found_by_both_judges(message: dict[str, Any]) -> None:
-    breaches, unofficial = judged(message)
+def test_a_fault_is_found_by_both_schemas(message: dict[str, Any]) -> None:
+    breaches, unofficial = faults_of(message)
     assert breaches
     assert unofficial
 
 
-def test_an_unknown_member_is_found_by_the_strict_walk() -> None:
-    """The official schema takes any further member."""
-    breaches, _ = judged(update(sessionUpdate="current_mode_update", currentModeId="ask", zzz=1))
+def test_an_unknown_member_is_found_by_accords_schema() -> None:
+    """The official schema accepts any additional member."""
+    breaches, _ = faults_of(update(sessionUpdate="current_mode_update", currentModeId="ask", zzz=1))
     assert breaches
 
 
-def test_an_unknown_method_is_found_by_both_judges() -> None:
+def test_an_unknown_method_is_found_by_both_schemas() -> None:
     message = {"jsonrpc": "2.0", "id": 9, "method": "session/dance", "params": {}}
-    breaches, unofficial = judged(message)
+    breaches, unofficial = faults_of(message)
     assert breaches
     assert unofficial

@@ -1,4 +1,4 @@
-"""The recorded wire of a conversation, and its judges: the strict walk of accord.schema and the official JSON Schema."""
+"""The recorded messages of a conversation, checked against Accord's schema and the official JSON Schema."""
 
 import json
 from collections import Counter
@@ -15,20 +15,20 @@ from accord.testing.wire import violations_in
 
 Side = Literal["agent", "client"]
 Edition = Literal["schema", "schema.unstable"]
-"""The stable schema, or the one with everything that may still change."""
+"""The stable schema, or the one with unstable types."""
 Message = dict[str, Any]
 
 
 @dataclass
 class WireRecord:
-    """Every line of both directions."""
+    """All lines of both directions."""
 
     to_agent: list[bytes]
     to_client: list[bytes]
 
     @staticmethod
     def read(folder: Path) -> "WireRecord":
-        """What tee.py left."""
+        """Read the files that tee.py wrote."""
         return WireRecord(
             *(
                 (folder / name).read_bytes().removesuffix(b"\n").split(b"\n")
@@ -37,11 +37,11 @@ class WireRecord:
         )
 
     def lines_of(self, side: Side) -> list[bytes]:
-        """What one side sent, line by line."""
+        """The lines that one side sent."""
         return self.to_client if side == "agent" else self.to_agent
 
     def sent_by(self, side: Side) -> list[Message]:
-        """What one side sent."""
+        """The messages that one side sent."""
         return [json.loads(line) for line in self.lines_of(side)]
 
     def calls(self, side: Side, method: str) -> list[Message]:
@@ -49,14 +49,14 @@ class WireRecord:
         return [message for message in self.sent_by(side) if message.get("method") == method]
 
     def answers_of(self, side: Side, method: str) -> list[Message]:
-        """How a side answered the requests of one method."""
+        """The responses of a side to the requests of one method."""
         asked = {message["id"] for message in self.calls(other(side), method)}
         return [
             message for message in self.sent_by(side) if "method" not in message and message["id"] in asked
         ]
 
     def asked_of(self, side: Side) -> dict[Any, str]:
-        """The requests that a side was sent: the method by the id."""
+        """The requests that a side received: method by id."""
         return {
             message["id"]: message["method"]
             for message in self.sent_by(other(side))
@@ -64,7 +64,7 @@ class WireRecord:
         }
 
     def breaches(self, side: Side) -> list[str]:
-        """What the strict walk finds wrong in what a side sent."""
+        """Violations of Accord's strict schema in the messages of a side."""
         asked = self.asked_of(side)
         return [
             f"{json.dumps(message)[:300]}: {fault}"
@@ -73,7 +73,7 @@ class WireRecord:
         ]
 
     def unofficial(self, side: Side, *, edition: Edition = "schema") -> list[str]:
-        """What the official JSON Schema finds wrong in what a side sent."""
+        """Violations of the official JSON Schema in the messages of a side."""
         asked = self.asked_of(side)
         return [
             f"{json.dumps(message)[:300]}: {fault[:300]}"
@@ -87,14 +87,14 @@ class WireRecord:
 
 
 def other(side: Side) -> Side:
-    """The one at the other end."""
+    """The opposite side."""
     return "client" if side == "agent" else "agent"
 
 
 def official_faults(
     message: Message, sender: Side, asked: dict[Any, str], edition: Edition = "schema"
 ) -> Iterator[str]:
-    """What is wrong with one message; methods and answers of extensions have no official type."""
+    """Faults of one message. Extension methods and their responses have no official type."""
     names = official_names(edition)
     if "method" in message:
         method = message["method"]
@@ -113,13 +113,13 @@ def official_faults(
 
 @cache
 def official_schema(edition: Edition) -> dict[str, Any]:
-    """Every type there is."""
+    """The official schema with all its types."""
     return json.loads((need_official_schemas() / f"{edition}.json").read_text("utf-8"))
 
 
 @cache
 def official_names(edition: Edition) -> dict[tuple[str, str, str], str]:
-    """The names of the official types by method, by the side that serves it, and by their part in it."""
+    """The names of the official types, by method, serving side and role."""
     names: dict[tuple[str, str, str], str] = {}
     for name, definition in official_schema(edition)["$defs"].items():
         if "x-method" not in definition:
@@ -132,5 +132,5 @@ def official_names(edition: Edition) -> dict[tuple[str, str, str], str]:
 
 @cache
 def official_type(name: str, edition: Edition) -> Draft202012Validator:
-    """A judge for values of one official type."""
+    """A validator for one official type."""
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": official_schema(edition)["$defs"]})

@@ -12,10 +12,10 @@ import acp
 from acp import schema
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "interop" / "peers"))
-from official_python_desk import Desk  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+from official_python_handlers import RequestHandlers  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
 
-class Client(Desk):  # pyright: ignore[reportUntypedBaseClass]
+class Client(RequestHandlers):  # pyright: ignore[reportUntypedBaseClass]
     """Serves files, terminals and forms. Decides permissions by its options."""
 
     def __init__(self, *, allow: bool) -> None:
@@ -26,7 +26,7 @@ class Client(Desk):  # pyright: ignore[reportUntypedBaseClass]
     def on_connect(self, conn: acp.Agent) -> None:
         self.agent = conn
 
-    def tell(self, what: str, **more: Any) -> None:
+    def report(self, what: str, **more: Any) -> None:
         pass
 
     async def request_permission(

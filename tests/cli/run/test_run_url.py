@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 from tests.cli.run.run_harness import RunHarness
+from tests.interop.agent_server import AgentServer, run_agent_server
 from tests.interop.conversation import NOTES, SCRIPT
-from tests.interop.served import Served, served
 
 
 @pytest.fixture(
     params=[("python", "ws"), ("python", "http"), ("typescript", "ws"), ("typescript", "http")], ids="-".join
 )
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Served]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[AgentServer]:
     peer, carrier = request.param
-    with served(peer, carrier, tmp_path) as found:
+    with run_agent_server(peer, carrier, tmp_path) as found:
         yield found
 
 
-def test_a_turn_completes(harness: RunHarness, server: Served) -> None:
+def test_a_turn_completes(harness: RunHarness, server: AgentServer) -> None:
     ran = harness.run("text", "--url", server.url, "--format", "json")
     assert (ran.code, ran.result["text"]) == (0, "".join(SCRIPT["pieces"])), ran.err
     ran = harness.run("text", "--url", server.url)
@@ -28,7 +28,7 @@ def test_a_turn_completes(harness: RunHarness, server: Served) -> None:
 
 
 def test_permissions_files_and_settings_work_as_with_a_local_agent(
-    harness: RunHarness, server: Served
+    harness: RunHarness, server: AgentServer
 ) -> None:
     (harness.cwd / "notes.txt").write_text(NOTES)
     ran = harness.run("permission", "--format", "quiet", "--url", server.url)
@@ -42,7 +42,7 @@ def test_permissions_files_and_settings_work_as_with_a_local_agent(
     assert ran.code == 2
 
 
-def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, server: Served) -> None:
+def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, server: AgentServer) -> None:
     ran = harness.run("crash", "--url", server.url)
     assert ran.code == 3
     assert "the connection to the agent is lost; connecting again" in ran.err
@@ -50,12 +50,12 @@ def test_a_server_that_dies_during_a_turn_exits_with_3(harness: RunHarness, serv
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Generator[Served]:
-    with served("python", "ws", tmp_path) as found:
+def plain(tmp_path: Path) -> Generator[AgentServer]:
+    with run_agent_server("python", "ws", tmp_path) as found:
         yield found
 
 
-def test_a_remote_folder_does_not_need_to_exist_here(harness: RunHarness, plain: Served) -> None:
+def test_a_remote_folder_does_not_need_to_exist_here(harness: RunHarness, plain: AgentServer) -> None:
     ran = harness.run(
         "echo @there.txt fine", "--format", "json", "--cwd", "/not/on this/machine", "--url", plain.url
     )
@@ -67,7 +67,7 @@ def test_a_remote_folder_does_not_need_to_exist_here(harness: RunHarness, plain:
 
 
 def test_a_session_is_continued(harness: RunHarness) -> None:
-    with served("typescript", "ws", harness.home.parent) as server:
+    with run_agent_server("typescript", "ws", harness.home.parent) as server:
         ran = harness.run("echo one", "--url", server.url + "#token=hush", "--format", "quiet")
         assert (ran.code, ran.out) == (0, "one\n")
         ran = harness.run("echo two", "--url", server.url, "--continue", "--format", "json")

@@ -1,7 +1,7 @@
-"""The scripted agent on accord.agent: what it does is decided by the first word of the prompt.
+"""The scripted agent on accord.agent: the first word of the prompt selects what it does.
 
-The words and what each one says are in script.json; all scripted agents know the same ones. `say` is for the quick
-reference's test sequence.
+The words and their data are in script.json; all scripted agents know the same words. `say` is for the
+test sequence of the quick reference.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
 
 
 @dataclass
-class Story:
-    """What is kept of a session when it is closed."""
+class StoredSession:
+    """A stored session."""
 
     cwd: str
     mode: str = "ask"
@@ -31,7 +31,7 @@ class Story:
     history: list[schema.SessionUpdate] = field(default_factory=list[schema.SessionUpdate])
 
 
-stories: dict[str, Story] = {}
+stored_sessions: dict[str, StoredSession] = {}
 agent = accord.Agent(
     SCRIPT["agent"]["name"],
     version=SCRIPT["agent"]["version"],
@@ -40,62 +40,64 @@ agent = accord.Agent(
 )
 
 
-# -- sessions ---------------------------------------------------------------------------------------------------
+# -- sessions --
 
 
-def furnish(session: accord.AgentSession, story: Story) -> None:
-    session.data = story
+def apply_settings(session: accord.AgentSession, stored: StoredSession) -> None:
+    session.data = stored
     session.modes = schema.SessionModeState(
-        story.mode, [read(schema.SessionMode, mode) for mode in SCRIPT["modes"]]
+        stored.mode, [read(schema.SessionMode, mode) for mode in SCRIPT["modes"]]
     )
     models = [read(schema.SessionConfigSelectOption, model) for model in SCRIPT["models"]]
     session.config_options = [
-        schema.SessionConfigSelect("model", "Model", story.model, models, category="model")
+        schema.SessionConfigSelect("model", "Model", stored.model, models, category="model")
     ]
 
 
 @agent.new_session
 async def begin(session: accord.AgentSession) -> None:
-    stories[session.id] = Story(session.cwd)
-    furnish(session, stories[session.id])
+    stored_sessions[session.id] = StoredSession(session.cwd)
+    apply_settings(session, stored_sessions[session.id])
     await session.commands([read(schema.AvailableCommand, command) for command in SCRIPT["commands"]])
 
 
-def reopened(session: accord.AgentSession) -> Story:
-    story = stories.get(session.id)
-    if story is None:
+def reopen(session: accord.AgentSession) -> StoredSession:
+    stored = stored_sessions.get(session.id)
+    if stored is None:
         raise accord.unknown_session(session.id)
-    furnish(session, story)
-    return story
+    apply_settings(session, stored)
+    return stored
 
 
 @agent.load_session
 async def load(session: accord.AgentSession) -> None:
-    for update in reopened(session).history:
+    for update in reopen(session).history:
         await session.update(update)
 
 
 @agent.resume_session
 def resume(session: accord.AgentSession) -> None:
-    reopened(session)
+    reopen(session)
 
 
 @agent.list_sessions
-def stored(request: schema.ListSessionsRequest, call: accord.ClientRequest) -> schema.ListSessionsResponse:
-    """One session a page, so that clients have to turn pages."""
+def list_sessions(
+    request: schema.ListSessionsRequest, call: accord.ClientRequest
+) -> schema.ListSessionsResponse:
+    """List one session per page, so that clients have to read several pages."""
     found = [
         schema.SessionInfo(id, one.cwd)
-        for id, one in stories.items()
+        for id, one in stored_sessions.items()
         if request.cwd in (one.cwd, None, accord.UNSET)
     ]
-    place = int(request.cursor or 0)
-    more = place + 1 < len(found)
-    return schema.ListSessionsResponse(found[place : place + 1], str(place + 1) if more else accord.UNSET)
+    start = int(request.cursor or 0)
+    more = start + 1 < len(found)
+    return schema.ListSessionsResponse(found[start : start + 1], str(start + 1) if more else accord.UNSET)
 
 
 @agent.delete_session
 def delete(session_id: str, call: accord.ClientRequest) -> None:
-    stories.pop(session_id, None)
+    stored_sessions.pop(session_id, None)
 
 
 @agent.set_mode
@@ -119,17 +121,17 @@ def reverse(params: Any, call: accord.ClientRequest) -> Any:
     return {"text": params["text"][::-1]}
 
 
-# -- turns ------------------------------------------------------------------------------------------------------
+# -- turns --
 
 
 async def say(turn: accord.Turn, text: str) -> None:
-    """Say something, and remember it."""
+    """Send a text and store it."""
     turn.session.data.history.append(schema.AgentMessageChunk(schema.TextContent(text)))
     await turn.say(text)
 
 
 async def say_json(turn: accord.Turn, value: Any) -> None:
-    """Say a value that the test reads back."""
+    """Send a JSON value as text, which the test parses."""
     await say(turn, json.dumps(value))
 
 
@@ -142,7 +144,7 @@ async def code_of(call: Awaitable[Any]) -> int | None:
 
 
 async def text(turn: accord.Turn) -> None:
-    print("a stray print, which must not get into the protocol")  # noqa: T201 - that is the point
+    print("a stray print, which must not get into the protocol")  # noqa: T201 - stray output on purpose
     await turn.think(SCRIPT["thought"])
     await turn.plan([read(schema.PlanEntry, entry) for entry in SCRIPT["plan"]])
     for piece in SCRIPT["pieces"]:
@@ -154,8 +156,10 @@ async def text(turn: accord.Turn) -> None:
 
 async def tool(turn: accord.Turn) -> None:
     edit = SCRIPT["edit"]
-    place = (edit["file"], edit["line"])
-    async with turn.tool_call(edit["title"], kind="edit", locations=[place], raw_input=edit["input"]) as call:
+    location = (edit["file"], edit["line"])
+    async with turn.tool_call(
+        edit["title"], kind="edit", locations=[location], raw_input=edit["input"]
+    ) as call:
         await call.start()
         await call.diff(edit["file"], old=edit["old"], new=edit["new"])
         await call.raw_output(edit["output"])
@@ -249,10 +253,10 @@ async def blocks(turn: accord.Turn) -> None:
 
 
 async def form(turn: accord.Turn) -> None:
-    told = read(schema.ElicitationSchema, {**SCRIPT["form"], "type": "object"})
+    form_schema = read(schema.ElicitationSchema, {**SCRIPT["form"], "type": "object"})
     answers: list[Any] = []
     for _ in range(2):
-        answer = await turn.elicit(SCRIPT["form"]["message"], told)
+        answer = await turn.elicit(SCRIPT["form"]["message"], form_schema)
         answers.append({"action": answer.action, **({"content": answer.content} if answer else {})})
     await say_json(turn, answers)
 
@@ -275,8 +279,8 @@ async def fail(turn: accord.Turn) -> None:
 
 async def crash(turn: accord.Turn) -> None:
     await turn.say("going down")
-    await turn.client.request("_interop/reverse", {"text": ""})  # answered: what was said before is out
-    sys.stderr.write(SCRIPT["last_words"] + "\n")
+    await turn.client.request("_interop/reverse", {"text": ""})  # after its response, the text above was sent
+    sys.stderr.write(SCRIPT["stderr_text"] + "\n")
     sys.stderr.flush()
     os._exit(SCRIPT["exit_code"])
 

@@ -1,7 +1,7 @@
-"""The scripted client on accord.client: plays every scene of script.json and prints what it observes.
+"""The scripted client on accord.client: runs every scenario of script.json and prints what it observes.
 
-Usage: accord_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. An agent at an address is
-trusted by the file that CERTIFICATE names, and its wire recorded in the folder that RECORD names.
+Usage: accord_client.py FOLDER AGENT [ARGUMENT ...]. Prints one JSON line per observation, in order.
+AGENT may be a URL; CERTIFICATE names the certificate to trust, and RECORD the folder for the messages.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ LONG = 10_000
 Step = dict[str, Any]
 
 
-def short(value: Any) -> Any:
-    """The same value, with long texts by their length and hash."""
+def shorten(value: Any) -> Any:
+    """The same value, with long texts replaced by their length and hash."""
     if isinstance(value, str) and len(value) > LONG:
         return {"length": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
     if isinstance(value, dict):
-        return {key: short(item) for key, item in value.items()}
+        return {key: shorten(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [short(item) for item in value]
+        return [shorten(item) for item in value]
     return value
 
 
 def as_update(event: Any) -> dict[str, Any] | None:
-    """An event in the words of the wire, for those that an update of the agent stands behind."""
+    """The update behind an event in its wire form, or None for other events."""
     match event:
         case accord.ToolCallChanged():
             kind = "tool_call" if event.announce else "tool_call_update"
@@ -52,7 +52,7 @@ def as_update(event: Any) -> dict[str, Any] | None:
 
 
 def summary(state: accord.SessionState) -> dict[str, Any]:
-    """What the session's state holds, for those who do not follow the events."""
+    """The content of the session state."""
     return {
         "messages": [[message.kind, message.text] for message in state.messages],
         "plan": to_builtins(state.plan),
@@ -65,7 +65,7 @@ def summary(state: accord.SessionState) -> dict[str, Any]:
 
 
 class Record:
-    """Every message of both directions, a line each."""
+    """Records every message of both directions, one per line."""
 
     def __init__(self, folder: str) -> None:
         self.files = {
@@ -87,12 +87,12 @@ class Record:
         pass
 
 
-class Player:
-    """Plays the steps of a scene; answers what the agent asks."""
+class ScenarioRunner:
+    """Runs the steps of a scenario and serves the requests of the agent."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.scene = ""
+        self.scenario = ""
         self.sessions: dict[str, accord.ClientSession] = {}
         self.decision: str | None = None
         self.forms: list[Any] = []
@@ -106,16 +106,16 @@ class Player:
         )
         self.options = accord.ClientOptions(
             strict=True,
-            observer=lambda report: self.tell("complaint", text=str(report)),
+            observer=lambda problem: self.report("complaint", text=str(problem)),
             wrap=Record(os.environ["RECORD"]).wrap if "RECORD" in os.environ else None,
         )
 
-    def tell(self, what: str, **more: Any) -> None:
-        sys.stdout.write(json.dumps({"scene": self.scene, "what": what, **short(more)}) + "\n")
+    def report(self, what: str, **more: Any) -> None:
+        sys.stdout.write(json.dumps({"scenario": self.scenario, "what": what, **shorten(more)}) + "\n")
         sys.stdout.flush()
 
     def decide(self, request: accord.PermissionRequest) -> str | None:
-        self.tell(
+        self.report(
             "permission", tool_call=to_builtins(request.sent.tool_call), options=to_builtins(request.options)
         )
         if self.decision == "cancel":
@@ -124,38 +124,38 @@ class Player:
         return self.decision
 
     def fill_in(self, form: accord.Form) -> Any:
-        self.tell("form", message=form.message, schema=to_builtins(form.schema))
+        self.report("form", message=form.message, schema=to_builtins(form.schema))
         values = self.forms.pop(0)
         return accord.DECLINED if values is None else values
 
-    async def play(self, agent: accord.RemoteAgent) -> None:
-        """All scenes, one after the other."""
+    async def run(self, agent: accord.RemoteAgent) -> None:
+        """Run all scenarios in order."""
         self.agent = agent
-        self.scene = "initialize"
-        told = {
+        self.scenario = "initialize"
+        result = {
             "agentInfo": agent.info,
             "agentCapabilities": agent.capabilities,
             "authMethods": list(agent.auth_methods),
         }
-        self.tell("answer", to="initialize", result={"protocolVersion": 1, **to_builtins(told)})
-        for name, scene in SCRIPT["scenes"].items():
-            self.scene = name
+        self.report("answer", to="initialize", result={"protocolVersion": 1, **to_builtins(result)})
+        for name, scenario in SCRIPT["scenarios"].items():
+            self.scenario = name
             self.sessions = {}
-            self.decision = scene.get("permission")
+            self.decision = scenario.get("permission")
             self.forms = [SCRIPT["filled_in"], None]
-            await self.steps(scene["steps"])
+            await self.run_steps(scenario["steps"])
 
-    async def steps(self, steps: list[Step]) -> None:
+    async def run_steps(self, steps: list[Step]) -> None:
         for step in steps:
             try:
                 result = await getattr(self, step["do"])(step)
             except accord.RpcError as error:
-                self.tell("error", to=step["do"], code=error.code, message=error.message, data=error.data)
+                self.report("error", to=step["do"], code=error.code, message=error.message, data=error.data)
             except accord.AccordError as error:
-                self.tell("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
+                self.report("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
             else:
                 if result is not None:
-                    self.tell("answer", to=step["do"], result=result)
+                    self.report("answer", to=step["do"], result=result)
 
     def session(self, step: Step) -> accord.ClientSession:
         return self.sessions[step.get("session", "main")]
@@ -181,19 +181,19 @@ class Player:
         async for event in session.prompt(blocks):
             update = as_update(event)
             if update is not None:
-                self.tell("update", session=session.id, type=type(event).__name__, update=update)
+                self.report("update", session=session.id, type=type(event).__name__, update=update)
             if "once_waiting" in step and isinstance(event, accord.AgentMessageChunk):
-                meanwhile.append(asyncio.create_task(self.steps(step["once_waiting"])))
+                meanwhile.append(asyncio.create_task(self.run_steps(step["once_waiting"])))
             if isinstance(event, accord.AgentEnded):
                 self.exit = {"code": event.exit_code, "stderr": event.stderr}
             if isinstance(event, accord.TurnEnded):
                 reason = event.stop_reason
         await asyncio.gather(*meanwhile)
-        self.tell("state", **summary(session.state))
+        self.report("state", **summary(session.state))
         return {"stopReason": reason}
 
     async def together(self, step: Step) -> None:
-        await asyncio.gather(*(self.steps([{"do": "prompt", **prompt}]) for prompt in step["prompts"]))
+        await asyncio.gather(*(self.run_steps([{"do": "prompt", **prompt}]) for prompt in step["prompts"]))
 
     async def cancel(self, step: Step) -> None:
         self.session(step).cancel()
@@ -218,7 +218,7 @@ class Player:
         for message in session.state.messages:
             kind = f"{message.kind}_message_chunk"
             update = {"sessionUpdate": kind, "content": {"type": "text", "text": message.text}}
-            self.tell("update", session=session.id, type="Message", update=update)
+            self.report("update", session=session.id, type="Message", update=update)
         return self.opened(session)
 
     async def resume(self, step: Step) -> Any:
@@ -232,7 +232,7 @@ class Player:
         try:
             await self.agent.delete_session(self.session(step).id)
         except accord.NotOffered:
-            self.tell("not-offered", to="delete")
+            self.report("not-offered", to="delete")
             return None
         return {}
 
@@ -245,12 +245,12 @@ class Player:
 
 
 async def main(folder: str, *command: str) -> None:
-    player = Player(folder)
+    runner = ScenarioRunner(folder)
     tls = os.environ.get("CERTIFICATE")
-    async with accord.connect(*command, tls=tls, handlers=player.handlers, options=player.options) as agent:
-        await player.play(agent)
-    player.scene = "end"
-    player.tell("exit", **player.exit)
+    async with accord.connect(*command, tls=tls, handlers=runner.handlers, options=runner.options) as agent:
+        await runner.run(agent)
+    runner.scenario = "end"
+    runner.report("exit", **runner.exit)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The scripted agent on the official Python SDK: what it does is decided by the first word of the prompt.
+"""The scripted agent on the official Python SDK: the first word of the prompt selects what it does.
 
-The words and what each one says are in script.json; all scripted agents know the same ones.
+The words and their data are in script.json; all scripted agents know the same words.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from official_python_turns import SCRIPT, WORDS, Prompt, Session
 
 
 class ScriptedAgent(acp.Agent):
-    """Serves sessions; the turns are in the other file."""
+    """Serves sessions; the turns are in official_python_turns.py."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
@@ -21,7 +21,7 @@ class ScriptedAgent(acp.Agent):
         self.client = conn
 
     def session(self, session_id: str) -> Session:
-        """An open session, or the error for one that is not there."""
+        """An open session, or an error for an unknown one."""
         session = self.sessions.get(session_id)
         if session is None or not session.open:
             raise acp.RequestError(-32002, "Resource not found", {"sessionId": session_id})
@@ -55,7 +55,7 @@ class ScriptedAgent(acp.Agent):
     ) -> acp.NewSessionResponse:
         session = Session(f"session-{len(self.sessions) + 1}", cwd)
         self.sessions[session.id] = session
-        # Before the answer: a client has to cope with that.
+        # Sent before the response: a client has to cope with that.
         commands = [schema.AvailableCommand.model_validate(command) for command in SCRIPT["commands"]]
         await self.client.session_update(
             session.id,
@@ -75,7 +75,7 @@ class ScriptedAgent(acp.Agent):
         additional_directories: Any = None,
         **kwargs: Any,
     ) -> acp.LoadSessionResponse:
-        session = self._reopened(session_id)
+        session = self._reopen(session_id)
         for update in session.history:
             await self.client.session_update(session_id, update)
         return acp.LoadSessionResponse(modes=session.modes, config_options=session.options)
@@ -88,20 +88,20 @@ class ScriptedAgent(acp.Agent):
         mcp_servers: Any = None,
         **kwargs: Any,
     ) -> schema.ResumeSessionResponse:
-        session = self._reopened(session_id)
+        session = self._reopen(session_id)
         return schema.ResumeSessionResponse(modes=session.modes, config_options=session.options)
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> schema.ListSessionsResponse:
-        """One session a page, so that clients have to turn pages."""
+        """List one session per page, so that clients have to read several pages."""
         stored = [one for one in self.sessions.values() if cwd in (None, one.cwd)]
-        place = int(cursor or 0)
+        start = int(cursor or 0)
         return schema.ListSessionsResponse(
             sessions=[
-                schema.SessionInfo(session_id=one.id, cwd=one.cwd) for one in stored[place : place + 1]
+                schema.SessionInfo(session_id=one.id, cwd=one.cwd) for one in stored[start : start + 1]
             ],
-            next_cursor=str(place + 1) if place + 1 < len(stored) else None,
+            next_cursor=str(start + 1) if start + 1 < len(stored) else None,
         )
 
     async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse | None:
@@ -143,7 +143,7 @@ class ScriptedAgent(acp.Agent):
     async def fork_session(self, session_id: str, cwd: str, **kwargs: Any) -> schema.ForkSessionResponse:  # type: ignore[override]
         raise acp.RequestError.method_not_found("session/fork")
 
-    def _reopened(self, session_id: str) -> Session:
+    def _reopen(self, session_id: str) -> Session:
         session = self.sessions.get(session_id)
         if session is None:
             raise acp.RequestError(-32002, "Resource not found", {"sessionId": session_id})

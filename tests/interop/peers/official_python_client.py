@@ -1,7 +1,7 @@
-"""The scripted client on the official Python SDK: plays every scene of script.json and prints what it observes.
+"""The scripted client on the official Python SDK: runs the scenarios of script.json, prints what it observes.
 
-Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
-names another script. AGENT may be an address; the variables TOKEN and CERTIFICATE are for it.
+Usage: official_python_client.py FOLDER AGENT [ARGUMENT ...]. Prints one JSON line per observation, in order.
+SCRIPT names another script. AGENT may be a URL; TOKEN and CERTIFICATE are used for it.
 """
 
 import asyncio
@@ -21,48 +21,48 @@ import httpx
 from acp import schema
 from acp.http import create_http_stream
 from acp.ws import client as ws
-from official_python_desk import Desk
+from official_python_handlers import RequestHandlers
 
 SCRIPT = json.loads((Path(__file__).parent / os.environ.get("SCRIPT", "script.json")).read_text("utf-8"))
 LONG = 10_000
 WAITING = {"content": {"type": "text", "text": "waiting"}}
 
 
-def short(value: Any) -> Any:
-    """The same value, with long texts by their length and hash."""
+def shorten(value: Any) -> Any:
+    """The same value, with long texts replaced by their length and hash."""
     if isinstance(value, str) and len(value) > LONG:
         return {"length": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
     if isinstance(value, dict):
-        return {key: short(item) for key, item in value.items()}
+        return {key: shorten(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [short(item) for item in value]
+        return [shorten(item) for item in value]
     return value
 
 
-def plain(model: Any) -> Any:
-    """What the SDK understood, as JSON."""
+def to_json(model: Any) -> Any:
+    """The JSON form of what the SDK decoded."""
     return None if model is None else model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class Complaints(logging.Handler):
-    """Whatever the SDK logs as a fault is an observation."""
+    """Reports every warning that the SDK logs."""
 
-    def __init__(self, player: "Player") -> None:
+    def __init__(self, runner: "ScenarioRunner") -> None:
         super().__init__(logging.WARNING)
-        self._player = player
+        self._runner = runner
 
     def emit(self, record: logging.LogRecord) -> None:
         fault = record.exc_info[1] if record.exc_info else ""
-        self._player.tell("complaint", text=f"{record.getMessage()} {fault}")
+        self._runner.report("complaint", text=f"{record.getMessage()} {fault}")
 
 
-class Player(Desk):
-    """Plays the steps of a scene; as a client it answers what the agent asks."""
+class ScenarioRunner(RequestHandlers):
+    """Runs the steps of a scenario and serves the requests of the agent."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self.folder = folder
-        self.scene = ""
+        self.scenario = ""
         self.sessions: dict[str, str] = {}
         self.meanwhile: list[dict[str, Any]] = []
         self.once: dict[str, Any] = WAITING
@@ -73,41 +73,41 @@ class Player(Desk):
     def on_connect(self, conn: acp.Agent) -> None:
         self.agent = conn
 
-    def tell(self, what: str, **more: Any) -> None:
-        sys.stdout.write(json.dumps({"scene": self.scene, "what": what, **short(more)}) + "\n")
+    def report(self, what: str, **more: Any) -> None:
+        sys.stdout.write(json.dumps({"scenario": self.scenario, "what": what, **shorten(more)}) + "\n")
         sys.stdout.flush()
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        content = plain(update)
-        self.tell("update", session=session_id, type=type(update).__name__, update=content)
+        content = to_json(update)
+        self.report("update", session=session_id, type=type(update).__name__, update=content)
         if self.meanwhile and self.once.items() <= content.items():
             self.running, self.meanwhile = [asyncio.create_task(self.steps(self.meanwhile))], []
 
-    async def play(self, capabilities: schema.ClientCapabilities) -> None:
-        """The handshake, then all scenes."""
-        self.scene = "initialize"
+    async def run(self, capabilities: schema.ClientCapabilities) -> None:
+        """Initialize, then run all scenarios."""
+        self.scenario = "initialize"
         answer = await self.agent.initialize(
             acp.PROTOCOL_VERSION, capabilities, schema.Implementation(name="official-python", version="1")
         )
-        self.tell("answer", to="initialize", result=plain(answer))
-        for name, scene in SCRIPT["scenes"].items():
-            self.scene = name
+        self.report("answer", to="initialize", result=to_json(answer))
+        for name, scenario in SCRIPT["scenarios"].items():
+            self.scenario = name
             self.sessions = {}
-            self.decision = scene.get("permission")
+            self.decision = scenario.get("permission")
             self.forms = [SCRIPT["filled_in"], None]
-            await self.steps(scene["steps"])
+            await self.steps(scenario["steps"])
 
     async def steps(self, steps: list[dict[str, Any]]) -> None:
         for step in steps:
             try:
                 result = await getattr(self, step["do"])(step)
             except acp.RequestError as error:
-                self.tell("error", to=step["do"], code=error.code, message=str(error), data=error.data)
-            except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what the test wants to see
-                self.tell("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
+                self.report("error", to=step["do"], code=error.code, message=str(error), data=error.data)
+            except Exception as error:  # noqa: BLE001 - the test checks whatever the SDK raises
+                self.report("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
             else:
                 if result is not None:
-                    self.tell("answer", to=step["do"], result=plain(result))
+                    self.report("answer", to=step["do"], result=to_json(result))
 
     def session(self, step: dict[str, Any]) -> str:
         name: str = step.get("session", "main")
@@ -161,7 +161,7 @@ class Player(Desk):
         return answer
 
     async def settled(self) -> None:
-        """An answer may overtake the notification handlers; those of what came before it are ready to run."""
+        """Let pending notification handlers run: a response may be delivered before them."""
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -172,7 +172,7 @@ class Player(Desk):
         return await self.agent.close_session(self.session(step))
 
     async def delete(self, step: dict[str, Any]) -> None:
-        self.tell("not-offered", to="delete")  # this SDK has no call for it
+        self.report("not-offered", to="delete")  # this SDK does not support it
 
     async def leave(self, step: dict[str, Any]) -> None:
         self.process.stdin.close()
@@ -182,21 +182,21 @@ class Player(Desk):
 
     async def extension(self, step: dict[str, Any]) -> None:
         result = await self.agent.ext_method(step["method"].removeprefix("_"), step["params"])
-        self.tell("answer", to="extension", result=result)
+        self.report("answer", to="extension", result=result)
 
 
-OFFERS = schema.ClientCapabilities(
+CAPABILITIES = schema.ClientCapabilities(
     fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
     terminal=True,
     elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
 )
 
 
-async def afar(player: Player, url: str) -> None:
-    """The agent behind an address."""
+async def run_remote(runner: ScenarioRunner, url: str) -> None:
+    """Run with an agent behind a URL."""
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     if url.startswith("ws"):
-        # Its client has no option for the largest message, and takes one megabyte.
+        # Its client has no option for the message size, and accepts one megabyte.
         ws.ws_connect = functools.partial(ws.ws_connect, max_size=None)  # type: ignore[misc, assignment]
         transport = await ws.create_websocket_stream(url, headers=headers)
     else:
@@ -204,29 +204,29 @@ async def afar(player: Player, url: str) -> None:
         verify = ssl.create_default_context(cafile=trust) if trust else True
         client = httpx.AsyncClient(http2=True, timeout=None, verify=verify)
         transport = create_http_stream(url, client=client, headers=headers)
-    player.agent = acp.connect_to_agent(player, transport, use_unstable_protocol=True)
-    await player.play(OFFERS)
-    player.scene = "end"
-    await player.agent.close()
+    runner.agent = acp.connect_to_agent(runner, transport, use_unstable_protocol=True)
+    await runner.run(CAPABILITIES)
+    runner.scenario = "end"
+    await runner.agent.close()
     await transport.close()
 
 
 async def main(folder: str, *command: str) -> None:
-    player = Player(folder)
+    runner = ScenarioRunner(folder)
     logging.captureWarnings(capture=True)
     warnings.simplefilter("always")
-    logging.getLogger().addHandler(Complaints(player))
+    logging.getLogger().addHandler(Complaints(runner))
     if "://" in command[0]:
-        await afar(player, command[0])
+        await run_remote(runner, command[0])
         return
     async with acp.spawn_agent_process(
-        player, *command, transport_kwargs={"stderr": None}, use_unstable_protocol=True
+        runner, *command, transport_kwargs={"stderr": None}, use_unstable_protocol=True
     ) as (_, process):
-        player.process = process
-        await player.play(OFFERS)
-        player.scene = "end"
+        runner.process = process
+        await runner.run(CAPABILITIES)
+        runner.scenario = "end"
         await process.wait()
-    player.tell("exit", code=process.returncode)
+    runner.report("exit", code=process.returncode)
 
 
 if __name__ == "__main__":

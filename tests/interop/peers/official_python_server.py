@@ -1,6 +1,6 @@
 """The scripted agent on the official Python SDK, served over streamable HTTP and WebSocket by Hypercorn.
 
-Usage: official_python_server.py [CERTIFICATE KEY]; with a certificate HTTP/2 is offered. Its first line is the port.
+Usage: official_python_server.py [CERTIFICATE KEY]. A certificate enables HTTP/2. Prints its port first.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def main(certificate: str | None = None, key: str | None = None) -> None:
     config.certfile, config.keyfile = certificate, key
     config.websocket_max_message_size = 64 * 1024 * 1024
     config.graceful_timeout = 1
-    # Its server has no option for the part of the protocol that is unstable in this version, listing sessions among it.
+    # The server has no option for unstable methods, session/list among them.
     server.AgentSideConnection = functools.partial(AgentSideConnection, use_unstable_protocol=True)  # type: ignore[misc, assignment]
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

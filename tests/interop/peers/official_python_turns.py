@@ -1,4 +1,4 @@
-"""The turns of the scripted agent on the official Python SDK: one function for each word that a prompt may begin with."""
+"""The turns of the scripted agent on the official Python SDK: one function per first word of a prompt."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
 
 @dataclass
 class Session:
-    """What the agent remembers of a session."""
+    """The stored data of a session."""
 
     id: str
     cwd: str
@@ -30,7 +30,7 @@ class Session:
 
     @property
     def modes(self) -> schema.SessionModeState:
-        """The modes, as session/new tells them."""
+        """The modes as in the session/new response."""
         return schema.SessionModeState(
             current_mode_id=self.mode,
             available_modes=[schema.SessionMode(**mode) for mode in SCRIPT["modes"]],
@@ -38,7 +38,7 @@ class Session:
 
     @property
     def options(self) -> list[Any]:
-        """The config options: one choice."""
+        """The config options: one select option."""
         return [
             schema.SessionConfigOptionSelect(
                 type="select",
@@ -52,7 +52,7 @@ class Session:
 
 
 class Prompt:
-    """One turn: the session, what was asked, and the client to talk to."""
+    """One turn: its session, its prompt blocks, and the client."""
 
     def __init__(self, client: acp.Client, session: Session, blocks: list[Any]) -> None:
         self.client = client
@@ -60,38 +60,40 @@ class Prompt:
         self.blocks = blocks
         self.word, _, self.rest = blocks[0].text.partition(" ")
 
-    async def tell(self, update: Any) -> None:
+    async def send_update(self, update: Any) -> None:
         """Send an update."""
         await self.client.session_update(self.session.id, update)
 
     async def say(self, text: str) -> None:
-        """Say something, and remember it."""
+        """Send a text and store it."""
         update = acp.update_agent_message_text(text)
         self.session.history.append(update)
-        await self.tell(update)
+        await self.send_update(update)
 
     async def say_json(self, value: Any) -> None:
-        """Say a value that the test reads back."""
+        """Send a JSON value as text, which the test parses."""
         await self.say(json.dumps(value))
 
     def path(self, name: str) -> str:
-        """A file in the session's folder."""
+        """The path of a file in the session's folder."""
         return f"{self.session.cwd}/{name}"
 
 
 async def text(turn: Prompt) -> None:
-    await turn.tell(acp.update_agent_thought_text(SCRIPT["thought"]))
-    await turn.tell(acp.update_plan([acp.plan_entry(**entry) for entry in SCRIPT["plan"]]))
+    await turn.send_update(acp.update_agent_thought_text(SCRIPT["thought"]))
+    await turn.send_update(acp.update_plan([acp.plan_entry(**entry) for entry in SCRIPT["plan"]]))
     for piece in SCRIPT["pieces"]:
         await turn.say(piece)
-    await turn.tell(schema.UsageUpdate(session_update="usage_update", **SCRIPT["usage"]))
-    await turn.tell(schema.SessionInfoUpdate(session_update="session_info_update", title=SCRIPT["title"]))
+    await turn.send_update(schema.UsageUpdate(session_update="usage_update", **SCRIPT["usage"]))
+    await turn.send_update(
+        schema.SessionInfoUpdate(session_update="session_info_update", title=SCRIPT["title"])
+    )
 
 
 async def tool(turn: Prompt) -> None:
     edit = SCRIPT["edit"]
     path = turn.path(edit["file"])
-    await turn.tell(
+    await turn.send_update(
         acp.start_tool_call(
             "edit-1",
             edit["title"],
@@ -101,29 +103,29 @@ async def tool(turn: Prompt) -> None:
             raw_input=edit["input"],
         )
     )
-    await turn.tell(acp.update_tool_call("edit-1", status="in_progress"))
+    await turn.send_update(acp.update_tool_call("edit-1", status="in_progress"))
     diff = acp.tool_diff_content(path, edit["new"], edit["old"])
-    await turn.tell(acp.update_tool_call("edit-1", content=[diff]))
-    await turn.tell(acp.update_tool_call("edit-1", status="completed", raw_output=edit["output"]))
+    await turn.send_update(acp.update_tool_call("edit-1", content=[diff]))
+    await turn.send_update(acp.update_tool_call("edit-1", status="completed", raw_output=edit["output"]))
 
 
 async def permission(turn: Prompt) -> str:
     danger = SCRIPT["danger"]
-    await turn.tell(acp.start_tool_call("danger-1", danger["title"], kind="delete", status="pending"))
+    await turn.send_update(acp.start_tool_call("danger-1", danger["title"], kind="delete", status="pending"))
     answer = await turn.client.request_permission(
         turn.session.id,
         schema.ToolCallUpdate(tool_call_id="danger-1", title=danger["title"]),
         [schema.PermissionOption.model_validate(option) for option in danger["options"]],
     )
     if isinstance(answer.outcome, schema.DeniedOutcome):
-        await turn.tell(acp.update_tool_call("danger-1", status="failed"))
+        await turn.send_update(acp.update_tool_call("danger-1", status="failed"))
         return "cancelled" if turn.session.cancelled.is_set() else "end_turn"
     if answer.outcome.option_id == danger["options"][0]["optionId"]:
-        await turn.tell(acp.update_tool_call("danger-1", status="in_progress"))
-        await turn.tell(acp.update_tool_call("danger-1", status="completed"))
+        await turn.send_update(acp.update_tool_call("danger-1", status="in_progress"))
+        await turn.send_update(acp.update_tool_call("danger-1", status="completed"))
         await turn.say("allowed")
     else:
-        await turn.tell(acp.update_tool_call("danger-1", status="failed"))
+        await turn.send_update(acp.update_tool_call("danger-1", status="failed"))
         await turn.say("rejected")
     return "end_turn"
 
@@ -160,7 +162,7 @@ async def terminal(turn: Prompt) -> None:
         return made.terminal_id
 
     failing = await create("failing")
-    await turn.tell(
+    await turn.send_update(
         acp.start_tool_call(
             "run-1", "Run", kind="execute", status="in_progress", content=[acp.tool_terminal_ref(failing)]
         )
@@ -168,7 +170,7 @@ async def terminal(turn: Prompt) -> None:
     status = await client.wait_for_terminal_exit(session, failing)
     printed = await client.terminal_output(session, failing)
     await client.release_terminal(session, failing)
-    await turn.tell(acp.update_tool_call("run-1", status="completed"))
+    await turn.send_update(acp.update_tool_call("run-1", status="completed"))
 
     wordy = await create("wordy")
     await client.wait_for_terminal_exit(session, wordy)
@@ -196,10 +198,10 @@ async def terminal(turn: Prompt) -> None:
 
 
 async def cancel_me(turn: Prompt) -> str:
-    await turn.tell(acp.start_tool_call("long-1", "A long job", kind="execute", status="in_progress"))
+    await turn.send_update(acp.start_tool_call("long-1", "A long job", kind="execute", status="in_progress"))
     await turn.say("waiting")
     await turn.session.cancelled.wait()
-    await turn.tell(acp.update_tool_call("long-1", status="failed"))
+    await turn.send_update(acp.update_tool_call("long-1", status="failed"))
     return "cancelled"
 
 
@@ -209,7 +211,9 @@ async def mode(turn: Prompt) -> None:
 
 async def change_mode(turn: Prompt) -> None:
     turn.session.mode = "ask"
-    await turn.tell(schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id="ask"))
+    await turn.send_update(
+        schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id="ask")
+    )
 
 
 async def model(turn: Prompt) -> None:
@@ -219,7 +223,9 @@ async def model(turn: Prompt) -> None:
 async def change_model(turn: Prompt) -> None:
     turn.session.model = "small"
     options = turn.session.options
-    await turn.tell(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+    await turn.send_update(
+        schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
+    )
 
 
 async def echo(turn: Prompt) -> None:
@@ -237,19 +243,19 @@ async def blocks(turn: Prompt) -> None:
         [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in turn.blocks[1:]]
     )
     for block in turn.blocks[1:]:
-        await turn.tell(acp.update_agent_message(block))
+        await turn.send_update(acp.update_agent_message(block))
 
 
 async def form(turn: Prompt) -> None:
-    told = SCRIPT["form"]
+    form_data = SCRIPT["form"]
     answers: list[Any] = []
     for _ in range(2):
         answer = await turn.client.create_elicitation(
-            told["message"],
+            form_data["message"],
             schema.ElicitationFormSessionMode(
                 session_id=turn.session.id,
                 requested_schema=schema.ElicitationSchema.model_validate(
-                    {"properties": told["properties"], "required": told["required"]}
+                    {"properties": form_data["properties"], "required": form_data["required"]}
                 ),
             ),
         )
@@ -277,7 +283,7 @@ async def fail(turn: Prompt) -> None:
 
 async def crash(turn: Prompt) -> None:
     await turn.say("going down")
-    sys.stderr.write(SCRIPT["last_words"] + "\n")
+    sys.stderr.write(SCRIPT["stderr_text"] + "\n")
     sys.stderr.flush()
     os._exit(SCRIPT["exit_code"])
 

@@ -1,5 +1,5 @@
-// The scripted agent on the official TypeScript SDK: what it does is decided by the first word of the prompt.
-// The words and what each one says are in script.json; all scripted agents know the same ones.
+// The scripted agent on the official TypeScript SDK: the first word of the prompt selects what it does.
+// The words and their data are in script.json; all scripted agents know the same words.
 import { createHash } from "node:crypto";
 import { readFileSync, writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
@@ -14,17 +14,24 @@ let opened = 0;
 
 const modesOf = (session) => ({ currentModeId: session.mode, availableModes: script.modes });
 const optionsOf = (session) => [
-  { type: "select", id: "model", name: "Model", category: "model", currentValue: session.model, options: script.models },
+  {
+    type: "select",
+    id: "model",
+    name: "Model",
+    category: "model",
+    currentValue: session.model,
+    options: script.models,
+  },
 ];
 
-function found(sessionId) {
+function findSession(sessionId) {
   const session = sessions.get(sessionId);
   if (!session) throw acp.RequestError.sessionNotFound(sessionId);
   return session;
 }
 
 function open(sessionId) {
-  const session = found(sessionId);
+  const session = findSession(sessionId);
   if (!session.open) throw acp.RequestError.sessionNotFound(sessionId);
   return session;
 }
@@ -39,14 +46,14 @@ class Turn {
     this.rest = space < 0 ? "" : blocks[0].text.slice(space + 1);
   }
 
-  tell(update) {
+  sendUpdate(update) {
     return this.client.notify(methods.client.session.update, { sessionId: this.session.id, update });
   }
 
   say(text) {
     const update = { sessionUpdate: "agent_message_chunk", content: { type: "text", text } };
     this.session.history.push(update);
-    return this.tell(update);
+    return this.sendUpdate(update);
   }
 
   sayJson(value) {
@@ -66,18 +73,21 @@ const codeOf = (promise) => promise.then(() => null, (error) => error.code ?? St
 
 const words = {
   async text(turn) {
-    await turn.tell({ sessionUpdate: "agent_thought_chunk", content: { type: "text", text: script.thought } });
-    await turn.tell({ sessionUpdate: "plan", entries: script.plan });
+    await turn.sendUpdate({
+      sessionUpdate: "agent_thought_chunk",
+      content: { type: "text", text: script.thought },
+    });
+    await turn.sendUpdate({ sessionUpdate: "plan", entries: script.plan });
     for (const piece of script.pieces) await turn.say(piece);
-    await turn.tell({ sessionUpdate: "usage_update", ...script.usage });
-    await turn.tell({ sessionUpdate: "session_info_update", title: script.title });
+    await turn.sendUpdate({ sessionUpdate: "usage_update", ...script.usage });
+    await turn.sendUpdate({ sessionUpdate: "session_info_update", title: script.title });
   },
 
   async tool(turn) {
     const { title, file, line, old, new: newText, input, output } = script.edit;
     const path = turn.path(file);
     const toolCallId = "edit-1";
-    await turn.tell({
+    await turn.sendUpdate({
       sessionUpdate: "tool_call",
       toolCallId,
       title,
@@ -86,17 +96,28 @@ const words = {
       locations: [{ path, line }],
       rawInput: input,
     });
-    await turn.tell({ sessionUpdate: "tool_call_update", toolCallId, status: "in_progress" });
+    await turn.sendUpdate({ sessionUpdate: "tool_call_update", toolCallId, status: "in_progress" });
     const diff = { type: "diff", path, oldText: old, newText };
-    await turn.tell({ sessionUpdate: "tool_call_update", toolCallId, content: [diff] });
-    await turn.tell({ sessionUpdate: "tool_call_update", toolCallId, status: "completed", rawOutput: output });
+    await turn.sendUpdate({ sessionUpdate: "tool_call_update", toolCallId, content: [diff] });
+    await turn.sendUpdate({
+      sessionUpdate: "tool_call_update",
+      toolCallId,
+      status: "completed",
+      rawOutput: output,
+    });
   },
 
   async permission(turn) {
     const { title, options } = script.danger;
     const toolCallId = "danger-1";
-    const change = (status) => turn.tell({ sessionUpdate: "tool_call_update", toolCallId, status });
-    await turn.tell({ sessionUpdate: "tool_call", toolCallId, title, kind: "delete", status: "pending" });
+    const change = (status) => turn.sendUpdate({ sessionUpdate: "tool_call_update", toolCallId, status });
+    await turn.sendUpdate({
+      sessionUpdate: "tool_call",
+      toolCallId,
+      title,
+      kind: "delete",
+      status: "pending",
+    });
     const { outcome } = await turn.call(methods.client.session.requestPermission, {
       toolCall: { toolCallId, title },
       options,
@@ -137,7 +158,7 @@ const words = {
       });
     };
     const failing = await create("failing");
-    await turn.tell({
+    await turn.sendUpdate({
       sessionUpdate: "tool_call",
       toolCallId: "run-1",
       title: "Run",
@@ -148,7 +169,7 @@ const words = {
     const status = await failing.waitForExit();
     const printed = await failing.currentOutput();
     await failing.release();
-    await turn.tell({ sessionUpdate: "tool_call_update", toolCallId: "run-1", status: "completed" });
+    await turn.sendUpdate({ sessionUpdate: "tool_call_update", toolCallId: "run-1", status: "completed" });
 
     const wordy = await create("wordy");
     await wordy.waitForExit();
@@ -176,11 +197,17 @@ const words = {
   async "cancel-me"(turn) {
     const toolCallId = "long-1";
     const title = "A long job";
-    await turn.tell({ sessionUpdate: "tool_call", toolCallId, title, kind: "execute", status: "in_progress" });
+    await turn.sendUpdate({
+      sessionUpdate: "tool_call",
+      toolCallId,
+      title,
+      kind: "execute",
+      status: "in_progress",
+    });
     const cancelled = new Promise((resolve) => turn.session.cancelled.addEventListener("abort", resolve));
     await turn.say("waiting");
     await cancelled;
-    await turn.tell({ sessionUpdate: "tool_call_update", toolCallId, status: "failed" });
+    await turn.sendUpdate({ sessionUpdate: "tool_call_update", toolCallId, status: "failed" });
     return "cancelled";
   },
 
@@ -188,14 +215,14 @@ const words = {
 
   async "change-mode"(turn) {
     turn.session.mode = "ask";
-    await turn.tell({ sessionUpdate: "current_mode_update", currentModeId: "ask" });
+    await turn.sendUpdate({ sessionUpdate: "current_mode_update", currentModeId: "ask" });
   },
 
   model: (turn) => turn.say(turn.session.model),
 
   async "change-model"(turn) {
     turn.session.model = "small";
-    await turn.tell({ sessionUpdate: "config_option_update", configOptions: optionsOf(turn.session) });
+    await turn.sendUpdate({ sessionUpdate: "config_option_update", configOptions: optionsOf(turn.session) });
   },
 
   echo: (turn) => turn.say(turn.rest),
@@ -209,7 +236,7 @@ const words = {
   async blocks(turn) {
     const blocks = turn.blocks.slice(1);
     await turn.sayJson(blocks);
-    for (const content of blocks) await turn.tell({ sessionUpdate: "agent_message_chunk", content });
+    for (const content of blocks) await turn.sendUpdate({ sessionUpdate: "agent_message_chunk", content });
   },
 
   async form(turn) {
@@ -239,7 +266,7 @@ const words = {
 
   async crash(turn) {
     await turn.say("going down");
-    writeSync(2, script.last_words + "\n");
+    writeSync(2, script.stderr_text + "\n");
     process.exit(script.exit_code);
   },
 };
@@ -257,13 +284,15 @@ export const scripted = acp
     agentInfo: script.agent,
   }))
   .onRequest(methods.agent.authenticate, ({ params }) => {
-    if (params.methodId !== script.sign_in.id) throw acp.RequestError.invalidParams({ methodId: params.methodId });
+    if (params.methodId !== script.sign_in.id) {
+      throw acp.RequestError.invalidParams({ methodId: params.methodId });
+    }
   })
   .onRequest(methods.agent.session.new, ({ params, client }) => {
     const id = `session-${++opened}`;
     const session = { id, cwd: params.cwd, mode: "ask", model: "small", open: true, history: [] };
     sessions.set(id, session);
-    // Behind the answer, once the loop turns.
+    // Sent after the response, in a later iteration of the event loop.
     setImmediate(() =>
       client.notify(methods.client.session.update, {
         sessionId: id,
@@ -273,7 +302,7 @@ export const scripted = acp
     return { sessionId: id, modes: modesOf(session), configOptions: optionsOf(session) };
   })
   .onRequest(methods.agent.session.load, async ({ params, client }) => {
-    const session = found(params.sessionId);
+    const session = findSession(params.sessionId);
     session.open = true;
     for (const update of session.history) {
       await client.notify(methods.client.session.update, { sessionId: session.id, update });
@@ -281,16 +310,16 @@ export const scripted = acp
     return { modes: modesOf(session), configOptions: optionsOf(session) };
   })
   .onRequest(methods.agent.session.resume, ({ params }) => {
-    const session = found(params.sessionId);
+    const session = findSession(params.sessionId);
     session.open = true;
     return { modes: modesOf(session), configOptions: optionsOf(session) };
   })
   .onRequest(methods.agent.session.list, ({ params }) => {
-    // One session a page, so that clients have to turn pages.
+    // One session per page, so that clients have to read several pages.
     const stored = [...sessions.values()].filter(({ cwd }) => (params.cwd ?? cwd) === cwd);
-    const place = Number(params.cursor ?? 0);
-    const page = stored.slice(place, place + 1).map(({ id, cwd }) => ({ sessionId: id, cwd }));
-    return place + 1 < stored.length ? { sessions: page, nextCursor: String(place + 1) } : { sessions: page };
+    const start = Number(params.cursor ?? 0);
+    const page = stored.slice(start, start + 1).map(({ id, cwd }) => ({ sessionId: id, cwd }));
+    return start + 1 < stored.length ? { sessions: page, nextCursor: String(start + 1) } : { sessions: page };
   })
   .onRequest(methods.agent.session.close, ({ params }) => {
     open(params.sessionId).open = false;
@@ -315,7 +344,11 @@ export const scripted = acp
     return { stopReason: (await words[turn.word](turn)) ?? "end_turn" };
   })
   .onNotification(methods.agent.session.cancel, ({ params }) => open(params.sessionId).stopping?.abort())
-  .onRequest("_interop/reverse", (params) => params, ({ params }) => ({ text: [...params.text].reverse().join("") }));
+  .onRequest(
+    "_interop/reverse",
+    (params) => params,
+    ({ params }) => ({ text: [...params.text].reverse().join("") }),
+  );
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   scripted.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

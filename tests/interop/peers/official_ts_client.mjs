@@ -1,62 +1,64 @@
-// The scripted client on the official TypeScript SDK: plays every scene of script.json and prints what it observes.
-// Usage: official_ts_client.mjs FOLDER AGENT [ARGUMENT ...]. One JSON line for each observation, in order. The variable SCRIPT
-// names another script. AGENT may be an address; the variable TOKEN is for it.
+// The scripted client on the official TypeScript SDK: runs script.json and prints what it observes.
+// Usage: official_ts_client.mjs FOLDER AGENT [ARGUMENT ...]. Prints one JSON line per observation, in order.
+// SCRIPT names another script. AGENT may be a URL; TOKEN is used for it.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
-import { setImmediate as turnOfTheLoop } from "node:timers/promises";
+import { setImmediate as nextLoopIteration } from "node:timers/promises";
 
 import { acp, official } from "./official_ts_sdk.mjs";
 import { Terminal } from "./official_ts_terminal.mjs";
 
-const script = JSON.parse(readFileSync(new URL(process.env.SCRIPT ?? "script.json", import.meta.url), "utf8"));
+const scriptFile = new URL(process.env.SCRIPT ?? "script.json", import.meta.url);
+const script = JSON.parse(readFileSync(scriptFile, "utf8"));
 const [folder, command, ...args] = process.argv.slice(2);
 const methods = acp.methods;
 
 const waiting = { content: { type: "text", text: "waiting" } };
 
-let scene = "initialize";
+let scenario = "initialize";
 let decision;
 let forms = [];
 let sessions = {};
 const terminals = new Map();
 
-// Long texts by their length and hash.
-function short(_, value) {
+// Replaces long texts by their length and hash.
+function shorten(_, value) {
   if (typeof value !== "string" || value.length <= 10_000) return value;
   return { length: value.length, sha256: createHash("sha256").update(value).digest("hex") };
 }
 
-function tell(what, more) {
-  const line = Buffer.from(JSON.stringify({ scene, what, ...more }, short) + "\n");
+function report(what, more) {
+  const line = Buffer.from(JSON.stringify({ scenario, what, ...more }, shorten) + "\n");
   for (let sent = 0; sent < line.length; ) sent += writeSync(1, line, sent);
 }
 
-// Whether a value has these members, and those of its members theirs.
+// Whether a value has these members, nested objects included.
 const fits = (value, wanted) =>
   typeof wanted === "object"
     ? Object.entries(wanted).every(([name, member]) => fits(value?.[name], member))
     : value === wanted;
 
-// Whatever the SDK reports as a fault is an observation.
-console.error = (...words) => tell("complaint", { text: words.map((word) => JSON.stringify(word)).join(" ") });
+// Report every fault that the SDK logs.
+console.error = (...words) =>
+  report("complaint", { text: words.map((word) => JSON.stringify(word)).join(" ") });
 
 function request(method, { params }) {
-  const { sessionId, ...told } = params;
-  tell("request", { method, ...told });
+  const { sessionId, ...rest } = params;
+  report("request", { method, ...rest });
   return params;
 }
 
 const client = acp
   .client({ name: "official-typescript" })
   .onNotification(methods.client.session.update, ({ params }) => {
-    // A session that is attached has a queue of its own; this is for all others.
+    // An attached session has its own queue; this handles all other sessions.
     const attached = Object.values(sessions).find(({ sessionId }) => sessionId === params.sessionId)?.active;
-    if (!attached) tell("update", { session: params.sessionId, update: params.update });
+    if (!attached) report("update", { session: params.sessionId, update: params.update });
   })
   .onRequest(methods.client.session.requestPermission, async ({ params, agent }) => {
-    tell("permission", { tool_call: params.toolCall, options: params.options });
+    report("permission", { tool_call: params.toolCall, options: params.options });
     if (decision === "cancel") {
       await agent.notify(methods.agent.session.cancel, { sessionId: params.sessionId });
       return { outcome: { outcome: "cancelled" } };
@@ -92,14 +94,18 @@ const client = acp
     terminals.get(request("terminal/release", context).terminalId).kill();
   })
   .onRequest(methods.client.elicitation.create, ({ params }) => {
-    tell("form", { message: params.message, schema: params.requestedSchema });
+    report("form", { message: params.message, schema: params.requestedSchema });
     const content = forms.shift();
     return content === null ? { action: "decline" } : { action: "accept", content };
   })
-  .onRequest("_interop/reverse", (params) => params, ({ params }) => ({ text: [...params.text].reverse().join("") }));
+  .onRequest(
+    "_interop/reverse",
+    (params) => params,
+    ({ params }) => ({ text: [...params.text].reverse().join("") }),
+  );
 
-// How the steps of a scene are taken.
-function player(agent) {
+// Runs the steps of the scenarios.
+function scenarioRunner(agent) {
   const idOf = (step) => sessions[step.session ?? "main"]?.sessionId ?? step.session;
   const call = (method, params) => agent.request(method, params);
   const folders = { cwd: folder, mcpServers: [] };
@@ -118,25 +124,31 @@ function player(agent) {
       if (!active) return await settled(call(methods.agent.session.prompt, { sessionId, prompt }));
       let meanwhile;
       const answer = active.prompt(prompt);
-      answer.catch(() => {}); // comes up in the queue as well
+      answer.catch(() => {}); // the queue reports it too
       while (true) {
         const message = await active.nextUpdate();
         if (message.kind === "stop") break;
-        tell("update", { session: sessionId, update: message.update });
-        if (step.once_waiting && fits(message.update, step.once ?? waiting)) meanwhile ??= play(step.once_waiting);
+        report("update", { session: sessionId, update: message.update });
+        if (step.once_waiting && fits(message.update, step.once ?? waiting)) {
+          meanwhile ??= runSteps(step.once_waiting);
+        }
       }
       await meanwhile;
       return await answer;
     },
 
     async together(step) {
-      await Promise.all(step.prompts.map((prompt) => play([{ do: "prompt", ...prompt }])));
+      await Promise.all(step.prompts.map((prompt) => runSteps([{ do: "prompt", ...prompt }])));
     },
 
     cancel: (step) => agent.notify(methods.agent.session.cancel, { sessionId: idOf(step) }),
     set_mode: (step) => call(methods.agent.session.setMode, { sessionId: idOf(step), modeId: step.mode }),
     set_config: (step) =>
-      call(methods.agent.session.setConfigOption, { sessionId: idOf(step), configId: step.option, value: step.value }),
+      call(methods.agent.session.setConfigOption, {
+        sessionId: idOf(step),
+        configId: step.option,
+        value: step.value,
+      }),
 
     async list() {
       const found = [];
@@ -158,7 +170,7 @@ function player(agent) {
     close: (step) => call(methods.agent.session.close, { sessionId: idOf(step) }),
 
     async delete(step) {
-      if (!offers.sessionCapabilities?.delete) return tell("not-offered", { to: "delete" });
+      if (!offers.sessionCapabilities?.delete) return report("not-offered", { to: "delete" });
       return await call(methods.agent.session.delete, { sessionId: idOf(step) });
     },
 
@@ -172,23 +184,23 @@ function player(agent) {
 
   let offers;
 
-  // From here on the session's updates come to the notification handler.
+  // From now on the notification handler gets the session's updates.
   function detach(session) {
     session.active?.dispose();
     session.active = undefined;
   }
 
-  // An answer may overtake the notification handler; those that came before it are through after one turn of the loop.
-  const settled = (answer) => answer.finally(turnOfTheLoop);
+  // A response may be delivered before earlier notifications; one iteration of the event loop handles them.
+  const settled = (answer) => answer.finally(nextLoopIteration);
 
-  async function play(steps) {
+  async function runSteps(steps) {
     for (const step of steps) {
       try {
         const result = await actions[step.do](step);
-        if (result !== undefined) tell("answer", { to: step.do, result });
+        if (result !== undefined) report("answer", { to: step.do, result });
       } catch (error) {
         const { code = null, message, data } = error;
-        tell("error", { to: step.do, code, type: error.name, message, data });
+        report("error", { to: step.do, code, type: error.name, message, data });
       }
     }
   }
@@ -204,20 +216,20 @@ function player(agent) {
       clientInfo: { name: "official-typescript", version: "1" },
     });
     offers = answer.agentCapabilities ?? {};
-    tell("answer", { to: "initialize", result: answer });
-    for (const [name, { permission, steps }] of Object.entries(script.scenes)) {
-      scene = name;
+    report("answer", { to: "initialize", result: answer });
+    for (const [name, { permission, steps }] of Object.entries(script.scenarios)) {
+      scenario = name;
       sessions = {};
       decision = permission;
       forms = [script.filled_in, null];
-      await play(steps);
+      await runSteps(steps);
       Object.values(sessions).forEach(detach);
     }
   };
 }
 
-// The agent behind an address.
-async function afar(url) {
+// Connects to an agent behind a URL.
+async function connectRemote(url) {
   const headers = { Authorization: `Bearer ${process.env.TOKEN}` };
   if (url.startsWith("http")) {
     const { createHttpStream } = await official("@agentclientprotocol/sdk/experimental/http-client");
@@ -230,13 +242,14 @@ async function afar(url) {
 
 let child;
 if (command.includes("://")) {
-  await player(client.connect(await afar(command)).agent)();
+  await scenarioRunner(client.connect(await connectRemote(command)).agent)();
   process.exit(0);
 }
 child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 const exited = new Promise((resolve) => child.on("exit", (code, signal) => resolve({ code, signal })));
-const connection = client.connect(acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
-await player(connection.agent)();
-scene = "end";
+const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+const connection = client.connect(stream);
+await scenarioRunner(connection.agent)();
+scenario = "end";
 const { code } = await exited;
-tell("exit", { code });
+report("exit", { code });

@@ -1,4 +1,4 @@
-// The official TypeScript SDK, from where the tests have it installed.
+// The official TypeScript SDK as installed for the tests.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 

@@ -1,12 +1,14 @@
 // The scripted agent on the official TypeScript SDK, served over streamable HTTP and WebSocket.
-// Usage: official_ts_server.mjs. Its first line is the port.
+// Usage: official_ts_server.mjs. Its first output line is the port.
 import { createServer } from "node:http";
 
 import { scripted } from "./official_ts_agent.mjs";
 import { official } from "./official_ts_sdk.mjs";
 
 const { AcpServer } = await official("@agentclientprotocol/sdk/experimental/server");
-const { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } = await official("@agentclientprotocol/sdk/experimental/node");
+const { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } = await official(
+  "@agentclientprotocol/sdk/experimental/node",
+);
 const { WebSocketServer } = (await official("ws")).default;
 
 const server = new AcpServer({ agent: scripted });

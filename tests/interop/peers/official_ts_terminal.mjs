@@ -1,4 +1,4 @@
-// A command that the scripted client on the official TypeScript SDK runs for an agent, and what it has printed.
+// A command that the scripted client on the official TypeScript SDK runs for an agent, with its output.
 import { spawn } from "node:child_process";
 
 export class Terminal {
@@ -8,8 +8,9 @@ export class Terminal {
   constructor({ command, args = [], env = [], cwd, outputByteLimit }) {
     this.limit = outputByteLimit ?? Infinity;
     const variables = { ...process.env, ...Object.fromEntries(env.map(({ name, value }) => [name, value])) };
-    // In a group of its own, to be ended with all its children.
-    this.child = spawn(command, args, { cwd, env: variables, stdio: ["ignore", "pipe", "pipe"], detached: true });
+    // A separate process group, so that it can be killed with its children.
+    const stdio = ["ignore", "pipe", "pipe"];
+    this.child = spawn(command, args, { cwd, env: variables, stdio, detached: true });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on("data", (data) => (this.printed = Buffer.concat([this.printed, data])));
     }
@@ -21,7 +22,7 @@ export class Terminal {
   output() {
     const truncated = this.printed.length > this.limit;
     let start = truncated ? this.printed.length - this.limit : 0;
-    while (truncated && (this.printed[start] & 0xc0) === 0x80) start += 1; // not in the middle of a character
+    while (truncated && (this.printed[start] & 0xc0) === 0x80) start += 1; // not inside a character
     const output = this.printed.subarray(start).toString("utf8");
     return this.exitStatus ? { output, truncated, exitStatus: this.exitStatus } : { output, truncated };
   }
@@ -31,7 +32,7 @@ export class Terminal {
     try {
       process.kill(-this.child.pid, "SIGKILL");
     } catch {
-      // they have just ended
+      // the processes have just ended
     }
   }
 }

@@ -1,7 +1,7 @@
 """The scripted agent on accord.agent behind the gateway's front, without the rest of the gateway.
 
-Usage: accord_front.py [CERTIFICATE KEY]. Its first line is the port, the second a token. The wire is recorded in the folder
-that RECORD names.
+Usage: accord_gateway.py [CERTIFICATE KEY]. Its first output line is the port, the second a token.
+Records the messages in the folder that RECORD names.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from accord.wire.envelope import decode_envelope
 from accord.wire.memory import memory_pair
 from accord.wire.transport import End, Frame
 
-ENTERING = {"session/new", "session/load", "session/fork", "session/list", "session/delete"}
+CONNECTION_METHODS = {"session/new", "session/load", "session/fork", "session/list", "session/delete"}
 
 
 def session_of(params: Raw) -> str | None:
-    """The session that parameters name."""
+    """The session id in the params."""
     value = json.decode(params) if bytes(params) else None
     found = value.get("sessionId") if isinstance(value, dict) else None
     return convert(found, str | None)
 
 
-class Wired:
-    """One client's line on one side, an agent of its own on the other."""
+class ClientBridge:
+    """Connects the line of one client with a separate agent."""
 
     def __init__(self, line: Line) -> None:
         theirs, self._agent = memory_pair()
@@ -49,7 +49,7 @@ class Wired:
         self._agent.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
-        """From the agent: to the stream that the transport's rules name."""
+        """Send frames of the agent to the stream that the transport rules require."""
         for frame in frames:
             assert isinstance(frame, bytes)
             self._said.write(frame + b"\n")
@@ -61,36 +61,36 @@ class Wired:
             self._line.send(Outgoing(frame), stream)
 
     def heard(self, frames: list[bytes]) -> None:
-        """From the client."""
+        """Pass frames of the client to the agent."""
         for frame in frames:
             self._heard.write(frame + b"\n")
             read = decode_envelope(frame)
             if read.method is not UNSET and read.id is not UNSET:
-                self._asked[read.id] = None if read.method in ENTERING else session_of(read.params)
+                self._asked[read.id] = None if read.method in CONNECTION_METHODS else session_of(read.params)
             self._agent.send(frame)
 
     def ended(self, end: End) -> None:
-        """The agent is gone."""
+        """The agent ended."""
         self._line.end(1011, end.reason)
 
     def gone(self, reason: str) -> None:
-        """The client is gone."""
+        """The client disconnected."""
         self._leaving = asyncio.ensure_future(self._agent.aclose())
 
 
 class ClientEnd:
-    """The line's view of it: `frames` are the client's."""
+    """The client's end of a line: `frames` are those of the client."""
 
-    def __init__(self, wired: Wired) -> None:
-        self.frames = wired.heard
-        self.gone = wired.gone
+    def __init__(self, bridge: ClientBridge) -> None:
+        self.frames = bridge.heard
+        self.gone = bridge.gone
 
 
 class Lines:
-    """Where lines open."""
+    """Opens lines."""
 
     def open(self, line: Line, visa: Pass, agent: str | None) -> ClientEnd:
-        return ClientEnd(Wired(line))
+        return ClientEnd(ClientBridge(line))
 
 
 async def main(certificate: str | None = None, key: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the scripted client on the official Python SDK does for agents: permissions, files, terminals, forms."""
+"""Request handlers of the scripted official Python client: permissions, files, terminals, forms."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from acp import schema
 
 
 class Terminal:
-    """A command and what it has printed."""
+    """A running command and its output."""
 
     def __init__(self, process: Process, limit: int | None) -> None:
         self.process = process
@@ -46,11 +46,11 @@ class Terminal:
     def kill(self) -> None:
         if self.process.returncode is None or not self._reading.done():
             with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)  # with all its children
+                os.killpg(self.process.pid, signal.SIGKILL)  # the whole process group
 
 
-class Desk(acp.Client):
-    """The answers; `decision` is the option to choose, or "cancel" to cancel the turn instead."""
+class RequestHandlers(acp.Client):
+    """Serves the requests of an agent; `decision` is the option to select, or "cancel" to cancel the turn."""
 
     decision: str | None
     forms: list[dict[str, Any] | None]
@@ -59,14 +59,14 @@ class Desk(acp.Client):
     def __init__(self) -> None:
         self.terminals: dict[str, Terminal] = {}
 
-    def tell(self, what: str, **more: Any) -> None:
+    def report(self, what: str, **more: Any) -> None:
         """Report an observation."""
         raise NotImplementedError
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **kwargs: Any
     ) -> acp.RequestPermissionResponse:
-        self.tell(
+        self.report(
             "permission",
             tool_call=tool_call.model_dump(mode="json", by_alias=True, exclude_none=True),
             options=[option.model_dump(mode="json", by_alias=True, exclude_none=True) for option in options],
@@ -82,7 +82,7 @@ class Desk(acp.Client):
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **kwargs: Any
     ) -> acp.ReadTextFileResponse:
-        self.tell("request", method="fs/read_text_file", path=path, line=line, limit=limit)
+        self.report("request", method="fs/read_text_file", path=path, line=line, limit=limit)
         try:
             lines = Path(path).read_text("utf-8").splitlines(keepends=True)
         except FileNotFoundError:
@@ -95,7 +95,7 @@ class Desk(acp.Client):
     async def write_text_file(
         self, session_id: str, path: str, content: str, **kwargs: Any
     ) -> acp.WriteTextFileResponse | None:
-        self.tell("request", method="fs/write_text_file", path=path)
+        self.report("request", method="fs/write_text_file", path=path)
         Path(path).write_text(content, "utf-8")
         return acp.WriteTextFileResponse()
 
@@ -109,7 +109,7 @@ class Desk(acp.Client):
         output_byte_limit: int | None = None,
         **kwargs: Any,
     ) -> acp.CreateTerminalResponse:
-        self.tell("request", method="terminal/create", command=command, cwd=cwd)
+        self.report("request", method="terminal/create", command=command, cwd=cwd)
         variables = {**os.environ, **{one.name: one.value for one in env or []}}
         process = await asyncio.create_subprocess_exec(
             command,
@@ -151,12 +151,12 @@ class Desk(acp.Client):
     async def release_terminal(
         self, session_id: str, terminal_id: str, **kwargs: Any
     ) -> acp.ReleaseTerminalResponse | None:
-        self.tell("request", method="terminal/release")
+        self.report("request", method="terminal/release")
         self.terminals.pop(terminal_id).kill()
         return acp.ReleaseTerminalResponse()
 
     async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
-        self.tell(
+        self.report(
             "form",
             message=message,
             schema=mode.requested_schema.model_dump(mode="json", by_alias=True, exclude_none=True),

@@ -1,4 +1,4 @@
-"""The scripted agents behind an address: a server each, started for a test and ended after it."""
+"""Servers for the scripted agents, started for a test and ended after it."""
 
 import os
 import subprocess
@@ -15,28 +15,30 @@ PEERS = Path(__file__).parent / "peers"
 
 
 @dataclass(frozen=True)
-class Served:
-    """A server that runs."""
+class AgentServer:
+    """A running server."""
 
     url: str
     certificate: str | None
     process: "subprocess.Popen[bytes]"
     token: str | None = None
-    """What the gateway's front wants to see."""
+    """The token of the gateway's front."""
 
 
 @contextmanager
-def served(peer: str, carrier: str, folder: Path) -> Generator[Served]:
-    """A scripted agent, `python`, `typescript` or `accord` behind the gateway's front, reachable by `ws`, `http` or `https`
-    (with HTTP/2). The folder is for its certificate, `record` in it for the wire of the front.
+def run_agent_server(peer: str, scheme: str, folder: Path) -> Generator[AgentServer]:
+    """Run a scripted agent behind a URL: `python`, `typescript`, or `accord` behind the gateway's front.
+
+    The scheme is `ws`, `http`, `wss` or `https` (with HTTP/2). The folder is for the certificate;
+    its subfolder `record` is for the messages that the gateway's front records.
     """
     certificate: str | None = None
     env = {**os.environ, "RECORD": str(folder / "record")}
     if peer in ("python", "accord"):
-        program = "official_python_server.py" if peer == "python" else "accord_front.py"
+        program = "official_python_server.py" if peer == "python" else "accord_gateway.py"
         command = [sys.executable, str(PEERS / program)]
-        if carrier in ("https", "wss"):
-            certificate, key = certified(folder)
+        if scheme in ("https", "wss"):
+            certificate, key = make_certificate(folder)
             command += [certificate, key]
     else:
         need_npm("@agentclientprotocol/sdk")
@@ -47,14 +49,14 @@ def served(peer: str, carrier: str, folder: Path) -> Generator[Served]:
             assert process.stdout is not None
             port = int(process.stdout.readline())
             token = process.stdout.readline().decode().strip() if peer == "accord" else None
-            yield Served(f"{carrier}://127.0.0.1:{port}/acp", certificate, process, token)
+            yield AgentServer(f"{scheme}://127.0.0.1:{port}/acp", certificate, process, token)
         finally:
             process.kill()
 
 
 @cache
-def certified(folder: Path) -> tuple[str, str]:
-    """A certificate for this machine that nobody has signed, and its key."""
+def make_certificate(folder: Path) -> tuple[str, str]:
+    """A self-signed certificate for this machine, and its key."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     command = [
         "openssl",
