@@ -69,8 +69,8 @@ class AgentProcess:
         self._stdin.close()
         self._stdout.read()
         assert self._running.stderr
-        said = self._running.stderr.read().splitlines(keepends=True)
-        self.stderr += "".join(line for line in said if not line.startswith("accord agent: sandbox: "))
+        output = self._running.stderr.read().splitlines(keepends=True)
+        self.stderr += "".join(line for line in output if not line.startswith("accord agent: sandbox: "))
         return self._running.wait()
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -37,13 +37,13 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         agent.main(["--help"])
     assert left.value.code == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for option in ("model", "mode", "resume", "store", "log", "strict", "login", "logout"):
-        assert f"--{option}" in said
+        assert f"--{option}" in output
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "expected"),
     [
         (
             ("--mode", "yolo"),
@@ -62,8 +62,8 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         (("--mod", "x"), "unrecognized arguments: --mod x"),
     ],
 )
-def test_wrong_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
-    assert says in refused(*words, home=tmp_path)
+def test_wrong_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
+    assert expected in refused(*words, home=tmp_path)
 
 
 def test_a_wrong_model_in_the_environment_is_refused(tmp_path: Path) -> None:

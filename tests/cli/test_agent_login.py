@@ -161,8 +161,8 @@ def test_ctrl_c_ends_the_question_and_the_sign_in_program(harness: LoginHarness)
 
 @pytest.mark.rule(78)
 def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> None:
-    said = harness.accord("agents", "login", "gated", code=2)
-    assert said == (
+    output = harness.accord("agents", "login", "gated", code=2)
+    assert output == (
         "accord agents: gated offers several ways to sign in, name one of them: account, tty, key\n"
     )
     assert "auth" not in harness.called("initialize")[0]["clientCapabilities"]
@@ -173,8 +173,8 @@ def test_without_a_terminal_the_method_must_be_named(harness: LoginHarness) -> N
 
 @pytest.mark.rule(81, 84)
 def test_sign_in_and_sign_out_change_what_a_run_may_do(harness: LoginHarness) -> None:
-    said = harness.accord("run", "-a", "gated", "hello", code=6)
-    assert "accord agents login gated account" in said
+    output = harness.accord("run", "-a", "gated", "hello", code=6)
+    assert "accord agents login gated account" in output
     assert "signed in to gated by 'Account'" in harness.accord("agents", "login", "gated", "account")
     harness.accord("run", "-a", "gated", "hello")
     assert harness.accord("agents", "logout", "gated") == "accord agents: signed out of gated\n"
@@ -188,15 +188,15 @@ def test_the_only_method_needs_no_name(harness: LoginHarness) -> None:
 
 
 def test_a_missing_environment_variable_is_explained(harness: LoginHarness) -> None:
-    said = harness.accord("agents", "login", "gated", "key", code=6)
-    assert said.splitlines() == [
+    output = harness.accord("agents", "login", "gated", "key", code=6)
+    assert output.splitlines() == [
         "accord agents: set GATED_KEY in your environment",
         "accord agents: and hand it on in acp.json, in the entry of gated: "
         '"env": {"GATED_KEY": "${GATED_KEY}"}',
     ]
     harness.env["GATED_KEY"] = "secret"
-    said = harness.accord("agents", "login", "gated", "key", code=6)
-    assert said.startswith("accord agents: GATED_KEY is set here, but gated does not get it\n")
+    output = harness.accord("agents", "login", "gated", "key", code=6)
+    assert output.startswith("accord agents: GATED_KEY is set here, but gated does not get it\n")
     harness.offer(KEY, GATED_KEY="${GATED_KEY}")
     assert "nothing to do" in harness.accord("agents", "login", "gated")
     assert harness.called("authenticate") == []

@@ -27,9 +27,9 @@ def project(tmp_path: Path) -> Path:
 def test_initialize_in_an_empty_home_offers_the_sign_in_methods(home: Path, tmp_path: Path) -> None:
     meta = {"terminal_output": True, "terminal-auth": True}
     with running_agent(home=home, HOME=str(tmp_path)) as agent:
-        told = agent.initialize(terminal=True, fs={"readTextFile": True, "writeTextFile": True}, _meta=meta)
+        result = agent.initialize(terminal=True, fs={"readTextFile": True, "writeTextFile": True}, _meta=meta)
         assert agent.end() == 0
-    assert [method.get("type", "agent") for method in told["authMethods"]] == ["agent", "terminal"]
+    assert [method.get("type", "agent") for method in result["authMethods"]] == ["agent", "terminal"]
     assert agent.stderr == ""
 
 
@@ -109,11 +109,11 @@ def test_resume_replays_the_session_after_its_response(home: Path, project: Path
             agent.initialize()
             assert agent.new_session(project)["result"]["sessionId"] == session
             assert agent.updates == []
-            said = ""
-            while "write notes.txt" not in said:
+            text = ""
+            while "write notes.txt" not in text:
                 update = agent.read()["params"]["update"]
                 if update["sessionUpdate"] == "user_message_chunk":
-                    said += update["content"]["text"]
+                    text += update["content"]["text"]
             assert agent.new_session(project)["result"]["sessionId"] != session
             assert agent.end() == 0
         assert agent.stderr == ""

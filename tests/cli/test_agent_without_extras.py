@@ -41,8 +41,8 @@ def test_the_rehearsal_model_reads_writes_and_runs(tmp_path: Path, bare: dict[st
     project = tmp_path / "project"
     project.mkdir()
     with running_agent(home=tmp_path / "home", options=NO_SITE, **bare) as agent:
-        told = agent.initialize()
-        assert told["agentInfo"]["version"] == accord.__version__
+        result = agent.initialize()
+        assert result["agentInfo"]["version"] == accord.__version__
         session = agent.new_session(project)["result"]["sessionId"]
         answer = agent.prompt(
             session, "write notes.txt: hello then read notes.txt then run cat notes.txt then list ."

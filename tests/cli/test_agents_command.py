@@ -97,13 +97,13 @@ def test_list_json(harness: AgentsHarness) -> None:
 
 def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
     harness.install("mine")
-    told = harness.agents(
+    output = harness.agents(
         "add", "helper", "--env", "KEY=${OPENAI_API_KEY}", "--env", "API_KEY=verysecret",
         "--permissions", "reads", "--description", "helps", "--timeout-ms", "5000",
         "--startup-timeout-ms", "9000", "--max-restarts", "1",
         "--default", "--", "mine", "--acp", "two words",
     )  # fmt: skip
-    assert told == f"helper is in {harness.file}: mine --acp 'two words'\n"
+    assert output == f"helper is in {harness.file}: mine --acp 'two words'\n"
     assert harness.written == {
         "servers": {
             "helper": {
@@ -282,9 +282,9 @@ def test_an_untrusted_project_file_is_shown_but_not_used(harness: AgentsHarness)
 
 
 def test_a_key_is_refused_in_a_project_file(harness: AgentsHarness) -> None:
-    told = harness.agents("add", "x", "--project", "--env", "API_KEY=abc", "--", "y", code=2)
+    output = harness.agents("add", "x", "--project", "--env", "API_KEY=abc", "--", "y", code=2)
     assert (
-        told == "--env API_KEY: a key does not belong in a project's file: write --env 'API_KEY=${API_KEY}'"
+        output == "--env API_KEY: a key does not belong in a project's file: write --env 'API_KEY=${API_KEY}'"
     )
     harness.agents("add", "x", "--project", "--env", "API_KEY=${API_KEY}", "--", "y")
 
@@ -295,7 +295,7 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (
             ["nope"],
@@ -316,12 +316,12 @@ def test_the_schema_command_prints_a_valid_schema(harness: AgentsHarness) -> Non
         (["schema", "x"], "unrecognized arguments: x"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_a_one_line_error(harness: AgentsHarness, words: list[str], said: str) -> None:
-    assert harness.agents(*words, code=2).startswith(said)
+def test_wrong_usage_is_a_one_line_error(harness: AgentsHarness, words: list[str], expected: str) -> None:
+    assert harness.agents(*words, code=2).startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (
             ["add", "x", "--permissions", "some", "--", "y"],
@@ -336,8 +336,8 @@ def test_wrong_usage_is_a_one_line_error(harness: AgentsHarness, words: list[str
         (["remove", "x"], "no agent is called 'x' there"),
     ],
 )  # fmt: skip
-def test_an_invalid_entry_is_not_written(harness: AgentsHarness, words: list[str], said: str) -> None:
-    assert harness.agents(*words, code=2).startswith(f"{harness.file}: {said}")
+def test_an_invalid_entry_is_not_written(harness: AgentsHarness, words: list[str], expected: str) -> None:
+    assert harness.agents(*words, code=2).startswith(f"{harness.file}: {expected}")
     assert not harness.file.exists()
 
 
@@ -442,8 +442,8 @@ def test_json_output_escapes_control_characters(harness: AgentsHarness) -> None:
 
 def test_all_names_of_an_agent_refer_to_one_entry(harness: AgentsHarness) -> None:
     harness.agents("add", "claude-code", "--default", "--", "mine")
-    told = harness.agents("add", "claude", "--", "other", code=2)
-    assert "servers.claude-code: there already is 'claude-code'; --replace puts the new one" in told
+    output = harness.agents("add", "claude", "--", "other", code=2)
+    assert "servers.claude-code: there already is 'claude-code'; --replace puts the new one" in output
     harness.agents("add", "Claude", "--replace", "--", "other")
     assert harness.written["servers"] == {"claude-code": {"command": "other"}}
     assert "claude-code (default)" in harness.agents("show", "claude-agent")
@@ -469,8 +469,8 @@ def test_agents_added_at_the_same_time_are_all_kept(harness: AgentsHarness, wher
         for name in names
     ]  # fmt: skip
     for process in running:
-        _, said = process.communicate()
-        assert (process.returncode, said) == (0, b"")
+        _, output = process.communicate()
+        assert (process.returncode, output) == (0, b"")
     file = harness.project / "acp.json" if where else harness.file
     assert sorted(json.loads(file.read_text())["servers"]) == names
     assert [path.name for path in file.parent.iterdir() if path.name != ".git"] == ["acp.json"]
@@ -491,8 +491,8 @@ def test_a_home_that_cannot_be_written_is_a_one_line_error(harness: AgentsHarnes
     assert harness.agents("add", "x", "--", "y", code=2) == f"{place}: it cannot be written (Not a directory)"
     assert harness.agents("remove", "x", code=2) == f"{place}: no agent is called 'x' there"
     file = harness.project / "acp.json"
-    told = harness.agents("add", "x", "--project", "--", "y", code=2)
-    assert told == f"{file}: that you agree to it cannot be kept (Not a directory)"
+    output = harness.agents("add", "x", "--project", "--", "y", code=2)
+    assert output == f"{file}: that you agree to it cannot be kept (Not a directory)"
     with in_terminal("agents", "trust", "--cwd", str(harness.project), env=harness.env) as terminal:
         terminal.expect("[y/N] ")
         terminal.type("y\n")

@@ -71,7 +71,7 @@ def test_a_model_without_its_key_is_reported(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("model = [", "not valid TOML"),
         ('modle = "x"', "modle"),
@@ -79,11 +79,11 @@ def test_a_model_without_its_key_is_reported(home: Path) -> None:
         ('[permissions]\nallow = [{tol = "bash"}]', "permissions"),
     ],
 )
-def test_a_broken_config_is_reported_and_exits_with_1(home: Path, text: str, says: str) -> None:
+def test_a_broken_config_is_reported_and_exits_with_1(home: Path, text: str, expected: str) -> None:
     file = configure(home, text)
     report = doctor(code=1)
     assert report["config"].startswith(f"BROKEN     {file}")
-    assert says in report["config"]
+    assert expected in report["config"]
     assert report["model"].startswith("unknown")
 
 

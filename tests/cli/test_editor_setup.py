@@ -64,8 +64,8 @@ def test_setup_writes_to_the_file_of_the_editor(harness: SetupHarness, editor: s
     harness.setup(editor, "--write")
     entry = {**tag, "command": OWN, "args": ["agent"], "env": {}}
     assert json.loads(path.read_text()) == {key: {name: entry}}
-    told = harness.setup(editor, "--write")
-    assert told == f"{path} already launches {OWN} agent as {name!r}: nothing to change\n"
+    output = harness.setup(editor, "--write")
+    assert output == f"{path} already launches {OWN} agent as {name!r}: nothing to change\n"
     harness.setup(editor, "--remove")
     assert json.loads(path.read_text()) == {key: {}}
     assert harness.setup(editor, "--remove") == f"{path} has no {name!r}: nothing to change\n"
@@ -93,9 +93,9 @@ def test_comments_and_user_settings_are_kept(harness: SetupHarness) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(ZED)
     path.chmod(0o640)
-    told = harness.setup("zed", "--write")
+    output = harness.setup("zed", "--write")
     backup = path.with_name("settings.json.accord-backup")
-    assert told == f"Zed: 'accord' is in {path}; as it was: {backup}\n"
+    assert output == f"Zed: 'accord' is in {path}; as it was: {backup}\n"
     after = path.read_text()
     assert after == ZED.replace('"old"', json.dumps(OWN)).replace(
         "// I like it\n", '// I like it\n      "args": ["agent"],\n'
@@ -122,7 +122,7 @@ def test_a_symbolic_link_is_kept(harness: SetupHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("editor", "text", "said"),
+    ("editor", "text", "expected"),
     [
         ("zed", "{ nope", "line 1, column 3: a key in quotes is missing"),
         ("zed", "[]", "the file is no object"),
@@ -132,14 +132,14 @@ def test_a_symbolic_link_is_kept(harness: SetupHarness) -> None:
         ("jetbrains", '{"agent_servers": {},}', "a comma stands before '}'"),
     ],
 )
-def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text: str, said: str) -> None:
+def test_an_invalid_file_is_not_changed(harness: SetupHarness, editor: str, text: str, expected: str) -> None:
     path = harness.folder / FILES[editor][0]
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    told = harness.setup(editor, "--write", code=2)
-    assert told.startswith(f"{path}: ")
-    assert said in told
-    assert told.endswith("it was left alone: paste what is printed without --write")
+    output = harness.setup(editor, "--write", code=2)
+    assert output.startswith(f"{path}: ")
+    assert expected in output
+    assert output.endswith("it was left alone: paste what is printed without --write")
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     assert path.read_text() == text
 
@@ -191,7 +191,7 @@ def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["vim"], "no editor is called 'vim'; there are: zed, jetbrains, neovim, emacs, vscode, toad"),
         ([], "the following arguments are required: editor"),
@@ -210,8 +210,8 @@ def test_emacs_gets_lisp_code_and_toad_a_command(harness: SetupHarness) -> None:
         (["zed", "--name", " "], "--name ' ' cannot be shown by an editor"),
     ],
 )
-def test_wrong_usage_is_a_one_line_error(harness: SetupHarness, words: list[str], said: str) -> None:
-    assert harness.setup(*words, code=2).startswith(said)
+def test_wrong_usage_is_a_one_line_error(harness: SetupHarness, words: list[str], expected: str) -> None:
+    assert harness.setup(*words, code=2).startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,10 @@ def accord_agent(
         check=False,
         env=environment(home, **more),
     )
-    said = run.stdout.decode(), run.stderr.decode()
-    assert "Traceback" not in said[1]
-    assert KEY not in said[0] + said[1]
-    return subprocess.CompletedProcess(run.args, run.returncode, *said)
+    output = run.stdout.decode(), run.stderr.decode()
+    assert "Traceback" not in output[1]
+    assert KEY not in output[0] + output[1]
+    return subprocess.CompletedProcess(run.args, run.returncode, *output)
 
 
 def file_of(home: Path) -> Path:
@@ -126,7 +126,7 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given", "says"),
+    ("words", "given", "expected"),
     [
         (("--login", "opnai"), b"k", "no provider is called 'opnai'; there are: anthropic, openai, google"),
         (("--login", "rehearsal"), b"k", "needs no key"),
@@ -139,10 +139,12 @@ def test_an_aborted_login_changes_nothing(home: Path) -> None:
         (("--logout", "opnai"), b"", "no provider is called 'opnai'; there are: anthropic"),
     ],
 )
-def test_wrong_usage_is_a_one_line_error(home: Path, words: tuple[str, ...], given: bytes, says: str) -> None:
+def test_wrong_usage_is_a_one_line_error(
+    home: Path, words: tuple[str, ...], given: bytes, expected: str
+) -> None:
     run = accord_agent(*words, home=home, given=given)
     assert (run.returncode, run.stdout) == (2, "")
-    assert says in run.stderr
+    assert expected in run.stderr
     assert run.stderr.count("\n") == 1
     assert not file_of(home).exists()
 

@@ -66,7 +66,7 @@ class SessionsHarness:
         lines = [json.loads(line) for line in self.calls_file.read_text().splitlines()]
         return [line["params"] for line in lines if line["method"] == method]
 
-    def record(self, agent: str, session_id: str, *said: str, cwd: str | None = None) -> None:
+    def record(self, agent: str, session_id: str, *texts: str, cwd: str | None = None) -> None:
         """Record a session as the client does."""
         store = open_store(self.home / "data" / "client.db")
         key = f"{agent}/{session_id}"
@@ -74,7 +74,7 @@ class SessionsHarness:
         store.create(key, where, agent=agent)
         with store.journal(key) as journal:
             journal.append(SessionOpened(session_id, where), TurnStarted([TextContent("Recorded?")]))
-            journal.append(*(AgentMessageChunk(TextContent(words), f"m{words}") for words in said))
+            journal.append(*(AgentMessageChunk(TextContent(words), f"m{words}") for words in texts))
             journal.append(TurnEnded("end_turn", "end_turn"))
         store.close()
 
@@ -451,13 +451,13 @@ def test_a_folder_name_that_is_not_utf8_is_refused(harness: SessionsHarness) -> 
     strange = os.fsencode(harness.project) + b"\xff"
     os.mkdir(strange)
     shown = os.fsdecode(strange)
-    told = f"--cwd: the name of {shown!a} is not UTF-8, so no agent can be told of it: rename it\n"
+    expected = f"--cwd: the name of {shown!a} is not UTF-8, so no agent can be told of it: rename it\n"
     harness.sessions("list", "--cwd", shown, code=2)
-    assert harness.stderr == f"accord sessions: {told}"
+    assert harness.stderr == f"accord sessions: {expected}"
     harness.accord("run", "hello", "--cwd", shown, code=2)
-    assert harness.stderr == f"accord run: {told}"
+    assert harness.stderr == f"accord run: {expected}"
     harness.accord("run", "hello", "--add-dir", shown, code=2)
-    assert harness.stderr == f"accord run: {told.replace('--cwd', '--add-dir')}"
+    assert harness.stderr == f"accord run: {expected.replace('--cwd', '--add-dir')}"
     harness.record("keeper", "kept", "Hello.")
     harness.sessions("list", "--recorded", "--cwd", shown)
     assert harness.stderr.startswith("accord sessions: no sessions of ")

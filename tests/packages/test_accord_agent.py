@@ -47,7 +47,7 @@ def test_uvx_starts_the_script_named_like_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "expected"),
     [
         ({"id": "Accord"}, "does not match"),
         ({"id": "accord"}, "not the name of its folder"),
@@ -60,8 +60,8 @@ def test_uvx_starts_the_script_named_like_the_package() -> None:
         ({"icon": "x.svg"}, "Additional properties"),
     ],
 )
-def test_invalid_registry_entries_are_refused(change: dict[str, Any], says: str) -> None:
-    assert says in entry_problems({**copy.deepcopy(entry()), **change}, FOLDER)[0]
+def test_invalid_registry_entries_are_refused(change: dict[str, Any], expected: str) -> None:
+    assert expected in entry_problems({**copy.deepcopy(entry()), **change}, FOLDER)[0]
     assert icon_problems('<svg xmlns="http://www.w3.org/2000/svg" fill="#f00"/>') == [
         "it is not 16 by 16",
         "fill=#f00 on svg",

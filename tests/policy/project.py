@@ -28,8 +28,8 @@ class Project:
     bounds: Bounds
 
     def request(self, **more: Any) -> Request:
-        said: dict[str, Any] = {"bounds": self.bounds, "mode": "ask"}
-        return Request(**(said | more))
+        defaults: dict[str, Any] = {"bounds": self.bounds, "mode": "ask"}
+        return Request(**(defaults | more))
 
     def run(self, line: str | tuple[str, ...], **more: Any) -> Request:
         return self.request(

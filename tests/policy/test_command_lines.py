@@ -53,8 +53,10 @@ for line in ("ls", "rm -rf /"):
 
 
 def test_without_a_parser_every_line_is_asked_for():
-    said = subprocess.run([sys.executable, "-c", WITHOUT_PARSER], capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["ask", "ask", "deny", "deny"]
+    output = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PARSER], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.split() == ["ask", "ask", "deny", "deny"]
 
 
 def test_git_in_a_planted_repository_is_asked_for(project: Project, tmp_path: Path):

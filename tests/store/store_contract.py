@@ -140,7 +140,7 @@ def records_are_numbered_without_gaps_and_keep_kind_time_and_payload(backend: St
 @check
 def events_are_read_back_unchanged(backend: StoreBackend) -> None:
     live = SessionState()
-    told: list[Event] = [
+    appended: list[Event] = [
         SessionOpened("s1", "/home/me", ["/home/lib"]),
         TurnStarted([TextContent("do it")]),
         UserMessageChunk(TextContent("do it")),
@@ -157,11 +157,11 @@ def events_are_read_back_unchanged(backend: StoreBackend) -> None:
     store = backend.open()
     store.create("s1", "/home/me")
     with store.journal("s1") as journal:
-        for event in told:
+        for event in appended:
             journal.append(event)
             live.apply(event)
-    assert list(store.events("s1")) == told
-    assert [record.event for record in store.read("s1", after=1)] == told
+    assert list(store.events("s1")) == appended
+    assert [record.event for record in store.read("s1", after=1)] == appended
     again = SessionState()
     for event in backend.open().events("s1"):
         again.apply(event)

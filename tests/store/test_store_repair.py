@@ -106,16 +106,16 @@ def test_permissions_compactions_and_subagents_are_closed() -> None:
 
 
 def test_an_unfinished_replay_does_not_hide_the_earlier_history() -> None:
-    told: list[Event] = [
+    events: list[Event] = [
         SessionOpened("s1", "/home/me"),
         GO,
         AgentMessageChunk(TextContent("done"), "m1"),
         call("c1", status="completed"),
         TurnEnded("end_turn"),
     ]
-    whole, nothing = repair(told)
+    whole, nothing = repair(events)
     assert nothing == []
-    state, closing = repair([*told, ReplayStarted(), UserMessageChunk(TextContent("g"))])
+    state, closing = repair([*events, ReplayStarted(), UserMessageChunk(TextContent("g"))])
     assert [type(event) for event in closing][:1] == [ReplayStarted]
     assert state.snapshot() == whole.snapshot()
     first, closing = repair([ReplayStarted(), UserMessageChunk(TextContent("g"))])

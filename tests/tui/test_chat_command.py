@@ -142,7 +142,7 @@ def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "code"),
+    ("words", "expected", "code"),
     [
         (["unknown"], "no agent is called 'unknown'", 2),
         (["a", "--", "b"], "both name an agent", 2),
@@ -152,11 +152,11 @@ def test_without_a_terminal_the_coding_agent_only_reads(tmp_path: Path, home: Pa
     ],
 )
 def test_wrong_usage_is_a_one_line_error(
-    tmp_path: Path, home: Path, words: list[str], said: str, code: int
+    tmp_path: Path, home: Path, words: list[str], expected: str, code: int
 ) -> None:
     done = chat(tmp_path, home, "hi\n", *words)
     assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert os.linesep.join(done.stderr.splitlines()[1:]) == ""
 

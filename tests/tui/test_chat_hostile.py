@@ -13,7 +13,7 @@ from accord.tui.dialogs.trust import TrustDialog
 
 
 @pytest.mark.parametrize(
-    ("habit", "told"),
+    ("habit", "expected"),
     [
         ("dies-at-start", "7"),
         ("dies-in-initialize", "exited"),
@@ -23,12 +23,12 @@ from accord.tui.dialogs.trust import TrustDialog
     ],
 )
 async def test_an_agent_that_fails_to_start_is_reported_and_can_be_retried(
-    tmp_path: Path, habit: str, told: str
+    tmp_path: Path, habit: str, expected: str
 ) -> None:
     async with running_chat(tmp_path, hostile_command(habit)) as chat:
         await chat.send("kept")
         await chat.wait_until(lambda: chat.phase == "failed")
-        await chat.wait_for_text(told)
+        await chat.wait_for_text(expected)
         assert [draft.text for draft in chat.view.queue.drafts] == ["kept"]
         await chat.pilot.press("ctrl+r")
         await chat.wait_until(lambda: chat.phase == "failed" and chat.text.count("✗") == 2)

@@ -280,8 +280,8 @@ async def test_a_run_with_a_crashed_agent_writes_valid_lines(tmp_path: Path) -> 
     assert result["text"] == "Well"
 
 
-@pytest.mark.parametrize(("said", "answer"), [(["One.", "Two."], "Two.\n"), ([], "")])
-async def test_quiet_writes_only_the_last_message(tmp_path: Path, said: list[str], answer: str) -> None:
+@pytest.mark.parametrize(("texts", "answer"), [(["One.", "Two."], "Two.\n"), ([], "")])
+async def test_quiet_writes_only_the_last_message(tmp_path: Path, texts: list[str], answer: str) -> None:
     messages = [
         steps.update(
             {
@@ -290,7 +290,7 @@ async def test_quiet_writes_only_the_last_message(tmp_path: Path, said: list[str
                 "messageId": text,
             }
         )
-        for text in said
+        for text in texts
     ]
     agent = ScriptedAgent([[steps.think("hm"), *messages, steps.tool("Work", kind="read")]])
     stdout, stderr = io.StringIO(), io.StringIO()

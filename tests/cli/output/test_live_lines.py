@@ -71,6 +71,7 @@ async def final_screen(steps: list[object], *, live: bool) -> list[str]:
         if not isinstance(step, float):
             recorder.send(step)  # type: ignore[arg-type]
         elif live and not isinstance(before, float):
+            # Two pauses in a row would show an incomplete word, which may then be wrapped differently.
             await clock.advance(step)
     recorder.send(TurnEnded("end_turn", "end_turn"))
     output.finished(None, None, 0)

@@ -114,17 +114,17 @@ def turn(message: Any) -> None:
         case "requests":
             for text in MORE:
                 asked = json.loads(text)
-                said = ask(asked["method"], sessionId="s1", **asked["params"])
-                said.pop("jsonrpc")
-                said.pop("id")
-                say(json.dumps(said) + "\n")
+                response = ask(asked["method"], sessionId="s1", **asked["params"])
+                response.pop("jsonrpc")
+                response.pop("id")
+                say(json.dumps(response) + "\n")
         case "writes-and-runs":
             ask("fs/write_text_file", sessionId="s1", path=MORE[0], content="changed")
             made = ask("terminal/create", sessionId="s1", command="sh", args=["-c", MORE[1]])
             terminal = made["result"]["terminalId"]
             ask("terminal/wait_for_exit", sessionId="s1", terminalId=terminal)
-            said = ask("terminal/output", sessionId="s1", terminalId=terminal)
-            say(said["result"]["output"])
+            response = ask("terminal/output", sessionId="s1", terminalId=terminal)
+            say(response["result"]["output"])
         case "agreed":
             permission(json.loads(MORE[0]))
             for path in MORE[1:]:
@@ -171,11 +171,11 @@ def turn(message: Any) -> None:
             return
         case "elicits":
             form = json.loads(MORE[0])
-            said = ask("elicitation/create", sessionId="s1", **form)
-            say(json.dumps(said.get("result", said.get("error"))))
+            response = ask("elicitation/create", sessionId="s1", **form)
+            say(json.dumps(response.get("result", response.get("error"))))
         case "asks-user":
-            said = ask("_agentao.cn/ask_user", sessionId="s1", **json.loads(MORE[0]))
-            say(said["result"]["answer"])
+            response = ask("_agentao.cn/ask_user", sessionId="s1", **json.loads(MORE[0]))
+            say(response["result"]["answer"])
         case "hangs-around":
             say("done")
             answer(message, {"stopReason": "end_turn"})

@@ -134,9 +134,9 @@ def test_a_hostile_agent_has_the_documented_outcome_and_leaves_nothing(
 
 def test_the_guide_lists_the_outcome_of_every_habit() -> None:
     _, _, section = GUIDE.read_text().partition("## What happens when an agent misbehaves")
-    told = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (\d)\b[^|]*\|$", section, re.MULTILINE))
-    assert told == {name: str(outcome.code) for name, outcome in OUTCOMES.items()}
-    assert list(told) == list(habits())
+    documented = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (\d)\b[^|]*\|$", section, re.MULTILINE))
+    assert documented == {name: str(outcome.code) for name, outcome in OUTCOMES.items()}
+    assert list(documented) == list(habits())
 
 
 def test_format_json_always_ends_with_a_result(harness: RunHarness) -> None:
@@ -201,8 +201,8 @@ def interrupted(hostile: HostileHarness, *until: str) -> tuple[int, str]:
                 assert more, shown
                 shown += more
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
-        return process.returncode, (shown + said).decode()
+        _, output = process.communicate()
+        return process.returncode, (shown + output).decode()
     finally:
         process.kill()
         process.wait()

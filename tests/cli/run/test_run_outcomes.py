@@ -46,7 +46,7 @@ def test_a_protocol_violation_exits_with_3(harness: RunHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "expected"),
     [
         (["no-such-program-here"], "is not on PATH"),
         ([sys.executable, "-c", "import sys; sys.exit('broken configuration')"], "broken configuration"),
@@ -54,11 +54,11 @@ def test_a_protocol_violation_exits_with_3(harness: RunHarness) -> None:
     ],
 )
 def test_an_agent_that_does_not_start_exits_with_3_and_shows_its_output(
-    harness: RunHarness, command: list[str], said: str
+    harness: RunHarness, command: list[str], expected: str
 ) -> None:
     ran = harness.run("hello", "--", *command)
     assert ran.code == 3
-    assert said in ran.err
+    assert expected in ran.err
 
 
 @pytest.mark.rule(22)
@@ -95,7 +95,10 @@ def test_a_crashed_agent_is_restarted_to_check_its_session(harness: RunHarness) 
 
 def test_restarts_are_limited_by_max_restarts(harness: RunHarness, tmp_path: Path) -> None:
     _, command, *args = odd_agent("dies-first-two", str(tmp_path / "count"))
-    for most, told in ((2, "it runs again; its session s1 goes on"), (1, "it could not be started again")):
+    for most, expected in (
+        (2, "it runs again; its session s1 goes on"),
+        (1, "it could not be started again"),
+    ):
         (tmp_path / "count").unlink(missing_ok=True)
         env = {"CAPABILITIES": '{"loadSession": true}'}
         harness.settings(
@@ -103,16 +106,16 @@ def test_restarts_are_limited_by_max_restarts(harness: RunHarness, tmp_path: Pat
         )
         ran = harness.run("hello", "-a", "mine")
         assert ran.code == 3
-        assert told in ran.err
+        assert expected in ran.err
         assert "back again" not in ran.out
 
 
 def test_retry_sends_the_prompt_again_when_nothing_was_done(harness: RunHarness, tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    log = tmp_path / "heard"
     words = ("hello", "--retry", "--format", "quiet", *odd_agent("dies-first", str(tmp_path / "count")))
-    ran = harness.run(*words, CAPABILITIES='{"loadSession": true}', HEARD=str(heard))
+    ran = harness.run(*words, CAPABILITIES='{"loadSession": true}', HEARD=str(log))
     assert (ran.code, ran.out) == (0, "back again\n")
-    methods = [json.loads(line).get("method") for line in heard.read_text().splitlines()]
+    methods = [json.loads(line).get("method") for line in log.read_text().splitlines()]
     assert methods == [
         *("initialize", "session/new", "session/prompt"),
         *("initialize", "session/load", "session/prompt"),
@@ -294,9 +297,9 @@ def test_a_run_under_nohup_ignores_sighup(harness: RunHarness) -> None:
         assert process.stdout.read(7) == b"working"
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=50)
+        _, output = process.communicate(timeout=50)
     assert process.returncode == 130
-    assert b"stopping; Ctrl-C again ends the agent" in said, (
+    assert b"stopping; Ctrl-C again ends the agent" in output, (
         "SIGHUP must be ignored, so that SIGINT is the first signal"
     )
 
@@ -335,6 +338,6 @@ def test_a_reader_that_closes_early_ends_the_agent(harness: RunHarness, tmp_path
     os.close(write)
     assert os.read(read, 1)
     os.close(read)
-    _, said = process.communicate(timeout=50)
-    assert b"Traceback" not in said
+    _, output = process.communicate(timeout=50)
+    assert b"Traceback" not in output
     assert not alive(int(pid.read_text()))

@@ -136,7 +136,7 @@ def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ((), "the prompt is empty"),
         (("",), "the prompt is empty"),
@@ -158,7 +158,7 @@ def test_an_attached_file_is_embedded_as_text_or_bytes(harness: RunHarness) -> N
 def test_wrong_usage_is_a_one_line_error(
     harness: RunHarness,
     words: tuple[str, ...],
-    said: str,
+    expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -170,7 +170,7 @@ def test_wrong_usage_is_a_one_line_error(
     shown = capsys.readouterr()
     assert shown.out == ""
     (line,) = shown.err.splitlines()
-    assert line.startswith(f"accord run: {said}")
+    assert line.startswith(f"accord run: {expected}")
 
 
 def test_help_lists_options_and_exit_codes(harness: RunHarness) -> None:

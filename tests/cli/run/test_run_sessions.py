@@ -169,17 +169,17 @@ def run_with_settings(
 def test_a_mode_is_set_by_id_or_name(harness: RunHarness, tmp_path: Path) -> None:
     code, _, set_ = run_with_settings(harness, tmp_path, MODES, "--mode", "write code")
     assert (code, set_) == (0, [{"sessionId": "s1", "modeId": "code"}])
-    code, said, _ = run_with_settings(harness, tmp_path, MODES, "--mode", "yolo")
+    code, output, _ = run_with_settings(harness, tmp_path, MODES, "--mode", "yolo")
     assert code == 2
-    assert "--mode 'yolo': the agent does not list it; it lists ask, code" in said
-    code, said, _ = run_with_settings(harness, tmp_path, {}, "--mode", "code")
-    assert (code, "the agent has no modes" in said) == (2, True)
+    assert "--mode 'yolo': the agent does not list it; it lists ask, code" in output
+    code, output, _ = run_with_settings(harness, tmp_path, {}, "--mode", "code")
+    assert (code, "the agent has no modes" in output) == (2, True)
 
 
 @pytest.mark.rule(218)
 def test_models_and_options_are_set_by_name(harness: RunHarness, tmp_path: Path) -> None:
-    code, said, set_ = run_with_settings(harness, tmp_path, CONFIG, "--model", "Big", "--set", "web=on")
-    assert (code, said) == (0, "")
+    code, output, set_ = run_with_settings(harness, tmp_path, CONFIG, "--model", "Big", "--set", "web=on")
+    assert (code, output) == (0, "")
     assert set_ == [
         {"sessionId": "s1", "configId": "m", "value": "big-1"},
         {"sessionId": "s1", "configId": "web", "value": True, "type": "boolean"},
@@ -187,7 +187,7 @@ def test_models_and_options_are_set_by_name(harness: RunHarness, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("--model", "huge"), "--model 'huge': the agent does not list it; it lists small, big-1"),
         (("--set", "web=perhaps"), "--set web 'perhaps': it is a switch: true or false"),
@@ -195,11 +195,11 @@ def test_models_and_options_are_set_by_name(harness: RunHarness, tmp_path: Path)
     ],
 )
 def test_an_unlisted_value_is_refused(
-    harness: RunHarness, tmp_path: Path, words: tuple[str, ...], said: str
+    harness: RunHarness, tmp_path: Path, words: tuple[str, ...], expected: str
 ) -> None:
     code, line, set_ = run_with_settings(harness, tmp_path, CONFIG, *words)
     assert (code, set_) == (2, [])
-    assert said in line
+    assert expected in line
 
 
 def test_the_coding_agent_accepts_models_that_it_does_not_list(harness: RunHarness) -> None:

@@ -107,7 +107,7 @@ def test_a_taken_port_is_a_one_line_error(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["--host", "0.0.0.0"], "--tls-cert F --tls-key F"),
         (["--host", "::"], "--insecure"),
@@ -143,14 +143,14 @@ def test_wrong_usage_is_a_one_line_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
-    said: str,
+    expected: str,
 ) -> None:
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     code = main(["serve", *words])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
-    assert said in err
+    assert expected in err
     assert err.startswith("accord serve: ")
     assert err.count("\n") == 1
     assert Tokens().all() == []

@@ -125,16 +125,16 @@ async def test_file_descriptors_are_not_inherited(harness: SandboxHarness):
     os.set_inheritable(secret, True)
     tree = begin(harness, "ls /proc/self/fd; cat /proc/self/fd/*/kept", theirs)
     os.close(theirs)
-    said = await read_all(ours)
+    output = await read_all(ours)
     await tree.end(AT_ONCE)
     os.close(secret)
-    assert [line for line in said.splitlines() if line.isdigit()] == [
+    assert [line for line in output.splitlines() if line.isdigit()] == [
         "0",
         "1",
         "2",
         "3",
     ]  # 3 is the folder that ls reads
-    assert "the-secret-itself" not in said
+    assert "the-secret-itself" not in output
 
 
 def test_the_launcher_closes_inherited_descriptors(landlocked: SandboxHarness):
@@ -172,14 +172,14 @@ async def on_a_terminal(harness: SandboxHarness, *argv: str) -> str:
     tree = start(confined.argv, cwd=confined.cwd, env=confined.over_ours, tty=os.ttyname(theirs))
     exited = await tree.wait()
     os.close(theirs)
-    said = b""
+    output = b""
     with suppress(OSError):  # raised when no process has the terminal open any more
         while chunk := os.read(ours, 65536):
-            said += chunk
+            output += chunk
     os.close(ours)
     await tree.end(AT_ONCE)
-    assert exited == Exit(0), said
-    return said.decode()
+    assert exited == Exit(0), output
+    return output.decode()
 
 
 async def test_a_command_can_use_its_terminal(harness: SandboxHarness):

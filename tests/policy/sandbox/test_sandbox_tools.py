@@ -106,11 +106,11 @@ def test_temporary_files_are_kept_for_the_next_command(harness: SandboxHarness):
 
 
 def test_the_temporary_folder_is_private(mounted: SandboxHarness):
-    said = mounted.shell("echo x > /tmp/x && echo x > /var/tmp/y && ls /tmp").out
+    output = mounted.shell("echo x > /tmp/x && echo x > /var/tmp/y && ls /tmp").out
     shown = {
         path.parts[2] for path in (mounted.base, Path(sys.prefix), Path(__file__)) if path.parts[1] == "tmp"
     }
-    assert {*said.split()} - shown == {"x", "y"}
+    assert {*output.split()} - shown == {"x", "y"}
     assert not Path("/var/tmp/y").exists()
 
 
