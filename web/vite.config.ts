@@ -1,16 +1,16 @@
-/** How the page is built (into the Python package, which serves it) and tested. */
+/** Builds the page into the Python package, which serves it, and configures the unit tests. */
 import { defineConfig } from "vitest/config";
 
 const gateway = process.env["ACCORD_GATEWAY"] ?? "http://127.0.0.1:8787";
 
 export default defineConfig({
-  // Relative addresses, so that the page also works behind a proxy that puts it under a path.
+  // Relative addresses work behind a proxy that serves the page under a path.
   base: "./",
   build: {
     outDir: "../src/accord/gateway/page",
     emptyOutDir: true,
     target: "es2022",
-    // Nothing becomes a data: address or an inline script: the Content-Security-Policy allows neither.
+    // No inline assets: the Content-Security-Policy forbids inline scripts and styles.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 900,

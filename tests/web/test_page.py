@@ -1,4 +1,4 @@
-"""The gateway's page: its own tests, and a real Chromium in front of a real gateway with the real coding agent."""
+"""The gateway's page: its unit tests, and scenarios in Chromium with a real gateway and the coding agent."""
 
 import json
 import os
@@ -14,26 +14,26 @@ from tests.requirements import need_node
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
-SCENES = (
-    "a whole turn",
-    "approval",
-    "reload in mid-turn",
+SCENARIOS = (
+    "complete turn",
+    "permission requests and forms",
+    "reload during a turn",
     "two tabs on one session",
-    "connection cut",
-    "for everyone",
-    "pictures, links, forms, and a gateway that forgot",
+    "lost connection",
+    "accessibility and keyboard",
+    "images, links, forms and a forgotten connection",
     "hostile content",
 )
-UNRULY = (
-    "agents that fail",
-    "an agent that lies",
-    "a long answer",
+FAILURE_SCENARIOS = (
+    "failing agents",
+    "misleading text",
+    "long answer",
     "tokens, tabs and drafts",
 )
 
 
 def _need_packages(*names: str) -> str:
-    """Where npm's packages of the page are not installed there is nothing to try, so that is no failure."""
+    """Return the path of Node, or skip the test if an npm package of the page is not installed."""
     node = need_node()
     for name in names:
         if not (WEB / "node_modules" / name).is_dir():
@@ -54,9 +54,9 @@ def _need_page() -> None:
         pytest.skip("the page is not built: run `make web`")
 
 
-def _ran(words: list[str], **env: str) -> None:
+def _run(command: list[str], **env: str) -> None:
     done = subprocess.run(
-        words,
+        command,
         cwd=WEB,
         env={**os.environ, "NO_COLOR": "1", **env},
         stdin=subprocess.DEVNULL,
@@ -68,18 +68,18 @@ def _ran(words: list[str], **env: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_page_passes_its_own_tests() -> None:
+def test_unit_tests_pass() -> None:
     node = _need_packages("vitest", "jsdom")
-    _ran([node, "node_modules/vitest/vitest.mjs", "run"])
+    _run([node, "node_modules/vitest/vitest.mjs", "run"])
 
 
 @pytest.mark.timeout(300)
-def test_the_page_type_checks() -> None:
+def test_types_check() -> None:
     node = _need_packages("typescript")
-    _ran([node, "node_modules/typescript/bin/tsc", "--noEmit"])
+    _run([node, "node_modules/typescript/bin/tsc", "--noEmit"])
 
 
-def test_the_lock_file_holds_no_addresses() -> None:
+def test_lock_file_contains_no_download_addresses() -> None:
     assert '"resolved"' not in (WEB / "package-lock.json").read_text("utf-8")
 
 
@@ -95,33 +95,35 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         running.end()
 
 
-def _play(scene: str, gateway: GatewayProcess, folder: Path, **more: str) -> None:
+def _run_scenario(scenario: str, gateway: GatewayProcess, folder: Path, **env: str) -> None:
     node, chromium = _need_packages("playwright-core", "axe-core"), _need_chromium()
     (folder / "README.md").write_text("# Read me\n\nA small project.\n", "utf-8")
-    _ran(
-        [node, "e2e/run.mjs", scene],
+    _run(
+        [node, "e2e/run.mjs", scenario],
         ACCORD_E2E_LINK=f"{gateway.url}/#token={gateway.token}",
         ACCORD_E2E_FOLDER=str(folder),
         ACCORD_E2E_CHROMIUM=chromium,
-        **more,
+        **env,
     )
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("scene", SCENES)
-def test_in_a_browser(scene: str, gateway: GatewayProcess, tmp_path: Path) -> None:
-    _play(scene, gateway, tmp_path)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario_in_browser(scenario: str, gateway: GatewayProcess, tmp_path: Path) -> None:
+    _run_scenario(scenario, gateway, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayProcess, Path]]:
-    """A gateway whose agents are played by hand; the default one cannot start."""
+def gateway_with_misbehaving_agents(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[GatewayProcess, Path]]:
+    """A gateway and its home folder. Its default agent cannot start."""
     _need_page()
-    home = tmp_path_factory.mktemp("unruly")
-    actor = Path(__file__).with_name("actor.py")
-    names = ("broken", "actor", "locked")
+    home = tmp_path_factory.mktemp("misbehaving")
+    program = Path(__file__).with_name("misbehaving_agent.py")
+    names = ("broken", "scripted", "locked")
     for name in names:
-        accord(home, "agents", "add", name, "--", sys.executable, str(actor), name)
+        accord(home, "agents", "add", name, "--", sys.executable, str(program), name)
     with running_gateway(home, *names, "--no-qr", "--log", str(home / "log")) as running:
         yield running, home
         running.signal()
@@ -129,18 +131,20 @@ def unruly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayPr
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("scene", UNRULY)
-def test_in_a_browser_with_agents_that_fail_or_lie(
-    scene: str, unruly: tuple[GatewayProcess, Path], tmp_path: Path
+@pytest.mark.parametrize("scenario", FAILURE_SCENARIOS)
+def test_failure_scenario_in_browser(
+    scenario: str, gateway_with_misbehaving_agents: tuple[GatewayProcess, Path], tmp_path: Path
 ) -> None:
-    gateway, home = unruly
-    _, reader, _ = accord(home, "serve", "token", "new", "--read-only", "--plain", "--name", "reader")
-    revoking = [sys.executable, "-m", "accord.cli", "serve", "token", "revoke"]
-    _play(
-        scene,
+    gateway, home = gateway_with_misbehaving_agents
+    _, read_only_token, _ = accord(
+        home, "serve", "token", "new", "--read-only", "--plain", "--name", "reader"
+    )
+    revoke_command = [sys.executable, "-m", "accord.cli", "serve", "token", "revoke"]
+    _run_scenario(
+        scenario,
         gateway,
         tmp_path,
         ACCORD_HOME=str(home),
-        ACCORD_E2E_READER=reader.strip(),
-        ACCORD_E2E_REVOKE=json.dumps(revoking),
+        ACCORD_E2E_READER=read_only_token.strip(),
+        ACCORD_E2E_REVOKE=json.dumps(revoke_command),
     )

@@ -1,29 +1,43 @@
-/** Plays one scene: `node e2e/run.mjs NAME`, with the gateway's link, a folder and a Chromium in the environment. */
-import { Stage } from "./stage.mjs";
-import { SCENES } from "./scenes.mjs";
-import { UNRULY } from "./unruly.mjs";
+/**
+ * Runs one scenario: `node e2e/run.mjs NAME`. The environment names the gateway's link, a folder and
+ * Chromium.
+ */
+import { BrowserTest } from "./browser-test.mjs";
+import { FAILURE_SCENARIOS } from "./failure-scenarios.mjs";
+import { SCENARIOS } from "./scenarios.mjs";
 
-const { ACCORD_E2E_LINK: link, ACCORD_E2E_FOLDER: folder, ACCORD_E2E_CHROMIUM: executable, ACCORD_E2E_PICTURE: picture } = process.env;
-const { ACCORD_E2E_READER: reader, ACCORD_E2E_REVOKE: revoking } = process.env;
-const scenes = { ...SCENES, ...UNRULY };
-const play = scenes[process.argv[2] ?? ""];
-if (!play || !link || !folder || !executable) {
-  console.error(`which scene? one of: ${Object.keys(scenes).join(", ")}`);
+const {
+  ACCORD_E2E_LINK: link,
+  ACCORD_E2E_FOLDER: folder,
+  ACCORD_E2E_CHROMIUM: executable,
+  ACCORD_E2E_PICTURE: screenshot,
+  ACCORD_E2E_READER: readOnlyToken,
+  ACCORD_E2E_REVOKE: revokeCommand,
+} = process.env;
+const scenarios = { ...SCENARIOS, ...FAILURE_SCENARIOS };
+const scenario = scenarios[process.argv[2] ?? ""];
+if (!scenario || !link || !folder || !executable) {
+  console.error(`usage: node e2e/run.mjs NAME, with NAME one of: ${Object.keys(scenarios).join(", ")}`);
   process.exit(2);
 }
 
-const stage = new Stage({ link, folder, executable, reader, revoking });
+const test = new BrowserTest({ link, folder, executable, readOnlyToken, revokeCommand });
 try {
-  await stage.open();
-  await play(stage);
+  await test.open();
+  await scenario(test);
 } catch (error) {
   console.error(error instanceof Error ? error.stack : error);
-  console.error("faults:", stage.faults, "strangers:", stage.strangers);
-  for (const [index, page] of stage.pages.entries()) {
-    console.error(await page.locator("body").innerText().catch(() => "gone"));
-    if (picture) await page.screenshot({ path: `${picture}-${index}.png` }).catch(() => undefined);
+  console.error("page errors:", test.pageErrors, "requests to other servers:", test.foreignRequests);
+  for (const [index, page] of test.pages.entries()) {
+    console.error(
+      await page
+        .locator("body")
+        .innerText()
+        .catch(() => "(the page is closed)"),
+    );
+    if (screenshot) await page.screenshot({ path: `${screenshot}-${index}.png` }).catch(() => undefined);
   }
   process.exitCode = 1;
 } finally {
-  await stage.close();
+  await test.close();
 }

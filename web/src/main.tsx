@@ -1,20 +1,21 @@
-/** The page's beginning: the token is taken out of the address before anything else happens. */
+/** Starts the page. Removes the token from the address before it does anything else. */
 import { render } from "preact";
-import { takeToken } from "./wire/door.ts";
 import { Gateway } from "./state/gateway.ts";
-import { showUnseen } from "./text/visible.ts";
+import { revealHiddenEverywhere } from "./text/untrusted-text.ts";
 import { App } from "./ui/App.tsx";
-import "./styles/page.css";
+import { takeToken } from "./wire/browser-login.ts";
+import "./styles/index.css";
 
 const token = takeToken();
 const gateway = new Gateway();
-showUnseen();
+revealHiddenEverywhere();
 const root = document.getElementById("page");
 if (root) render(<App gateway={gateway} />, root);
 void gateway.start(token);
 
-// A pairing link that is opened in a tab that shows the page already loads nothing; its token must not stay in the address.
+// A pairing link that is opened in a tab of this page changes only the hash. Remove its token from the
+// address, too.
 addEventListener("hashchange", () => {
-  const another = takeToken();
-  if (another !== null) void gateway.start(another);
+  const newToken = takeToken();
+  if (newToken !== null) void gateway.start(newToken);
 });

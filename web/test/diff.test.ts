@@ -1,18 +1,26 @@
-/** Two texts, as rows. */
+/** Diffs of two texts. */
 import { expect, test } from "vitest";
-import { difference, sideBySide, type Row } from "../src/text/diff.ts";
+import { diffTexts, sideBySide, type DiffRow } from "../src/text/diff.ts";
 
-const line = (row: Row | null) => (row ? `${row.kind[0]} ${row.parts.map((part) => (part.changed ? `[${part.text}]` : part.text)).join("")}` : "-");
+const line = (row: DiffRow | null) =>
+  row
+    ? `${row.kind[0]} ${row.spans.map((span) => (span.changed ? `[${span.text}]` : span.text)).join("")}`
+    : "-";
 
-test("changed lines stand below each other with the changed words marked", () => {
-  const diff = difference("a\nx = old\nz\n", "a\nx = new\nz\n");
+test("marks the changed words of changed lines", () => {
+  const diff = diffTexts("a\nx = old\nz\n", "a\nx = new\nz\n");
   expect(diff.rows.map(line)).toEqual(["s a", "r x = [old]", "a x = [new]", "s z"]);
   expect([diff.added, diff.removed]).toEqual([1, 1]);
-  expect(diff.rows.map((row) => [row.oldLine, row.newLine])).toEqual([[1, 1], [2, null], [null, 2], [3, 3]]);
+  expect(diff.rows.map((row) => [row.oldLine, row.newLine])).toEqual([
+    [1, 1],
+    [2, null],
+    [null, 2],
+    [3, 3],
+  ]);
 });
 
-test("side by side, a removed run stands beside the added one", () => {
-  const pairs = sideBySide(difference("a\nb\nc\nd\n", "a\nB\nC\nC2\nd\n").rows);
+test("pairs removed lines with the added lines that replace them", () => {
+  const pairs = sideBySide(diffTexts("a\nb\nc\nd\n", "a\nB\nC\nC2\nd\n").rows);
   expect(pairs.map((pair) => [line(pair.left), line(pair.right)])).toEqual([
     ["s a", "s a"],
     ["r b", "a B"],
@@ -22,22 +30,32 @@ test("side by side, a removed run stands beside the added one", () => {
   ]);
 });
 
-test("a new file is all added, an emptied one all removed, equal texts have no rows", () => {
-  expect(difference(null, "a\nb\n").rows.map(line)).toEqual(["a a", "a b"]);
-  expect(difference("a\n", "").rows.map(line)).toEqual(["r a"]);
-  expect(difference("a\n", "a\n").rows).toEqual([]);
-  expect(difference("", "").rows).toEqual([]);
+test("handles new files, emptied files and equal texts", () => {
+  expect(diffTexts(null, "a\nb\n").rows.map(line)).toEqual(["a a", "a b"]);
+  expect(diffTexts("a\n", "").rows.map(line)).toEqual(["r a"]);
+  expect(diffTexts("a\n", "a\n").rows).toEqual([]);
+  expect(diffTexts("", "").rows).toEqual([]);
 });
 
-test("what lies far apart is joined by a gap", () => {
+test("puts a gap between distant changes", () => {
   const many = Array.from({ length: 40 }, (_, index) => `line ${index}`);
   const changed = many.with(2, "early").with(37, "late");
-  const kinds = difference(many.join("\n"), changed.join("\n")).rows.map((row) => row.kind);
-  const changedOne = ["removed", "added"];
-  const three = ["same", "same", "same"];
-  expect(kinds).toEqual(["same", "same", ...changedOne, ...three, "gap", ...three, ...changedOne, "same", "same"]);
+  const kinds = diffTexts(many.join("\n"), changed.join("\n")).rows.map((row) => row.kind);
+  const change = ["removed", "added"];
+  const context = ["same", "same", "same"];
+  expect(kinds).toEqual([
+    "same",
+    "same",
+    ...change,
+    ...context,
+    "gap",
+    ...context,
+    ...change,
+    "same",
+    "same",
+  ]);
 });
 
-test("markup in a file is text", () => {
-  expect(difference("<b>\n", "<script>\n").rows.map(line)).toEqual(["r <b>", "a <script>"]);
+test("keeps markup as text", () => {
+  expect(diffTexts("<b>\n", "<script>\n").rows.map(line)).toEqual(["r <b>", "a <script>"]);
 });

@@ -1,13 +1,66 @@
 /**
- * One conversation: session updates in, entries out.
+ * One conversation: turns session updates into the entries that the page shows.
  *
- * Chunks only touch the entry they belong to. What changed is made visible by `flush`, at most once per frame, so a fast agent
- * costs the page no more than a slow one.
+ * A chunk changes only the entry it belongs to. `flush` publishes the changes at most once per frame, so the
+ * cost for the page does not depend on the number of chunks.
  */
 import type * as acp from "@agentclientprotocol/sdk";
-import { batch, signal } from "@preact/signals";
-import type { Fault } from "./faults.ts";
-import { common, plainText, type Compaction, type Entry, type Message, type Piece, type ToolCall } from "./entries.ts";
+import { batch, signal, type Signal } from "@preact/signals";
+import type { ErrorReport } from "../wire/extension-methods.ts";
+
+/** A content block of a message. Consecutive text chunks become one block. */
+export type MessageBlock = { type: "text"; text: string } | Exclude<acp.ContentBlock, { type: "text" }>;
+
+interface EntryBase {
+  key: string;
+  /** Increases with each published change. */
+  revision: Signal<number>;
+}
+
+export interface Message extends EntryBase {
+  kind: "user" | "agent" | "thought";
+  messageId: string | null;
+  blocks: MessageBlock[];
+  /** No more chunks will be added. */
+  complete: boolean;
+}
+
+export interface ToolCall extends EntryBase {
+  kind: "tool";
+  toolCallId: string;
+  title: string;
+  toolKind: acp.ToolKind;
+  status: acp.ToolCallStatus | "cancelled";
+  content: acp.ToolCallContent[];
+  locations: acp.ToolCallLocation[];
+  rawInput: unknown;
+  rawOutput: unknown;
+}
+
+export interface Notice extends EntryBase {
+  kind: "notice";
+  severity: string;
+  title: string;
+  description: string | null;
+}
+
+export interface Compaction extends EntryBase {
+  kind: "compaction";
+  compactionId: string;
+  status: string;
+  summary: string;
+  error: string | null;
+}
+
+/** The end of a turn, if its reason is not `end_turn`. */
+export interface TurnEnd extends EntryBase {
+  kind: "turn_end";
+  reason: string;
+  error: string | null;
+  stderrTail: string | null;
+}
+
+export type Entry = Message | ToolCall | Notice | Compaction | TurnEnd;
 
 export interface Usage {
   used: number;
@@ -15,10 +68,21 @@ export interface Usage {
   cost: { amount: number; currency: string } | null;
 }
 
-/** Calls `flush` soon, once for any number of requests. */
-export type Schedule = (flush: () => void) => void;
+/** Calls `flush` later. */
+export type FlushScheduler = (flush: () => void) => void;
 
-const TOOL_KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
+const TOOL_KINDS = [
+  "read",
+  "edit",
+  "delete",
+  "move",
+  "search",
+  "execute",
+  "think",
+  "fetch",
+  "switch_mode",
+  "other",
+];
 
 export class Conversation {
   readonly entries = signal<readonly Entry[]>([]);
@@ -29,50 +93,37 @@ export class Conversation {
   readonly usage = signal<Usage | null>(null);
   readonly title = signal<string | null>(null);
 
-  private all: Entry[] = [];
-  private readonly tools = new Map<string, ToolCall>();
+  private allEntries: Entry[] = [];
+  private readonly toolCalls = new Map<string, ToolCall>();
   private readonly compactions = new Map<string, Compaction>();
-  private readonly touched = new Set<Entry>();
-  private grown = false;
-  private pending = false;
-  /** Text of our own prompt that the agent may say back to us. */
-  private echo: string | null = null;
+  private readonly changedEntries = new Set<Entry>();
+  private listChanged = false;
+  private flushScheduled = false;
+  /** The rest of our own prompt that the agent may still send back as user message chunks. */
+  private expectedEcho: string | null = null;
 
-  private readonly schedule: Schedule;
+  private readonly schedule: FlushScheduler;
 
-  constructor(schedule: Schedule) {
+  constructor(schedule: FlushScheduler = nextFrame) {
     this.schedule = schedule;
-  }
-
-  /** Forgets everything, because the whole history is about to come again. */
-  reset(): void {
-    this.all = [];
-    this.tools.clear();
-    this.compactions.clear();
-    this.touched.clear();
-    this.plan.value = [];
-    this.usage.value = null;
-    this.echo = null;
-    this.grown = true;
-    this.request();
   }
 
   apply(update: acp.SessionUpdate): void {
     switch (update.sessionUpdate) {
       case "user_message_chunk":
-        if (!this.echoed(update.content)) this.chunk("user", update);
+        if (!this.isEcho(update.content)) this.applyChunk("user", update);
         return;
       case "agent_message_chunk":
-        this.echo = null;
-        this.chunk("agent", update);
+        this.expectedEcho = null;
+        this.applyChunk("agent", update);
         return;
       case "agent_thought_chunk":
-        this.echo = null;
-        this.chunk("thought", update);
+        this.expectedEcho = null;
+        this.applyChunk("thought", update);
         return;
       case "tool_call":
       case "tool_call_update":
-        this.tool(update);
+        this.applyToolCall(update);
         return;
       case "plan":
         this.plan.value = update.entries;
@@ -94,171 +145,215 @@ export class Conversation {
       case "usage_update":
         this.usage.value = { used: update.used, size: update.size, cost: update.cost ?? null };
         return;
-      case "notice":
-        this.closeMessage();
-        this.add({ ...common(), kind: "notice", severity: update.severity, title: update.title, description: update.description ?? null });
+      case "notice": {
+        const { severity, title, description = null } = update;
+        this.completeMessage();
+        this.add({ ...newEntry(), kind: "notice", severity, title, description });
         return;
+      }
       case "compaction_update":
       case "compaction_summary_chunk":
-        this.compaction(update);
+        this.applyCompaction(update);
         return;
     }
   }
 
-  /** Our own prompt: the gateway shows it to the others, not to us. */
-  said(blocks: readonly acp.ContentBlock[]): Message {
-    const pieces = blocks.map((block): Piece => (block.type === "text" ? { type: "text", text: block.text } : block));
-    this.closeMessage();
-    const message: Message = { ...common(), kind: "user", messageId: null, pieces, closed: true };
+  /** Adds our own prompt. The gateway sends it to the other clients only. */
+  addPrompt(promptBlocks: readonly acp.ContentBlock[]): Message {
+    const blocks = promptBlocks.map((block): MessageBlock =>
+      block.type === "text" ? { type: "text", text: block.text } : block,
+    );
+    this.completeMessage();
+    const message: Message = { ...newEntry(), kind: "user", messageId: null, blocks, complete: true };
     this.add(message);
-    this.echo = plainText(pieces);
+    this.expectedEcho = plainText(blocks);
     return message;
   }
 
-  /** The prompt was not taken, and will be said later. */
-  unsaid(message: Message): void {
-    this.all = this.all.filter((entry) => entry !== message);
-    this.echo = null;
-    this.grown = true;
-    this.request();
+  /** Removes a prompt that the agent did not accept. */
+  removePrompt(message: Message): void {
+    this.allEntries = this.allEntries.filter((entry) => entry !== message);
+    this.expectedEcho = null;
+    this.listChanged = true;
+    this.requestFlush();
   }
 
-  /** A turn is over: nothing runs any more, whatever the last update said. */
-  ended(reason: string, fault: Fault | null = null): void {
-    this.closeMessage();
-    this.echo = null;
-    for (const call of this.tools.values()) {
+  /** Ends a turn: tool calls that still run get a final status, and an unusual end gets an entry. */
+  endTurn(reason: string, error: ErrorReport | null = null): void {
+    this.completeMessage();
+    this.expectedEcho = null;
+    for (const call of this.toolCalls.values()) {
       if (call.status === "pending" || call.status === "in_progress") {
         call.status = reason === "end_turn" ? "completed" : "cancelled";
-        this.touch(call);
+        this.markChanged(call);
       }
     }
-    if (reason !== "end_turn") this.add({ ...common(), kind: "ending", reason, detail: fault?.message ?? null, said: fault?.said ?? null });
+    if (reason === "end_turn") return;
+    const details = { error: error?.message ?? null, stderrTail: error?.stderrTail ?? null };
+    this.add({ ...newEntry(), kind: "turn_end", reason, ...details });
   }
 
   toolCall(id: string): ToolCall | undefined {
-    return this.tools.get(id);
+    return this.toolCalls.get(id);
   }
 
-  /** Makes what has changed visible. */
+  /** Publishes all changes since the last flush. */
   flush(): void {
-    this.pending = false;
+    this.flushScheduled = false;
     batch(() => {
-      for (const entry of this.touched) entry.revision.value += 1;
-      this.touched.clear();
-      if (this.grown) {
-        this.grown = false;
-        this.entries.value = this.all.slice();
+      for (const entry of this.changedEntries) entry.revision.value += 1;
+      this.changedEntries.clear();
+      if (this.listChanged) {
+        this.listChanged = false;
+        this.entries.value = this.allEntries.slice();
       }
     });
   }
 
-  private chunk(kind: Message["kind"], update: acp.ContentChunk): void {
-    const last = this.all.at(-1);
+  private applyChunk(kind: Message["kind"], update: acp.ContentChunk): void {
+    const last = this.allEntries.at(-1);
     const id = update.messageId ?? null;
-    const open = last !== undefined && last.kind === kind && !last.closed && sameMessage(last.messageId, id);
     let message: Message;
-    if (open) {
+    if (last !== undefined && last.kind === kind && !last.complete && sameMessage(last.messageId, id)) {
       message = last as Message;
     } else {
-      this.closeMessage();
-      message = { ...common(), kind, messageId: id, pieces: [], closed: false };
+      this.completeMessage();
+      message = { ...newEntry(), kind, messageId: id, blocks: [], complete: false };
       this.add(message);
     }
-    const piece = update.content;
-    const before = message.pieces.at(-1);
-    if (piece.type === "text" && before?.type === "text") before.text += piece.text;
-    else message.pieces.push(piece.type === "text" ? { type: "text", text: piece.text } : piece);
-    this.touch(message);
+    const block = update.content;
+    const previous = message.blocks.at(-1);
+    if (block.type === "text" && previous?.type === "text") previous.text += block.text;
+    else message.blocks.push(block.type === "text" ? { type: "text", text: block.text } : block);
+    this.markChanged(message);
   }
 
-  private tool(update: acp.ToolCall | acp.ToolCallUpdate): void {
-    this.echo = null;
-    let call = this.tools.get(update.toolCallId);
+  private applyToolCall(update: acp.ToolCall | acp.ToolCallUpdate): void {
+    this.expectedEcho = null;
+    let call = this.toolCalls.get(update.toolCallId);
     if (!call) {
-      this.closeMessage();
+      this.completeMessage();
       call = {
-        ...common(),
+        ...newEntry(),
         kind: "tool",
         toolCallId: update.toolCallId,
         title: "",
-        tool: "other",
+        toolKind: "other",
         status: "pending",
         content: [],
         locations: [],
         rawInput: undefined,
         rawOutput: undefined,
       };
-      this.tools.set(update.toolCallId, call);
+      this.toolCalls.set(update.toolCallId, call);
       this.add(call);
     }
-    merge(call, update);
-    this.touch(call);
+    mergeToolCall(call, update);
+    this.markChanged(call);
   }
 
-  private compaction(
+  private applyCompaction(
     update:
       | (acp.CompactionUpdate & { sessionUpdate: "compaction_update" })
       | (acp.CompactionSummaryChunk & { sessionUpdate: "compaction_summary_chunk" }),
   ): void {
-    let item = this.compactions.get(update.compactionId);
-    if (!item) {
-      this.closeMessage();
-      item = { ...common(), kind: "compaction", compactionId: update.compactionId, status: "in_progress", summary: "", error: null };
-      this.compactions.set(update.compactionId, item);
-      this.add(item);
+    const { compactionId } = update;
+    let compaction = this.compactions.get(compactionId);
+    if (!compaction) {
+      this.completeMessage();
+      const initial = { status: "in_progress", summary: "", error: null };
+      compaction = { ...newEntry(), kind: "compaction", compactionId, ...initial };
+      this.compactions.set(compactionId, compaction);
+      this.add(compaction);
     }
     if (update.sessionUpdate === "compaction_summary_chunk") {
-      if (update.content.type === "text") item.summary += update.content.text;
+      if (update.content.type === "text") compaction.summary += update.content.text;
     } else {
-      item.status = update.status;
-      if (update.error !== undefined) item.error = update.error;
-      if (update.summary !== undefined) item.summary = plainText((update.summary ?? []) as Piece[]);
+      compaction.status = update.status;
+      if (update.error !== undefined) compaction.error = update.error;
+      if (update.summary !== undefined)
+        compaction.summary = plainText((update.summary ?? []) as MessageBlock[]);
     }
-    this.touch(item);
+    this.markChanged(compaction);
   }
 
-  private echoed(block: acp.ContentBlock): boolean {
-    if (this.echo === null) return false;
+  /** Whether a user message chunk repeats our own prompt, which is already shown. */
+  private isEcho(block: acp.ContentBlock): boolean {
+    if (this.expectedEcho === null) return false;
     if (block.type !== "text") return true;
-    if (!this.echo.startsWith(block.text)) {
-      this.echo = null;
+    if (!this.expectedEcho.startsWith(block.text)) {
+      this.expectedEcho = null;
       return false;
     }
-    this.echo = this.echo.slice(block.text.length);
+    this.expectedEcho = this.expectedEcho.slice(block.text.length);
     return true;
   }
 
-  private closeMessage(): void {
-    const last = this.all.at(-1);
-    if (last && "closed" in last && !last.closed) {
-      last.closed = true;
-      this.touch(last);
+  private completeMessage(): void {
+    const last = this.allEntries.at(-1);
+    if (last && "complete" in last && !last.complete) {
+      last.complete = true;
+      this.markChanged(last);
     }
   }
 
   private add(entry: Entry): void {
-    this.all.push(entry);
-    this.grown = true;
-    this.request();
+    this.allEntries.push(entry);
+    this.listChanged = true;
+    this.requestFlush();
   }
 
-  private touch(entry: Entry): void {
-    this.touched.add(entry);
-    this.request();
+  private markChanged(entry: Entry): void {
+    this.changedEntries.add(entry);
+    this.requestFlush();
   }
 
-  private request(): void {
-    if (this.pending) return;
-    this.pending = true;
+  private requestFlush(): void {
+    if (this.flushScheduled) return;
+    this.flushScheduled = true;
     this.schedule(() => this.flush());
   }
 }
 
-/** A patch as the protocol means it: what is left out or null stays, lists are replaced. */
-export function merge(call: ToolCall, update: acp.ToolCall | acp.ToolCallUpdate): void {
+export function plainText(blocks: readonly MessageBlock[]): string {
+  return blocks.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+/** Calls back in the next frame. A hidden tab has no frames, so there it calls back after 200 ms. */
+export function nextFrame(callback: () => void): void {
+  frameCallbacks.add(callback);
+  if (frameRequested) return;
+  frameRequested = true;
+  if (document.hidden) setTimeout(runFrameCallbacks, 200);
+  else requestAnimationFrame(runFrameCallbacks);
+}
+
+const frameCallbacks = new Set<() => void>();
+let frameRequested = false;
+
+function runFrameCallbacks(): void {
+  frameRequested = false;
+  const callbacks = [...frameCallbacks];
+  frameCallbacks.clear();
+  for (const callback of callbacks) callback();
+}
+
+// A frame that was requested before the tab became hidden would not come until the tab is visible again.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden && frameRequested) runFrameCallbacks();
+});
+
+let entryCount = 0;
+
+function newEntry(): EntryBase {
+  entryCount += 1;
+  return { key: `e${entryCount}`, revision: signal(0) };
+}
+
+/** Merges an update as the protocol defines it: missing and null fields stay, lists are replaced. */
+function mergeToolCall(call: ToolCall, update: acp.ToolCall | acp.ToolCallUpdate): void {
   if (update.title) call.title = update.title;
-  if (update.kind && TOOL_KINDS.includes(update.kind)) call.tool = update.kind;
+  if (update.kind && TOOL_KINDS.includes(update.kind)) call.toolKind = update.kind;
   if (update.status) call.status = update.status;
   if (update.content) call.content = update.content;
   if (update.locations) call.locations = update.locations;
@@ -266,6 +361,7 @@ export function merge(call: ToolCall, update: acp.ToolCall | acp.ToolCallUpdate)
   if (update.rawOutput !== undefined && update.rawOutput !== null) call.rawOutput = update.rawOutput;
 }
 
+/** Chunks without a message id belong to the current message. */
 function sameMessage(one: string | null, other: string | null): boolean {
   return one === other || one === null || other === null;
 }

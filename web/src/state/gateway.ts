@@ -1,56 +1,61 @@
-/** Everything the page knows of the gateway: agents, sessions, the inbox, and the connections that bring it. */
+/**
+ * The state of the page across sessions: agents, sessions, pending requests, and the connections to the
+ * gateway.
+ */
 import type * as acp from "@agentclientprotocol/sdk";
 import { computed, signal } from "@preact/signals";
-import type { AgentConnection, Listener } from "../wire/connection.ts";
-import type { LineState } from "../wire/line.ts";
-import { login, logout, NotLetIn } from "../wire/door.ts";
-import * as vendor from "../wire/vendor.ts";
-import { asError, type Fault } from "./faults.ts";
-import { forgetAll } from "./keeping.ts";
-import { Session, type Address } from "./session.ts";
-import { Inbox } from "./inbox.ts";
-import { Pool } from "./pool.ts";
-import { questionKey, summary, type Question } from "./questions.ts";
-import { notify } from "./notifications.ts";
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import { ConnectionPool, type AgentConnection, type ConnectionListener } from "../wire/agent-connection.ts";
+import { AccessDenied, login, logout } from "../wire/browser-login.ts";
+import * as extension from "../wire/extension-methods.ts";
+import type { ConnectionState } from "../wire/resumable-socket.ts";
+import { Inbox, notify, requestKey, requestSummary, type PendingRequest } from "./pending-requests.ts";
+import { clearStoredTexts } from "./prompt-queue.ts";
+import { Session, type SessionAddress } from "./session.ts";
 
 export type Phase = "starting" | "login" | "ready" | "failed";
 
-const RETRY = 3000;
+const RECONNECT_MS = 3000;
 
-export class Gateway implements Listener {
+export class Gateway implements ConnectionListener {
   readonly phase = signal<Phase>("starting");
-  readonly problem = signal<Fault | null>(null);
-  /** The token lets its holder look on; what it does not allow is not offered. */
+  readonly error = signal<extension.ErrorReport | null>(null);
+  /** The token allows reading only. The page hides what it does not allow. */
   readonly readOnly = signal(false);
-  readonly line = signal<LineState>("connecting");
-  readonly agents = signal<readonly vendor.ListedAgent[]>([]);
-  readonly listed = signal<readonly vendor.ListedSession[]>([]);
+  readonly connectionState = signal<ConnectionState>("connecting");
+  readonly agents = signal<readonly extension.ListedAgent[]>([]);
+  /** The sessions of all agents, the latest first. */
+  readonly sessions = signal<readonly extension.ListedSession[]>([]);
+  /** The latest message for screen readers. */
   readonly announcement = signal("");
-  private readonly inbox = new Inbox((id, result) => this.ask("inbox/answer", { id, result }));
+  private readonly inbox = new Inbox((id, result) => this.call("inbox/answer", { id, result }));
 
-  private readonly pool = new Pool(this);
-  private readonly open = new Map<string, Session>();
-  private readonly opened = signal(0);
-  /** Updates of sessions that this page does not know yet: an agent may speak before its answer names the session. */
-  private readonly early = new Map<string, acp.SessionUpdate[]>();
-  private readonly watchers = new Map<string, Set<() => void>>();
-  private main: AgentConnection | null = null;
-  private leaving = false;
+  private readonly pool = new ConnectionPool(this);
+  private readonly openSessions = new Map<string, Session>();
+  /** Changes whenever `openSessions` does. */
+  private readonly openSessionsRevision = signal(0);
+  /** Updates for unknown sessions: an agent can send them before the response that names the session. */
+  private readonly earlyUpdates = new Map<string, acp.SessionUpdate[]>();
+  private readonly terminalWatchers = new Map<string, Set<() => void>>();
+  private mainConnection: AgentConnection | null = null;
+  private closing = false;
 
-  /** All that waits for an answer: the gateway's list, and what was asked on our own connections. */
-  readonly questions = computed<readonly Question[]>(() => {
-    void this.opened.value;
-    return this.inbox.with([...this.open.values()].flatMap((session) => session.questions.value));
+  /** All requests that wait for the user, from the inbox and from our own connections. */
+  readonly requests = computed<readonly PendingRequest[]>(() => {
+    void this.openSessionsRevision.value;
+    return this.inbox.merge([...this.openSessions.values()].flatMap((session) => session.requests.value));
   });
 
+  /** Logs in with the token, if there is one, and connects. */
   async start(token: string | null): Promise<void> {
     this.phase.value = "starting";
-    this.problem.value = null;
+    this.error.value = null;
     try {
       if (token !== null) {
         await login(token);
-        // Another token may cover other things, and no connection of the one before may live on: everything begins anew.
-        if (this.main !== null || this.open.size > 0) {
+        // The new token may have other rights. Reload, so that nothing of the old token remains.
+        if (this.mainConnection !== null || this.openSessions.size > 0) {
           this.close();
           location.reload();
           return;
@@ -59,56 +64,58 @@ export class Gateway implements Listener {
       await this.connect();
       this.phase.value = "ready";
     } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof NotLetIn ? error.cause : error;
-      if (cause instanceof NotLetIn) {
+      const denied = error instanceof AccessDenied ? error : deniedCause(error);
+      if (denied) {
         this.phase.value = "login";
-        // Without a token nothing was tried that could have failed.
-        this.problem.value = token === null ? null : asError(cause);
+        // Without a token the user has not tried to log in yet, so there is no error to show.
+        this.error.value = token === null ? null : extension.errorReport(denied);
       } else {
         this.phase.value = "failed";
-        this.problem.value = asError(error);
+        this.error.value = extension.errorReport(error);
       }
     }
   }
 
-  async leave(): Promise<void> {
+  async signOut(): Promise<void> {
     await logout().catch(() => undefined);
-    forgetAll();
+    clearStoredTexts();
     location.hash = "";
     location.reload();
   }
 
-  say = (text: string): void => {
+  announce = (text: string): void => {
     this.announcement.value = text;
   };
 
-  /** The session at an address, attached to as soon as its agent's connection is there. */
-  session(address: Address): Session {
-    const key = place(address.agent, address.sessionId);
-    let session = this.open.get(key);
+  /** Returns the open session at an address. Opens and attaches to it first if necessary. */
+  openSession(address: SessionAddress): Session {
+    let session = this.findOpenSession(address.agent, address.sessionId);
     if (!session) {
-      session = this.track(address);
+      session = this.addSession(address);
       void this.attach(session);
     }
     return session;
   }
 
-  /** The session at an address, if this page has it open. */
-  known(agent: string, sessionId: string): Session | undefined {
-    return this.open.get(place(agent, sessionId));
+  findOpenSession(agent: string, sessionId: string): Session | undefined {
+    return this.openSessions.get(sessionKey(agent, sessionId));
   }
 
-  async begin(agent: string, cwd: string): Promise<Session> {
-    const connection = await this.pool.to(agent);
-    const answer = await connection.request("session/new", { cwd, mcpServers: [] });
-    const session = this.track({ agent: connection.agent, sessionId: answer.sessionId, cwd });
-    session.begun(connection, answer);
-    this.replayEarly(session);
+  findListedSession(agent: string, sessionId: string): extension.ListedSession | undefined {
+    return this.sessions.value.find((item) => item.agent === agent && item.sessionId === sessionId);
+  }
+
+  async createSession(agent: string, cwd: string): Promise<Session> {
+    const connection = await this.pool.get(agent);
+    const response = await connection.request("session/new", { cwd, mcpServers: [] });
+    const session = this.addSession({ agent: connection.agent, sessionId: response.sessionId, cwd });
+    session.attachNew(connection, response);
+    this.applyEarlyUpdates(session);
     return session;
   }
 
-  async remove(listed: vendor.ListedSession): Promise<void> {
-    const connection = await this.pool.to(listed.agent);
+  async deleteSession(listed: extension.ListedSession): Promise<void> {
+    const connection = await this.pool.get(listed.agent);
     await connection.request("session/delete", { sessionId: listed.sessionId });
     this.sessionRemoved(listed.agent, listed.sessionId);
   }
@@ -116,262 +123,306 @@ export class Gateway implements Listener {
   async attach(session: Session): Promise<void> {
     const { agent, sessionId } = session.address;
     try {
-      const connection = await this.pool.to(agent);
-      const activity = this.find(agent, sessionId)?.state ?? "idle";
-      await session.load(connection, activity);
-      const latest = this.find(agent, sessionId);
-      if (latest) session.activity(latest.state);
+      const connection = await this.pool.get(agent);
+      await session.load(connection, this.findListedSession(agent, sessionId)?.state ?? "idle");
+      const listed = this.findListedSession(agent, sessionId);
+      if (listed) session.applyActivity(listed.state);
     } catch (error) {
-      session.problem.value = asError(error);
+      session.error.value = extension.errorReport(error);
       session.state.value = "failed";
     }
   }
 
-  find(agent: string, sessionId: string): vendor.ListedSession | undefined {
-    return this.listed.value.find((item) => item.agent === agent && item.sessionId === sessionId);
+  async listFolders(path: string | null): Promise<extension.FolderList> {
+    return extension.readFolderList(await this.call("folders", path === null ? {} : { path }));
   }
 
-  async folders(path: string | null): Promise<vendor.Folders> {
-    return vendor.readFolders(await this.ask("folders", path === null ? {} : { path }));
+  async findFiles(session: Session, query: string): Promise<extension.PathEntry[]> {
+    const { agent, sessionId } = session.address;
+    const connection = await this.pool.get(agent);
+    const result = await connection.callGateway("files", { sessionId, query, limit: 20 });
+    return extension.readList(result["files"], extension.readPathEntry);
   }
 
-  async files(session: Session, query: string): Promise<vendor.Place[]> {
-    const connection = await this.pool.to(session.address.agent);
-    const answer = await connection.ask("files", { sessionId: session.address.sessionId, query, limit: 20 });
-    return vendor.list(answer["files"], vendor.readPlace);
+  async terminalOutput(session: Session, terminalId: string): Promise<extension.TerminalOutput> {
+    const { agent, sessionId } = session.address;
+    const connection = await this.pool.get(agent);
+    return extension.readTerminalOutput(
+      await connection.callGateway("terminal/output", { sessionId, terminalId }),
+    );
   }
 
-  async terminal(session: Session, terminalId: string): Promise<vendor.TerminalOutput> {
-    const connection = await this.pool.to(session.address.agent);
-    return vendor.readTerminal(await connection.ask("terminal/output", { sessionId: session.address.sessionId, terminalId }));
-  }
-
-  /** Calls back whenever a terminal has printed more; the result ends that. */
-  watch(session: Session, terminalId: string, call: () => void): () => void {
-    const key = `${place(session.address.agent, session.address.sessionId)}\n${terminalId}`;
-    const calls = this.watchers.get(key) ?? new Set();
-    this.watchers.set(key, calls.add(call));
+  /** Calls back whenever a terminal has new output. Returns a function that stops this. */
+  watchTerminal(session: Session, terminalId: string, callback: () => void): () => void {
+    const key = terminalKey(session.address.agent, session.address.sessionId, terminalId);
+    const callbacks = this.terminalWatchers.get(key) ?? new Set();
+    this.terminalWatchers.set(key, callbacks.add(callback));
     return () => {
-      calls.delete(call);
-      if (calls.size === 0) this.watchers.delete(key);
+      callbacks.delete(callback);
+      if (callbacks.size === 0) this.terminalWatchers.delete(key);
     };
   }
 
   async authenticate(agent: string, methodId: string): Promise<void> {
-    await (await this.pool.to(agent)).request("authenticate", { methodId });
+    await (await this.pool.get(agent)).request("authenticate", { methodId });
   }
 
-  async methods(agent: string): Promise<acp.AuthMethod[]> {
-    return (await this.pool.to(agent)).authMethods;
+  async authMethods(agent: string): Promise<acp.AuthMethod[]> {
+    return (await this.pool.get(agent)).authMethods;
   }
 
-  wake(): void {
-    this.pool.wake();
+  /** Checks the connections, for example after the device slept. */
+  checkConnections(): void {
+    this.pool.checkAll();
   }
 
-  /** The page goes: the gateway need not keep a place for it. */
+  /** Closes all connections for good, because the user leaves the page. */
   close(): void {
-    this.leaving = true;
-    this.pool.close();
+    this.closing = true;
+    this.pool.closeAll();
   }
 
-  // What the connections tell.
-
-  update(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void {
-    const session = this.open.get(place(connection.agent, sessionId));
+  sessionUpdated(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void {
+    const session = this.findOpenSession(connection.agent, sessionId);
     if (session) {
-      session.update(update);
+      session.applyUpdate(update);
       return;
     }
-    const kept = this.early.get(sessionId) ?? [];
-    if (this.early.size < 64 && kept.length < 256) this.early.set(sessionId, [...kept, update]);
+    const updates = this.earlyUpdates.get(sessionId) ?? [];
+    if (this.earlyUpdates.size < 64 && updates.length < 256) {
+      this.earlyUpdates.set(sessionId, [...updates, update]);
+    }
   }
 
-  turn(connection: AgentConnection, news: vendor.TurnNews): void {
-    this.open.get(place(connection.agent, news.sessionId))?.turn(news);
+  turnChanged(connection: AgentConnection, change: extension.TurnChange): void {
+    this.findOpenSession(connection.agent, change.sessionId)?.applyTurnChange(change);
   }
 
-  printed(connection: AgentConnection, sessionId: string, terminalId: string): void {
-    for (const call of this.watchers.get(`${place(connection.agent, sessionId)}\n${terminalId}`) ?? []) call();
+  terminalChanged(connection: AgentConnection, sessionId: string, terminalId: string): void {
+    const key = terminalKey(connection.agent, sessionId, terminalId);
+    for (const callback of this.terminalWatchers.get(key) ?? []) callback();
   }
 
-  sessionChanged(changed: vendor.ListedSession): void {
-    const others = this.listed.value.filter((item) => item.agent !== changed.agent || item.sessionId !== changed.sessionId);
-    this.listed.value = sorted([changed, ...others]);
-    this.open.get(place(changed.agent, changed.sessionId))?.activity(changed.state);
+  sessionChanged(changed: extension.ListedSession): void {
+    const others = this.sessions.value.filter(
+      (item) => item.agent !== changed.agent || item.sessionId !== changed.sessionId,
+    );
+    this.sessions.value = latestFirst([changed, ...others]);
+    this.findOpenSession(changed.agent, changed.sessionId)?.applyActivity(changed.state);
   }
 
   sessionRemoved(agent: string, sessionId: string): void {
-    this.listed.value = this.listed.value.filter((item) => item.agent !== agent || item.sessionId !== sessionId);
-    if (this.open.delete(place(agent, sessionId))) this.opened.value += 1;
+    this.sessions.value = this.sessions.value.filter(
+      (item) => item.agent !== agent || item.sessionId !== sessionId,
+    );
+    if (this.openSessions.delete(sessionKey(agent, sessionId))) this.openSessionsRevision.value += 1;
   }
 
-  inboxAdded(item: vendor.InboxItem): void {
-    const text = this.inbox.add(item);
-    this.say(`${item.agent} is waiting for you: ${text}`);
-    notify(item, text);
+  inboxAdded(item: extension.InboxItem): void {
+    const summary = this.inbox.add(item);
+    this.announce(`${item.agent} is waiting for you: ${summary}`);
+    notify(item, summary);
   }
 
   inboxRemoved(id: string): void {
     this.inbox.remove(id);
   }
 
-  permission(connection: AgentConnection, params: acp.RequestPermissionRequest, signal: AbortSignal): Promise<acp.RequestPermissionResponse> {
-    const made = { kind: "permission" as const, params };
-    return this.asked(connection, "session/request_permission", params.sessionId, made, signal) as Promise<acp.RequestPermissionResponse>;
+  permissionRequested(
+    connection: AgentConnection,
+    params: acp.RequestPermissionRequest,
+    signal: AbortSignal,
+  ): Promise<acp.RequestPermissionResponse> {
+    const content = { kind: "permission", method: "session/request_permission", params } as const;
+    return this.addRequest(connection, params.sessionId, content, signal);
   }
 
-  elicitation(connection: AgentConnection, params: acp.CreateElicitationRequest, signal: AbortSignal): Promise<acp.CreateElicitationResponse> {
+  elicitationRequested(
+    connection: AgentConnection,
+    params: acp.CreateElicitationRequest,
+    signal: AbortSignal,
+  ): Promise<acp.CreateElicitationResponse> {
     const sessionId = "sessionId" in params && typeof params.sessionId === "string" ? params.sessionId : "";
-    const made = { kind: "elicitation" as const, params };
-    return this.asked(connection, "elicitation/create", sessionId, made, signal) as Promise<acp.CreateElicitationResponse>;
+    const content = { kind: "elicitation", method: "elicitation/create", params } as const;
+    return this.addRequest(connection, sessionId, content, signal);
   }
 
-  question(connection: AgentConnection, params: Record<string, unknown>, signal: AbortSignal): Promise<Record<string, unknown>> {
-    const made = { kind: "other" as const, method: vendor.ASK_USER, params };
-    return this.asked(connection, vendor.ASK_USER, String(params["sessionId"] ?? ""), made, signal) as Promise<Record<string, unknown>>;
+  questionAsked(
+    connection: AgentConnection,
+    params: Record<string, unknown>,
+    signal: AbortSignal,
+  ): Promise<Record<string, unknown>> {
+    const content = { kind: "extension", method: extension.ASK_USER, params } as const;
+    return this.addRequest(connection, String(params["sessionId"] ?? ""), content, signal);
   }
 
-  elicitationDone(connection: AgentConnection, elicitationId: string): void {
-    for (const session of this.open.values()) {
-      if (session.connection === connection) session.outside.value = session.outside.value.filter((item) => item.id !== elicitationId);
+  elicitationCompleted(connection: AgentConnection, elicitationId: string): void {
+    for (const session of this.openSessions.values()) {
+      if (session.connection !== connection) continue;
+      session.openedLinks.value = session.openedLinks.value.filter((link) => link.id !== elicitationId);
     }
   }
 
-  state(connection: AgentConnection, state: LineState): void {
+  stateChanged(connection: AgentConnection, state: ConnectionState): void {
     if (state === "closed") return;
-    if (this.main === null || connection === this.main) this.line.value = state;
-    if (state === "waiting") this.say("The connection was lost. Reconnecting.");
+    if (this.mainConnection === null || connection === this.mainConnection)
+      this.connectionState.value = state;
+    if (state === "waiting") this.announce("The connection was lost. Reconnecting.");
   }
 
-  ended(connection: AgentConnection, reason: Error | undefined): void {
-    if (connection.agent === "" || !this.pool.drop(connection) || this.leaving) return;
-    const lost = [...this.open.values()].filter((session) => session.connection === connection);
-    for (const session of lost) session.detached();
-    if (reason?.cause instanceof NotLetIn) {
-      this.signedOut();
+  connectionClosed(connection: AgentConnection, reason: Error | undefined): void {
+    if (connection.agent === "" || !this.pool.remove(connection) || this.closing) return;
+    const sessions = [...this.openSessions.values()].filter((session) => session.connection === connection);
+    for (const session of sessions) session.detach();
+    if (deniedCause(reason)) {
+      this.showLogin();
       return;
     }
-    if (connection === this.main) {
-      this.main = null;
-      this.line.value = "waiting";
+    if (connection === this.mainConnection) {
+      this.mainConnection = null;
+      this.connectionState.value = "waiting";
     }
-    void this.again(lost);
+    void this.reconnect(sessions);
   }
 
-  /** A new connection in place of one that could not be resumed; its sessions are loaded again, so nothing is missing. */
-  private async again(lost: readonly Session[]): Promise<void> {
+  /** Replaces a connection that could not be resumed, and loads its sessions again. */
+  private async reconnect(sessions: readonly Session[]): Promise<void> {
     try {
-      if (this.main === null) await this.connect();
-      await Promise.all(lost.map((session) => this.attach(session)));
+      if (this.mainConnection === null) await this.connect();
+      await Promise.all(sessions.map((session) => this.attach(session)));
     } catch (error) {
-      const cause = error instanceof Error ? error.cause : undefined;
-      if (cause instanceof NotLetIn) {
-        this.signedOut();
+      if (deniedCause(error)) {
+        this.showLogin();
         return;
       }
-      setTimeout(() => void this.again(lost), RETRY);
+      setTimeout(() => void this.reconnect(sessions), RECONNECT_MS);
     }
   }
 
-  private signedOut(): void {
+  private showLogin(): void {
     this.phase.value = "login";
-    this.problem.value = asError("You are no longer signed in");
+    this.error.value = extension.errorReport("You are no longer signed in");
   }
 
   private async connect(): Promise<void> {
-    const connection = await this.pool.toDefault();
-    this.main = connection;
+    const connection = await this.pool.getDefault();
+    this.mainConnection = connection;
     this.readOnly.value = connection.readOnly;
-    this.line.value = connection.state;
+    this.connectionState.value = connection.state;
     const [agents, sessions, inbox] = await Promise.all([
-      this.optional("agents"),
-      this.optional("sessions", { subscribe: true }),
-      this.optional("inbox", { subscribe: true }),
+      this.callOptional("agents"),
+      this.callOptional("sessions", { subscribe: true }),
+      this.callOptional("inbox", { subscribe: true }),
     ]);
-    this.agents.value = vendor.list(agents["agents"], vendor.readAgent);
+    this.agents.value = extension.readList(agents["agents"], extension.readAgent);
     if (this.agents.value.length === 0) {
       const { agent: name, agentTitle: title } = connection;
       this.agents.value = [{ name, title, description: null, default: true, state: "ready", reason: null }];
     }
-    this.listed.value = sorted(vendor.list(sessions["sessions"], vendor.readSession));
-    this.inbox.replace(vendor.list(inbox["items"], vendor.readInboxItem));
+    this.sessions.value = latestFirst(extension.readList(sessions["sessions"], extension.readSession));
+    this.inbox.replace(extension.readList(inbox["items"], extension.readInboxItem));
   }
 
-  private ask(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
-    if (!this.main) return Promise.reject(new Error("there is no connection to the gateway right now"));
-    return this.main.ask(method, params);
+  private call(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
+    if (!this.mainConnection)
+      return Promise.reject(new Error("there is no connection to the gateway right now"));
+    return this.mainConnection.callGateway(method, params);
   }
 
-  /** A method that a gateway of another make does not have. */
-  private async optional(method: string, params: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
+  /** Calls a method that the server may not have. Returns an empty result if the call fails. */
+  private async callOptional(
+    method: string,
+    params: Record<string, unknown> = {},
+  ): Promise<Record<string, unknown>> {
     try {
-      return await this.ask(method, params);
+      return await this.call(method, params);
     } catch (error) {
-      if (this.main?.state === "closed") throw error;
+      if (this.mainConnection?.state === "closed") throw error;
       return {};
     }
   }
 
-  private asked(
+  /** Adds a request to its session and waits for the user's answer. */
+  private addRequest<Result>(
     connection: AgentConnection,
-    method: string,
     sessionId: string,
-    made: Made,
+    content: RequestContent,
     signal: AbortSignal,
-  ): Promise<unknown> {
-    const session = this.open.get(place(connection.agent, sessionId)) ?? [...this.open.values()].find((one) => one.connection === connection);
+  ): Promise<Result> {
+    const session =
+      this.findOpenSession(connection.agent, sessionId) ??
+      [...this.openSessions.values()].find((one) => one.connection === connection);
     return new Promise((resolve, reject) => {
-      const question = {
-        ...made,
-        key: questionKey(method, sessionId, made.params as Record<string, unknown>),
+      const request = {
+        ...content,
+        key: requestKey(content.method, sessionId, content.params as Record<string, unknown>),
         agent: connection.agent,
         sessionId,
         since: Date.now(),
         answer: (result: unknown) => {
-          done();
-          this.inbox.answered(question.key);
-          resolve(result);
+          remove();
+          this.inbox.markAnswered(request.key);
+          resolve(result as Result);
           return Promise.resolve();
         },
-      } as Question;
-      const done = () => {
-        if (session) session.questions.value = session.questions.value.filter((one) => one !== question);
+      } as PendingRequest;
+      const remove = () => {
+        if (session) session.requests.value = session.requests.value.filter((one) => one !== request);
       };
       signal.addEventListener("abort", () => {
-        done();
+        remove();
         reject(signal.reason);
       });
       if (session) {
-        session.questions.value = [...session.questions.value, question];
-        this.inbox.unanswered(question.key);
+        session.requests.value = [...session.requests.value, request];
+        this.inbox.unmarkAnswered(request.key);
       }
-      if (this.inbox.empty) this.say(`${connection.agent} is waiting for you: ${summary(question)}`);
+      if (this.inbox.empty)
+        this.announce(`${connection.agent} is waiting for you: ${requestSummary(request)}`);
     });
   }
 
-  private track(address: Address): Session {
-    const session = new Session(address, this.say);
-    this.open.set(place(address.agent, address.sessionId), session);
-    this.opened.value += 1;
+  private addSession(address: SessionAddress): Session {
+    const session = new Session(address, this.announce);
+    this.openSessions.set(sessionKey(address.agent, address.sessionId), session);
+    this.openSessionsRevision.value += 1;
     return session;
   }
 
-  private replayEarly(session: Session): void {
-    for (const update of this.early.get(session.address.sessionId) ?? []) session.update(update);
-    this.early.delete(session.address.sessionId);
+  private applyEarlyUpdates(session: Session): void {
+    const { sessionId } = session.address;
+    for (const update of this.earlyUpdates.get(sessionId) ?? []) session.applyUpdate(update);
+    this.earlyUpdates.delete(sessionId);
   }
 }
 
-type Made =
-  | { kind: "permission"; params: acp.RequestPermissionRequest }
-  | { kind: "elicitation"; params: acp.CreateElicitationRequest }
-  | { kind: "other"; method: string; params: Record<string, unknown> };
+export const GatewayContext = createContext<Gateway | null>(null);
 
-function place(agent: string, sessionId: string): string {
+/** The gateway of the page, for components. */
+export function useGateway(): Gateway {
+  const gateway = useContext(GatewayContext);
+  if (!gateway) throw new Error("this component needs a GatewayContext around it");
+  return gateway;
+}
+
+type RequestContent =
+  | { kind: "permission"; method: string; params: acp.RequestPermissionRequest }
+  | { kind: "elicitation"; method: string; params: acp.CreateElicitationRequest }
+  | { kind: "extension"; method: string; params: Record<string, unknown> };
+
+/** The `AccessDenied` that caused an error, if there is one. */
+function deniedCause(error: unknown): AccessDenied | null {
+  return error instanceof Error && error.cause instanceof AccessDenied ? error.cause : null;
+}
+
+function sessionKey(agent: string, sessionId: string): string {
   return `${agent}\n${sessionId}`;
 }
 
-function sorted(sessions: vendor.ListedSession[]): vendor.ListedSession[] {
+function terminalKey(agent: string, sessionId: string, terminalId: string): string {
+  return `${sessionKey(agent, sessionId)}\n${terminalId}`;
+}
+
+function latestFirst(sessions: extension.ListedSession[]): extension.ListedSession[] {
   return sessions.sort((one, other) => (other.updatedAt ?? "").localeCompare(one.updatedAt ?? ""));
 }

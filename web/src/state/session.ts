@@ -1,215 +1,241 @@
-/** One session that this page is attached to: its conversation, its turn, the prompts that wait, and what it asks. */
+/**
+ * One session that this page is attached to: its conversation, turns, queued prompts and pending requests.
+ */
 import * as acp from "@agentclientprotocol/sdk";
 import { computed, effect, signal } from "@preact/signals";
-import type { AgentConnection } from "../wire/connection.ts";
-import type { SessionActivity, TurnNews } from "../wire/vendor.ts";
+import type { AgentConnection } from "../wire/agent-connection.ts";
+import {
+  AUTH_REQUIRED,
+  errorReport,
+  type ErrorReport,
+  type SessionActivity,
+  type TurnChange,
+} from "../wire/extension-methods.ts";
 import { Conversation } from "./conversation.ts";
-import { asError, AUTH_REQUIRED, readFault, type Fault } from "./faults.ts";
-import { nextFrame } from "./frames.ts";
-import { keep, kept } from "./keeping.ts";
-import { Waiting, type Prompt } from "./waiting.ts";
-import type { Question } from "./questions.ts";
+import type { PendingRequest } from "./pending-requests.ts";
+import { PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
 
-export interface Address {
+export interface SessionAddress {
   agent: string;
   sessionId: string;
   cwd: string;
 }
 
-/** Something the user was sent to a web page for, and which the agent has not called finished. */
-export interface Outside {
+/**
+ * A web page that the user opened for an agent. Listed until the agent reports that the user is done there.
+ */
+export interface OpenedLink {
   id: string;
-  message: string;
   url: string;
 }
 
-const BUSY = -32600;
+interface SessionSettings {
+  modes?: acp.SessionModeState | null;
+  configOptions?: acp.SessionConfigOption[] | null;
+}
+
+const INVALID_REQUEST = -32600;
 
 export class Session {
-  readonly conversation = signal(new Conversation(nextFrame));
+  readonly conversation = signal(new Conversation());
   readonly state = signal<"loading" | "ready" | "failed">("loading");
-  readonly problem = signal<Fault | null>(null);
-  readonly questions = signal<readonly Question[]>([]);
-  readonly outside = signal<readonly Outside[]>([]);
-  readonly queue: Waiting;
+  readonly error = signal<ErrorReport | null>(null);
+  /** The requests that came over our own connection. */
+  readonly requests = signal<readonly PendingRequest[]>([]);
+  readonly openedLinks = signal<readonly OpenedLink[]>([]);
+  readonly queue: PromptQueue;
   readonly draft = signal("");
-  /** The agent took no prompt, because it wants the user to sign in first. */
-  readonly locked = signal(false);
+  /** The agent rejected a prompt because the user has to sign in first. */
+  readonly signInRequired = signal(false);
 
-  private readonly ours = signal(false);
-  private readonly theirs = signal(false);
-  readonly running = computed(() => this.ours.value || this.theirs.value);
+  private readonly ownTurn = signal(false);
+  private readonly otherTurn = signal(false);
+  readonly running = computed(() => this.ownTurn.value || this.otherTurn.value);
   readonly cancelling = signal(false);
 
   connection: AgentConnection | null = null;
-  readonly address: Address;
-  /** Says something to people who cannot see the page change. */
+  readonly address: SessionAddress;
+  /** Tells screen reader users about a change. */
   private readonly announce: (text: string) => void;
-  private incoming: Conversation | null = null;
+  /** The conversation that is being loaded. */
+  private loading: Conversation | null = null;
 
-  constructor(address: Address, announce: (text: string) => void) {
+  constructor(address: SessionAddress, announce: (text: string) => void) {
     this.address = address;
     this.announce = announce;
     const name = `${address.agent}/${address.sessionId}`;
-    this.queue = new Waiting(name);
-    this.draft.value = kept(`draft.${name}`) ?? "";
-    effect(() => keep(`draft.${name}`, this.draft.value));
+    this.queue = new PromptQueue(name);
+    this.draft.value = storedText(`draft.${name}`) ?? "";
+    effect(() => storeText(`draft.${name}`, this.draft.value));
   }
 
-  /** A session that was just made here has no history to load. */
-  begun(connection: AgentConnection, answer: acp.NewSessionResponse): void {
+  /** Attaches to a session that this page just created. It has no history to load. */
+  attachNew(connection: AgentConnection, response: acp.NewSessionResponse): void {
     this.connection = connection;
-    this.settle(this.conversation.value, answer);
+    this.finishLoading(this.conversation.value, response);
   }
 
-  /** Attaches and takes the history; what is shown meanwhile stays until the whole of it has come. */
+  /**
+   * Attaches to a session and loads its history. The old conversation stays visible until the new one is
+   * complete.
+   */
   async load(connection: AgentConnection, activity: SessionActivity): Promise<void> {
     this.connection = connection;
-    const first = this.state.value !== "ready";
-    const fresh = new Conversation(nextFrame);
-    this.incoming = fresh;
-    this.problem.value = null;
-    if (first) {
+    const conversation = new Conversation();
+    this.loading = conversation;
+    this.error.value = null;
+    if (this.state.value !== "ready") {
       this.state.value = "loading";
-      this.conversation.value = fresh;
+      this.conversation.value = conversation;
     }
-    this.theirs.value = activity !== "idle";
+    this.otherTurn.value = activity !== "idle";
     const { sessionId, cwd } = this.address;
     try {
-      const answer = await connection.request("session/load", { sessionId, cwd, mcpServers: [] });
-      if (this.incoming !== fresh) return;
-      this.settle(fresh, answer);
+      const response = await connection.request("session/load", { sessionId, cwd, mcpServers: [] });
+      if (this.loading !== conversation) return;
+      this.finishLoading(conversation, response);
     } catch (error) {
-      if (this.incoming !== fresh || connection.state === "closed") return;
-      this.incoming = null;
-      this.problem.value = asError(error);
+      if (this.loading !== conversation || connection.state === "closed") return;
+      this.loading = null;
+      this.error.value = errorReport(error);
       this.state.value = "failed";
     }
   }
 
-  private settle(conversation: Conversation, answer: { modes?: acp.SessionModeState | null; configOptions?: acp.SessionConfigOption[] | null } | null): void {
-    // The latest word counts: an update during the replay is newer than nothing, the answer is newer than both.
-    if (answer?.modes) conversation.modes.value = answer.modes;
-    if (answer?.configOptions) conversation.options.value = answer.configOptions;
-    this.incoming = null;
+  private finishLoading(conversation: Conversation, settings: SessionSettings | null): void {
+    // The response is newer than the updates of the replay.
+    if (settings?.modes) conversation.modes.value = settings.modes;
+    if (settings?.configOptions) conversation.options.value = settings.configOptions;
+    this.loading = null;
     conversation.flush();
     this.conversation.value = conversation;
     this.state.value = "ready";
-    this.next();
+    this.sendNext();
   }
 
-  update(update: acp.SessionUpdate): void {
-    (this.incoming ?? this.conversation.value).apply(update);
+  applyUpdate(update: acp.SessionUpdate): void {
+    (this.loading ?? this.conversation.value).apply(update);
   }
 
-  /** The connection is gone for good; a new one will load the session again. */
-  detached(): void {
+  /** Detaches from a closed connection. The session is loaded again over a new one. */
+  detach(): void {
     this.connection = null;
-    this.questions.value = [];
-    this.ours.value = false;
+    this.requests.value = [];
+    this.ownTurn.value = false;
   }
 
-  turn(news: TurnNews): void {
-    if (news.state === "started") {
-      this.theirs.value = true;
+  /** Applies the start or end of a turn of another client. */
+  applyTurnChange(change: TurnChange): void {
+    if (change.state === "started") {
+      this.otherTurn.value = true;
       return;
     }
-    this.theirs.value = false;
+    this.otherTurn.value = false;
     this.cancelling.value = false;
-    (this.incoming ?? this.conversation.value).ended(news.error ? "error" : (news.stopReason ?? "end_turn"), news.error && readFault(news.error.code, news.error.message, news.error.data));
+    const reason = change.error ? "error" : (change.stopReason ?? "end_turn");
+    (this.loading ?? this.conversation.value).endTurn(reason, change.error);
     this.announce("The agent has finished.");
-    this.next();
+    this.sendNext();
   }
 
-  /** What the list of sessions says; our own turn we know better. */
-  activity(state: SessionActivity): void {
-    if (this.ours.value) return;
-    this.theirs.value = state !== "idle";
-    if (state === "idle") {
+  /** Applies the activity from the gateway's session list, unless our own turn runs. */
+  applyActivity(activity: SessionActivity): void {
+    if (this.ownTurn.value) return;
+    this.otherTurn.value = activity !== "idle";
+    if (activity === "idle") {
       this.cancelling.value = false;
-      this.next();
+      this.sendNext();
     }
   }
 
-  /** Sends a prompt, or lets it wait for the end of the running turn. */
+  /** Sends a prompt, or queues it while a turn runs. */
   submit(prompt: Prompt): void {
     this.queue.add(prompt);
-    if (this.running.value) this.announce("The prompt waits for the end of this turn.");
-    else this.next();
+    if (this.running.value) this.announce("The prompt will be sent after this turn.");
+    else this.sendNext();
   }
 
-  /** The user has signed in: what waited for that goes now. */
-  unlocked(): void {
-    this.locked.value = false;
-    this.queue.held.value = false;
-    this.next();
+  /** Sends the prompts that were waiting for the user to sign in. */
+  continueSignedIn(): void {
+    this.signInRequired.value = false;
+    this.queue.paused.value = false;
+    this.sendNext();
   }
 
   cancel(): void {
     if (!this.connection || !this.running.value) return;
     this.cancelling.value = true;
     this.connection.cancel(this.address.sessionId);
-    for (const question of this.questions.value) {
-      if (question.kind === "permission") void question.answer({ outcome: { outcome: "cancelled" } });
-      if (question.kind === "elicitation") void question.answer({ action: "cancel" });
+    for (const request of this.requests.value) {
+      if (request.kind === "permission") void request.answer({ outcome: { outcome: "cancelled" } });
+      if (request.kind === "elicitation") void request.answer({ action: "cancel" });
     }
-    this.announce("Cancelling.");
+    this.announce("Canceling.");
   }
 
-  async choose(configId: string, value: string | boolean): Promise<void> {
+  async setOption(configId: string, value: string | boolean): Promise<void> {
     if (!this.connection) return;
     const params = { sessionId: this.address.sessionId, configId };
-    const answer = await this.connection.request(
+    const response = await this.connection.request(
       "session/set_config_option",
       typeof value === "boolean" ? { ...params, type: "boolean", value } : { ...params, value },
     );
-    this.conversation.value.options.value = answer.configOptions;
+    this.conversation.value.options.value = response.configOptions;
   }
 
-  async chooseMode(modeId: string): Promise<void> {
+  async setMode(modeId: string): Promise<void> {
     if (!this.connection) return;
     await this.connection.request("session/set_mode", { sessionId: this.address.sessionId, modeId });
     const modes = this.conversation.value.modes.value;
     if (modes) this.conversation.value.modes.value = { ...modes, currentModeId: modeId };
   }
 
-  private next(): void {
-    if (this.running.value || this.state.value !== "ready" || !this.connection || this.queue.held.value) return;
-    const prompt = this.queue.take();
-    if (prompt) void this.run(this.connection, prompt);
+  private sendNext(): void {
+    const ready = this.state.value === "ready" && !this.running.value && !this.queue.paused.value;
+    if (!ready || !this.connection) return;
+    const prompt = this.queue.takeFirst();
+    if (prompt) void this.runTurn(this.connection, prompt);
   }
 
-  private async run(connection: AgentConnection, prompt: Prompt): Promise<void> {
+  private async runTurn(connection: AgentConnection, prompt: Prompt): Promise<void> {
+    const { sessionId } = this.address;
     const conversation = this.conversation.value;
-    this.ours.value = true;
-    const message = conversation.said(prompt.blocks);
+    this.ownTurn.value = true;
+    const message = conversation.addPrompt(prompt.blocks);
     try {
-      const answer = await connection.request("session/prompt", { sessionId: this.address.sessionId, prompt: prompt.blocks });
-      this.conversation.value.ended(answer.stopReason);
-      this.announce(answer.stopReason === "cancelled" ? "Cancelled." : "The agent has finished.");
+      const response = await connection.request("session/prompt", { sessionId, prompt: prompt.blocks });
+      this.conversation.value.endTurn(response.stopReason);
+      this.announce(response.stopReason === "cancelled" ? "Canceled." : "The agent has finished.");
     } catch (error) {
-      if (connection.state === "closed") {
-        // The turn goes on without us; loading the session again shows how far it got.
+      // The turn continues on the gateway. The session will be loaded again over a new connection.
+      if (connection.state === "closed") return;
+      if (isBusy(error)) {
+        conversation.removePrompt(message);
+        this.queue.putBack(prompt);
+        this.ownTurn.value = false;
+        this.otherTurn.value = true;
         return;
       }
-      if (error instanceof acp.RequestError && error.code === BUSY && /turn|prompt|running|busy/i.test(error.message)) {
-        conversation.unsaid(message);
+      const report = errorReport(error);
+      if (report.code === AUTH_REQUIRED) {
+        conversation.removePrompt(message);
         this.queue.putBack(prompt);
-        this.ours.value = false;
-        this.theirs.value = true;
-        return;
-      }
-      const fault = asError(error);
-      if (fault.code === AUTH_REQUIRED) {
-        conversation.unsaid(message);
-        this.queue.putBack(prompt);
-        this.locked.value = true;
-      } else this.conversation.value.ended("error", fault);
-      this.queue.hold();
+        this.signInRequired.value = true;
+      } else this.conversation.value.endTurn("error", report);
+      this.queue.pause();
       this.announce("The turn failed.");
     }
-    this.ours.value = false;
+    this.ownTurn.value = false;
     this.cancelling.value = false;
-    this.next();
+    this.sendNext();
   }
+}
+
+/** Whether the agent rejected a prompt because a turn of another client runs. */
+function isBusy(error: unknown): boolean {
+  return (
+    error instanceof acp.RequestError &&
+    error.code === INVALID_REQUEST &&
+    /turn|prompt|running|busy/i.test(error.message)
+  );
 }

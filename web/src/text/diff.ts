@@ -1,61 +1,66 @@
-/** Two texts as rows of a diff: one below the other, or side by side, with the changed words marked. */
+/** Compares two texts: rows for a unified or a side-by-side diff, with changed words marked. */
 import { diffWordsWithSpace, structuredPatch } from "diff";
 
-export interface Part {
+export interface DiffSpan {
   text: string;
   changed: boolean;
 }
 
-export interface Row {
+export interface DiffRow {
   kind: "same" | "added" | "removed" | "gap";
   oldLine: number | null;
   newLine: number | null;
-  parts: Part[];
+  spans: DiffSpan[];
 }
 
-export interface Pair {
-  left: Row | null;
-  right: Row | null;
+/** Two rows side by side. */
+export interface DiffRowPair {
+  left: DiffRow | null;
+  right: DiffRow | null;
 }
 
-export interface Difference {
-  rows: Row[];
+export interface TextDiff {
+  rows: DiffRow[];
   added: number;
   removed: number;
-  /** The texts are too far apart to compare in reasonable time; all of the old is shown as removed. */
-  coarse: boolean;
+  /** The comparison took too long, so all old lines count as removed and all new lines as added. */
+  timedOut: boolean;
 }
 
-const CONTEXT = 3;
-const PATIENCE = 400;
+const CONTEXT_LINES = 3;
+const TIMEOUT_MS = 400;
 
-export function difference(oldText: string | null, newText: string): Difference {
+export function diffTexts(oldText: string | null, newText: string): TextDiff {
   const before = oldText ?? "";
-  if (before === "" && newText === "") return { rows: [], added: 0, removed: 0, coarse: false };
-  const patch = structuredPatch("", "", before, newText, "", "", { context: CONTEXT, timeout: PATIENCE });
-  if (!patch) return coarse(before, newText);
-  const rows: Row[] = [];
+  if (before === "" && newText === "") return { rows: [], added: 0, removed: 0, timedOut: false };
+  const patch = structuredPatch("", "", before, newText, "", "", {
+    context: CONTEXT_LINES,
+    timeout: TIMEOUT_MS,
+  });
+  if (!patch) return replaceAll(before, newText);
+  const rows: DiffRow[] = [];
   let end = 0;
   for (const hunk of patch.hunks) {
-    if (hunk.oldStart > end + 1 && (rows.length > 0 || hunk.oldStart > 1)) rows.push({ kind: "gap", oldLine: null, newLine: null, parts: [] });
+    if (hunk.oldStart > end + 1 && (rows.length > 0 || hunk.oldStart > 1))
+      rows.push({ kind: "gap", oldLine: null, newLine: null, spans: [] });
     let old = hunk.oldStart;
-    let now = hunk.newStart;
+    let current = hunk.newStart;
     for (const line of hunk.lines) {
       const text = line.slice(1);
-      if (line.startsWith("+")) rows.push(row("added", null, now++, text));
-      else if (line.startsWith("-")) rows.push(row("removed", old++, null, text));
-      else if (line.startsWith(" ")) rows.push(row("same", old++, now++, text));
+      if (line.startsWith("+")) rows.push(newRow("added", null, current++, text));
+      else if (line.startsWith("-")) rows.push(newRow("removed", old++, null, text));
+      else if (line.startsWith(" ")) rows.push(newRow("same", old++, current++, text));
     }
     end = old - 1;
   }
   markWords(rows);
-  return counted(rows, false);
+  return withCounts(rows, false);
 }
 
-/** Rows side by side: a run of removed lines stands beside the run of added ones that replaces it. */
-export function sideBySide(rows: readonly Row[]): Pair[] {
-  const pairs: Pair[] = [];
-  for (const [removed, added, other] of runs(rows)) {
+/** Pairs rows for a side-by-side diff. Removed lines are next to the added lines that replace them. */
+export function sideBySide(rows: readonly DiffRow[]): DiffRowPair[] {
+  const pairs: DiffRowPair[] = [];
+  for (const [removed, added, other] of changeGroups(rows)) {
     for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
       pairs.push({ left: removed[index] ?? null, right: added[index] ?? null });
     }
@@ -64,9 +69,10 @@ export function sideBySide(rows: readonly Row[]): Pair[] {
   return pairs;
 }
 
-function* runs(rows: readonly Row[]): Generator<[Row[], Row[], Row | null]> {
-  let removed: Row[] = [];
-  let added: Row[] = [];
+/** Splits rows into removed lines, the added lines that follow, and the next other row. */
+function* changeGroups(rows: readonly DiffRow[]): Generator<[DiffRow[], DiffRow[], DiffRow | null]> {
+  let removed: DiffRow[] = [];
+  let added: DiffRow[] = [];
   for (const item of rows) {
     if (item.kind === "removed" && added.length === 0) removed.push(item);
     else if (item.kind === "added") added.push(item);
@@ -84,43 +90,54 @@ function* runs(rows: readonly Row[]): Generator<[Row[], Row[], Row | null]> {
   yield [removed, added, null];
 }
 
-function markWords(rows: Row[]): void {
-  for (const [removed, added] of runs(rows)) {
+function markWords(rows: DiffRow[]): void {
+  for (const [removed, added] of changeGroups(rows)) {
     if (removed.length !== added.length) continue;
     removed.forEach((left, index) => {
       const right = added[index];
-      const one = left.parts[0]?.text ?? "";
-      const other = right?.parts[0]?.text ?? "";
+      const one = left.spans[0]?.text ?? "";
+      const other = right?.spans[0]?.text ?? "";
       if (!right || one.length + other.length > 1000) return;
       const words = diffWordsWithSpace(one, other);
-      const kept = words.filter((word) => !word.added && !word.removed).reduce((sum, word) => sum + word.value.trim().length, 0);
-      // Lines with little in common are clearer without marks.
-      if (kept * 3 < Math.max(one.trim().length, other.trim().length)) return;
-      left.parts = words.filter((word) => !word.added).map((word) => ({ text: word.value, changed: word.removed }));
-      right.parts = words.filter((word) => !word.removed).map((word) => ({ text: word.value, changed: word.added }));
+      const common = words
+        .filter((word) => !word.added && !word.removed)
+        .reduce((sum, word) => sum + word.value.trim().length, 0);
+      // Lines with little in common are easier to read without marks.
+      if (common * 3 < Math.max(one.trim().length, other.trim().length)) return;
+      left.spans = words
+        .filter((word) => !word.added)
+        .map((word) => ({ text: word.value, changed: word.removed }));
+      right.spans = words
+        .filter((word) => !word.removed)
+        .map((word) => ({ text: word.value, changed: word.added }));
     });
   }
 }
 
-function row(kind: Row["kind"], oldLine: number | null, newLine: number | null, text: string): Row {
-  return { kind, oldLine, newLine, parts: [{ text, changed: false }] };
+function newRow(
+  kind: DiffRow["kind"],
+  oldLine: number | null,
+  newLine: number | null,
+  text: string,
+): DiffRow {
+  return { kind, oldLine, newLine, spans: [{ text, changed: false }] };
 }
 
-function coarse(before: string, after: string): Difference {
-  const rows = lines(before).map((text, index) => row("removed", index + 1, null, text));
-  lines(after).forEach((text, index) => rows.push(row("added", null, index + 1, text)));
-  return counted(rows, true);
+function replaceAll(before: string, after: string): TextDiff {
+  const rows = lines(before).map((text, index) => newRow("removed", index + 1, null, text));
+  lines(after).forEach((text, index) => rows.push(newRow("added", null, index + 1, text)));
+  return withCounts(rows, true);
 }
 
 function lines(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-function counted(rows: Row[], coarseOne: boolean): Difference {
+function withCounts(rows: DiffRow[], timedOut: boolean): TextDiff {
   return {
     rows,
     added: rows.filter((item) => item.kind === "added").length,
     removed: rows.filter((item) => item.kind === "removed").length,
-    coarse: coarseOne,
+    timedOut,
   };
 }

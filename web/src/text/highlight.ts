@@ -1,10 +1,10 @@
-/** Colours for code. The languages are fetched from our own server, each when it is first needed. */
+/** Syntax highlighting. The engine and each language are loaded from our own server on first use. */
 import type { HLJSApi, LanguageFn } from "highlight.js";
-import { escape, sanitise } from "./sanitise.ts";
+import { escapeHtml, sanitizeHtml } from "./untrusted-text.ts";
 
-type Load = () => Promise<{ default: LanguageFn }>;
+type LanguageLoader = () => Promise<{ default: LanguageFn }>;
 
-const LANGUAGES: Record<string, Load> = {
+const LANGUAGES: Record<string, LanguageLoader> = {
   bash: () => import("highlight.js/lib/languages/bash"),
   c: () => import("highlight.js/lib/languages/c"),
   cpp: () => import("highlight.js/lib/languages/cpp"),
@@ -45,45 +45,43 @@ const LANGUAGES: Record<string, Load> = {
   yaml: () => import("highlight.js/lib/languages/yaml"),
 };
 
+// prettier-ignore
 const ALIASES: Record<string, string> = {
-  cjs: "javascript", console: "shell", cs: "csharp", docker: "dockerfile", ex: "elixir", exs: "elixir", h: "c", hpp: "cpp",
-  hs: "haskell", htm: "xml", html: "xml", js: "javascript", jsx: "javascript", kt: "kotlin", make: "makefile", md: "markdown",
-  mjs: "javascript", mk: "makefile", patch: "diff", pl: "perl", ps1: "powershell", py: "python", pyi: "python", python3: "python",
-  rb: "ruby", rs: "rust", sh: "bash", svelte: "xml", svg: "xml", toml: "ini", ts: "typescript", tsx: "typescript", vue: "xml",
+  cjs: "javascript", console: "shell", cs: "csharp", docker: "dockerfile", ex: "elixir", exs: "elixir",
+  h: "c", hpp: "cpp", hs: "haskell", htm: "xml", html: "xml", js: "javascript", jsx: "javascript",
+  kt: "kotlin", make: "makefile", md: "markdown", mjs: "javascript", mk: "makefile", patch: "diff",
+  pl: "perl", ps1: "powershell", py: "python", pyi: "python", python3: "python", rb: "ruby", rs: "rust",
+  sh: "bash", svelte: "xml", svg: "xml", toml: "ini", ts: "typescript", tsx: "typescript", vue: "xml",
   yml: "yaml", zsh: "bash", "c++": "cpp", "c#": "csharp",
 };
 
-/** Longer code is shown without colours, which would take longer than they are worth. */
-const LONGEST = 60_000;
+/** Longer code is shown without highlighting, which would take too long. */
+const MAX_LENGTH = 60_000;
 
 let engine: Promise<HLJSApi> | undefined;
 const registered = new Map<string, Promise<void>>();
 
-export function languageOf(name: string): string | null {
+/** The highlighter's name of a language, or null if it is not supported. */
+export function findLanguage(name: string): string | null {
   const known = ALIASES[name] ?? name;
   return known in LANGUAGES ? known : null;
 }
 
-export function languageOfPath(path: string): string | null {
-  const file = path.split(/[/\\]/).at(-1)?.toLowerCase() ?? "";
-  if (file === "dockerfile" || file === "makefile") return file;
-  return languageOf(file.split(".").at(-1) ?? "");
-}
-
-/** Safe HTML of the code in colours, or plain where its language is not known. */
+/** Returns safe HTML with highlighted code, or plain code if the language is not supported. */
 export async function highlight(code: string, language: string): Promise<string> {
-  const name = languageOf(language);
+  const name = findLanguage(language);
   const load = name === null ? undefined : LANGUAGES[name];
-  if (name === null || !load || code.length > LONGEST) return escape(code);
+  if (name === null || !load || code.length > MAX_LENGTH) return escapeHtml(code);
   engine ??= import("highlight.js/lib/core").then((module) => module.default);
   const hljs = await engine;
   let ready = registered.get(name);
-  if (!ready) registered.set(name, (ready = load().then((module) => hljs.registerLanguage(name, module.default))));
+  if (!ready)
+    registered.set(name, (ready = load().then((module) => hljs.registerLanguage(name, module.default))));
   try {
     await ready;
   } catch {
     registered.delete(name);
-    return escape(code);
+    return escapeHtml(code);
   }
-  return sanitise(hljs.highlight(code, { language: name, ignoreIllegals: true }).value);
+  return sanitizeHtml(hljs.highlight(code, { language: name, ignoreIllegals: true }).value);
 }

@@ -1,95 +1,99 @@
-/** Markdown to safe HTML, block by block, so that a growing message costs only its last block. */
+/**
+ * Renders Markdown as safe HTML, block by block. While a message grows, only its last block is parsed again.
+ */
 import { Lexer, Marked, type Tokens, type TokensList } from "marked";
-import { escape, isPicture, safeLink, sanitise } from "./sanitise.ts";
-import { visible } from "./visible.ts";
+import { escapeHtml, isImageUrl, revealHidden, safeLink, sanitizeHtml } from "./untrusted-text.ts";
 
 const marked = new Marked({
   gfm: true,
   breaks: false,
   renderer: {
-    // HTML inside Markdown is shown as what it is: text.
+    // Show HTML inside Markdown as text.
     html({ text }: Tokens.HTML | Tokens.Tag) {
-      return escape(text);
+      return escapeHtml(text);
     },
     link({ href, title, tokens }: Tokens.Link) {
       const inner = this.parser.parseInline(tokens);
-      const address = safeLink(href);
-      if (address === null) return `${inner} <code>${escape(href)}</code>`;
-      return `<a href="${escape(address)}"${title ? ` title="${escape(title)}"` : ""}>${inner}</a>`;
+      const url = safeLink(href);
+      if (url === null) return `${inner} <code>${escapeHtml(href)}</code>`;
+      return `<a href="${escapeHtml(url)}"${title ? ` title="${escapeHtml(title)}"` : ""}>${inner}</a>`;
     },
-    // A picture from elsewhere would tell its server that it was looked at; it becomes a link.
+    // Loading an external image would tell its server about the reader, so it becomes a link.
     image({ href, text }: Tokens.Image) {
-      if (isPicture(href)) return `<img src="${escape(href)}" alt="${escape(text)}">`;
-      const address = safeLink(href);
-      const name = `<span class="md-picture">${escape(text || "picture")}</span>`;
-      return address === null ? name : `<a href="${escape(address)}">${name}</a>`;
+      if (isImageUrl(href)) return `<img src="${escapeHtml(href)}" alt="${escapeHtml(text)}">`;
+      const url = safeLink(href);
+      const name = `<span class="md-image">${escapeHtml(text || "image")}</span>`;
+      return url === null ? name : `<a href="${escapeHtml(url)}">${name}</a>`;
     },
     checkbox({ checked }: Tokens.Checkbox) {
       return checked ? "☑ " : "☐ ";
     },
     code({ text, lang }: Tokens.Code) {
       const language = /^[\w+#.-]+/.exec(lang ?? "")?.[0]?.toLowerCase() ?? "";
-      return `<pre><code${language ? ` class="language-${escape(language)}"` : ""}>${escape(text)}\n</code></pre>`;
+      const attribute = language ? ` class="language-${escapeHtml(language)}"` : "";
+      return `<pre><code${attribute}>${escapeHtml(text)}\n</code></pre>`;
     },
   },
 });
 
-export interface Block {
+export interface MarkdownBlock {
   raw: string;
-  /** Set for fenced and indented code, which is shown with a heading and colours. */
+  /** Set for fenced and indented code, which the page renders as a code block of its own. */
   code: { language: string; text: string } | null;
 }
 
-/** Where `[text][name]` leads, by name: the definitions may stand anywhere in the text. */
-export type Links = TokensList["links"];
+/** The link definitions of a text (`[name]: address`) by name. They can be anywhere in the text. */
+export type LinkDefinitions = TokensList["links"];
 
-/** The blocks of a text that grows at its end. All but the last are final, and only what follows them is read again. */
-export class Blocks {
-  /** The definitions that came so far; a new object when there are more of them. */
-  links: Links = {};
-  private done: Block[] = [];
-  private consumed = 0;
-  private seen = "";
+/** Splits a growing text into blocks. All blocks except the last are final and are not parsed again. */
+export class MarkdownBlocks {
+  /** The definitions so far. A new object whenever there are more of them. */
+  links: LinkDefinitions = {};
+  private finished: MarkdownBlock[] = [];
+  private finishedLength = 0;
+  private previousText = "";
 
-  read(said: string): readonly Block[] {
-    // Line ends of any kind; the second half of one may still be on its way.
-    const text = said.includes("\r") ? said.replace(/\r\n?/g, "\n") : said;
-    if (!text.startsWith(this.seen.slice(0, 64)) || text.length < this.seen.length) {
+  read(source: string): readonly MarkdownBlock[] {
+    // Normalize line ends. The second half of a `\r\n` may still be missing.
+    const text = source.includes("\r") ? source.replace(/\r\n?/g, "\n") : source;
+    if (!text.startsWith(this.previousText.slice(0, 64)) || text.length < this.previousText.length) {
       this.links = {};
-      this.done = [];
-      this.consumed = 0;
+      this.finished = [];
+      this.finishedLength = 0;
     }
-    this.seen = text;
-    const open = this.split(text.slice(this.consumed));
+    this.previousText = text;
+    const open = this.split(text.slice(this.finishedLength));
     const last = open.pop();
     for (const block of open) {
-      this.done.push(block);
-      this.consumed += block.raw.length;
+      this.finished.push(block);
+      this.finishedLength += block.raw.length;
     }
-    return last ? [...this.done, last] : this.done.slice();
+    return last ? [...this.finished, last] : this.finished.slice();
   }
 
-  private split(text: string): Block[] {
-    const blocks: Block[] = [];
+  private split(text: string): MarkdownBlock[] {
+    const blocks: MarkdownBlock[] = [];
     const tokens = marked.lexer(text);
-    if (Object.keys(tokens.links).some((name) => !(name in this.links))) this.links = { ...tokens.links, ...this.links };
+    if (Object.keys(tokens.links).some((name) => !(name in this.links)))
+      this.links = { ...tokens.links, ...this.links };
     for (const token of tokens) {
       const previous = blocks.at(-1);
-      // Blank lines belong to the block before them, so that the raw texts add up to the whole.
+      // Blank lines belong to the previous block, so that the raw texts add up to the whole text.
       if (token.type === "space" && previous) previous.raw += token.raw;
       else if (token.type === "code") {
         const code = token as Tokens.Code;
-        blocks.push({ raw: code.raw, code: { language: (code.lang ?? "").split(/\s/)[0]?.toLowerCase() ?? "", text: code.text } });
+        const language = (code.lang ?? "").split(/\s/)[0]?.toLowerCase() ?? "";
+        blocks.push({ raw: code.raw, code: { language, text: code.text } });
       } else blocks.push({ raw: token.raw, code: null });
     }
-    // If the pieces do not add up, the text is one block.
+    // If the raw texts do not add up, treat the text as one block.
     const length = blocks.reduce((sum, block) => sum + block.raw.length, 0);
     return length === text.length ? blocks : [{ raw: text, code: null }];
   }
 }
 
-export function render(markdown: string, links: Links = {}): string {
+export function renderMarkdown(markdown: string, links: LinkDefinitions = {}): string {
   const lexer = new Lexer(marked.defaults);
   Object.assign(lexer.tokens.links, links);
-  return sanitise(marked.parser(lexer.lex(visible(markdown))));
+  return sanitizeHtml(marked.parser(lexer.lex(revealHidden(markdown))));
 }

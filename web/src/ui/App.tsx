@@ -1,44 +1,44 @@
-/** The whole page: who is let in, what is shown where, and what is said to those who listen. */
-import { useEffect } from "preact/hooks";
-import type { Gateway } from "../state/gateway.ts";
-import { GatewayContext, useGateway } from "./context.ts";
-import { FaultView } from "./FaultView.tsx";
-import { Help } from "./Help.tsx";
+/**
+ * The whole page: connecting, login, or the session list next to a session, the inbox or the new session
+ * form.
+ */
+import { useEffect, useRef } from "preact/hooks";
+import { GatewayContext, useGateway, type Gateway } from "../state/gateway.ts";
+import { revealHidden } from "../text/untrusted-text.ts";
+import { ErrorView } from "./elements.tsx";
 import { Inbox } from "./Inbox.tsx";
-import { Login } from "./Login.tsx";
+import { helpOpen, installShortcuts, route, SHORTCUTS } from "./navigation.ts";
 import { NewSession } from "./NewSession.tsx";
-import { visible } from "../text/visible.ts";
-import { route } from "./route.ts";
-import { Sessions } from "./Sessions.tsx";
+import { SessionList } from "./SessionList.tsx";
 import { SessionView } from "./SessionView.tsx";
-import { listen } from "./shortcuts.ts";
+import { LoginPage } from "./SignIn.tsx";
 
 export function App({ gateway }: { gateway: Gateway }) {
-  useEffect(() => listen(gateway), [gateway]);
+  useEffect(() => installShortcuts(gateway), [gateway]);
   useEffect(() => {
-    const wake = () => {
-      if (!document.hidden) gateway.wake();
+    const check = () => {
+      if (!document.hidden) gateway.checkConnections();
     };
-    const leave = () => gateway.close();
-    const restored = (event: PageTransitionEvent) => {
+    const close = () => gateway.close();
+    const reload = (event: PageTransitionEvent) => {
       if (event.persisted) location.reload();
     };
-    addEventListener("online", wake);
-    addEventListener("pagehide", leave);
-    addEventListener("pageshow", restored);
-    document.addEventListener("visibilitychange", wake);
+    addEventListener("online", check);
+    addEventListener("pagehide", close);
+    addEventListener("pageshow", reload);
+    document.addEventListener("visibilitychange", check);
     return () => {
-      removeEventListener("online", wake);
-      removeEventListener("pagehide", leave);
-      removeEventListener("pageshow", restored);
-      document.removeEventListener("visibilitychange", wake);
+      removeEventListener("online", check);
+      removeEventListener("pagehide", close);
+      removeEventListener("pageshow", reload);
+      document.removeEventListener("visibilitychange", check);
     };
   }, [gateway]);
   return (
     <GatewayContext.Provider value={gateway}>
       <Page />
-      <Help />
-      <Spoken />
+      <HelpDialog />
+      <PageStatus />
     </GatewayContext.Provider>
   );
 }
@@ -48,96 +48,133 @@ function Page() {
   switch (gateway.phase.value) {
     case "starting":
       return (
-        <main class="welcome">
-          <img class="brand-mark" src="./icon.svg" alt="" width="56" height="56" />
-          <p class="faint" role="status">
+        <main class="start-page">
+          <img src="./icon.svg" alt="" width="56" height="56" />
+          <p class="muted" role="status">
             Connecting…
           </p>
         </main>
       );
     case "login":
-      return <Login />;
+      return <LoginPage />;
     case "failed":
       return (
-        <main class="welcome">
+        <main class="start-page">
           <h1>Could not connect</h1>
-          {gateway.problem.value && <FaultView fault={gateway.problem.value} />}
+          {gateway.error.value && <ErrorView error={gateway.error.value} />}
           <button type="button" class="primary" onClick={() => void gateway.start(null)}>
             Try again
           </button>
         </main>
       );
     case "ready":
-      return <Workplace />;
+      return <Workspace />;
   }
 }
 
-function Workplace() {
-  const at = route.value;
+function Workspace() {
+  const { page } = route.value;
   return (
-    <div class={`workplace at-${at.at}`}>
-      {at.at === "session" && (
-        <a class="skip" href="#prompt" onClick={skip}>
-          To the prompt
+    <div class={`workspace route-${page}`}>
+      {page === "session" && (
+        <a class="skip-link" href="#prompt" onClick={focusPrompt}>
+          Skip to the prompt
         </a>
       )}
-      <Sessions />
-      <div class="stage">
-        <Stage />
+      <SessionList />
+      <div class="main-pane">
+        <MainPane />
       </div>
     </div>
   );
 }
 
-/** The address behind `#` is the page's own, so the link does what it says by hand. */
-function skip(event: Event): void {
+/** The page uses the part of the address after `#` for its routes, so the skip link cannot. */
+function focusPrompt(event: Event): void {
   event.preventDefault();
   document.getElementById("prompt")?.focus();
 }
 
-function Stage() {
+function MainPane() {
   const gateway = useGateway();
-  const at = route.value;
-  if (at.at === "new" && !gateway.readOnly.value) return <NewSession />;
-  if (at.at === "inbox") return <Inbox />;
-  if (at.at === "home" || at.at === "new") {
+  const current = route.value;
+  if (current.page === "new" && !gateway.readOnly.value) return <NewSession />;
+  if (current.page === "inbox") return <Inbox />;
+  if (current.page === "home" || current.page === "new") {
     return (
-      <main class="empty">
-        <h2>{gateway.readOnly.value ? "Choose a session to look on" : "Choose a session, or start a new one"}</h2>
+      <main class="empty-state">
+        <h2>
+          {gateway.readOnly.value ? "Choose a session to watch" : "Choose a session, or start a new one"}
+        </h2>
         <p>
-          <kbd>?</kbd> shows the keys.
+          Press <kbd>?</kbd> for keyboard shortcuts.
         </p>
       </main>
     );
   }
-  const { agent, sessionId } = at;
-  const cwd = gateway.find(agent, sessionId)?.cwd;
-  const known = gateway.known(agent, sessionId);
-  const session = known ?? (cwd === undefined ? null : gateway.session({ agent, sessionId, cwd }));
+  const { agent, sessionId } = current;
+  const cwd = gateway.findListedSession(agent, sessionId)?.cwd;
+  const session =
+    gateway.findOpenSession(agent, sessionId) ??
+    (cwd === undefined ? null : gateway.openSession({ agent, sessionId, cwd }));
   if (!session) {
     return (
-      <main class="empty">
-        <h2>There is no such session</h2>
-        <p>It may have been deleted, or your token may not see it.</p>
+      <main class="empty-state">
+        <h2>Session not found</h2>
+        <p>It was deleted, or your token does not give access to it.</p>
       </main>
     );
   }
   return <SessionView key={`${agent}/${sessionId}`} session={session} />;
 }
 
-const PLACES = { home: "", new: "New session", inbox: "Inbox" } as const;
-
-/** Said aloud by screen readers, and the count in the title of the tab. */
-function Spoken() {
-  const gateway = useGateway();
-  const waiting = gateway.questions.value.length;
-  const at = route.value;
-  const name = at.at === "session" ? (gateway.find(at.agent, at.sessionId)?.title ?? "") : PLACES[at.at];
+/** The keyboard shortcuts, in a native dialog, which traps the focus and restores it. */
+function HelpDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${name ? `${visible(name).slice(0, 80)} · ` : ""}Accord`;
-  }, [waiting, name]);
+    if (helpOpen.value) dialog.current?.showModal();
+  }, [helpOpen.value]);
+  if (!helpOpen.value) return null;
+  const close = () => {
+    helpOpen.value = false;
+  };
   return (
-    <div class="unseen" role="status" aria-live="polite">
+    <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={close}>
+      <h2 id="help-title">Keyboard shortcuts</h2>
+      <dl>
+        {SHORTCUTS.map(([keys, meaning]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <button type="button" onClick={() => dialog.current?.close()}>
+        Close
+      </button>
+    </dialog>
+  );
+}
+
+const PAGE_TITLES = { home: "", new: "New session", inbox: "Inbox" } as const;
+
+/** The title of the tab, with the number of pending requests, and announcements for screen readers. */
+function PageStatus() {
+  const gateway = useGateway();
+  const pending = gateway.requests.value.length;
+  const current = route.value;
+  const name =
+    current.page === "session"
+      ? (gateway.findListedSession(current.agent, current.sessionId)?.title ?? "")
+      : PAGE_TITLES[current.page];
+  useEffect(() => {
+    const count = pending > 0 ? `(${pending}) ` : "";
+    document.title = `${count}${name ? `${revealHidden(name).slice(0, 80)} · ` : ""}Accord`;
+  }, [pending, name]);
+  return (
+    <div class="visually-hidden" role="status" aria-live="polite">
       {gateway.announcement.value}
     </div>
   );

@@ -1,61 +1,69 @@
-/** All that waits for an answer, over all sessions and agents; answered right here. */
+/** The inbox: the pending requests of all sessions, which users can answer here. */
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { Question } from "../state/questions.ts";
-import { allow, permission } from "../state/notifications.ts";
-import { useGateway } from "./context.ts";
-import { ago, baseName } from "./format.ts";
-import { Icon } from "./icons.tsx";
-import { QuestionCard } from "./Questions.tsx";
-import { addressOf } from "./route.ts";
+import { useGateway } from "../state/gateway.ts";
+import { notificationState, requestNotifications, type PendingRequest } from "../state/pending-requests.ts";
 import { Session } from "../state/session.ts";
+import { baseName, relativeTime } from "../text/format.ts";
+import { Icon } from "./elements.tsx";
+import { routeHash } from "./navigation.ts";
+import { RequestCard } from "./RequestCards.tsx";
 
 export function Inbox() {
-  const gateway = useGateway();
-  const questions = gateway.questions.value;
-  // From here Tab leads to the first question; no answer has the focus.
-  const head = useRef<HTMLHeadingElement>(null);
-  useEffect(() => head.current?.focus(), []);
+  const requests = useGateway().requests.value;
+  // Focus the heading: Tab then goes to the first request, and no answer has the focus.
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []);
   return (
-    <main class="sheet">
-      <header class="sheet-head">
-        <a class="button quiet round phone" href="#/" aria-label="Back to the sessions">
+    <main class="page">
+      <header class="page-header">
+        <a class="button quiet round phone-only" href="#/" aria-label="Back to the sessions">
           <Icon name="back" />
         </a>
-        <h2 ref={head} tabIndex={-1}>
+        <h2 ref={heading} tabIndex={-1}>
           Inbox
         </h2>
-        {permission.value === "default" && (
-          <button type="button" class="small" onClick={() => void allow()}>
+        {notificationState.value === "default" && (
+          <button type="button" class="small" onClick={() => void requestNotifications()}>
             <Icon name="bell" /> Notify me
           </button>
         )}
       </header>
-      {permission.value === "denied" && <p class="faint">Notifications are blocked in the settings of this browser.</p>}
-      {questions.length === 0 ? <p class="faint">No agent waits for you.</p> : null}
-      {questions.map((question) => (
-        <Item key={question.key} question={question} />
+      {notificationState.value === "denied" && (
+        <p class="muted">Notifications are blocked in the settings of this browser.</p>
+      )}
+      {requests.length === 0 && <p class="muted">No agent is waiting for you.</p>}
+      {requests.map((request) => (
+        <InboxEntry key={request.key} request={request} />
       ))}
     </main>
   );
 }
 
-function Item({ question }: { question: Question }) {
+function InboxEntry({ request }: { request: PendingRequest }) {
   const gateway = useGateway();
-  const { agent, sessionId } = question;
-  const listed = gateway.find(agent, sessionId);
-  // The card needs a session to ask about, also where this page has not opened it.
+  const { agent, sessionId } = request;
+  const listed = gateway.findListedSession(agent, sessionId);
   const cwd = listed?.cwd ?? "";
-  const session = useMemo(() => gateway.known(agent, sessionId) ?? new Session({ agent, sessionId, cwd }, gateway.say), [agent, sessionId, cwd]);
+  // The card needs a session object even if this page has not opened the session.
+  const session = useMemo(
+    () =>
+      gateway.findOpenSession(agent, sessionId) ?? new Session({ agent, sessionId, cwd }, gateway.announce),
+    [agent, sessionId, cwd],
+  );
+  const since = relativeTime(new Date(request.since).toISOString());
   return (
-    <section class="inbox-item">
+    <section class="inbox-entry">
       <p>
-        {listed ? <a href={addressOf({ at: "session", agent, sessionId })}>{listed.title ?? (baseName(cwd) || "Session")}</a> : <strong>{agent}</strong>}
-        <span class="faint">
-          {" "}
-          {[listed && agent, cwd, ago(new Date(question.since).toISOString())].filter(Boolean).join(" · ")}
-        </span>
+        {listed ? (
+          <a href={routeHash({ page: "session", agent, sessionId })}>
+            {listed.title ?? (baseName(cwd) || "Session")}
+          </a>
+        ) : (
+          <strong>{agent}</strong>
+        )}
+        <span class="muted"> {[listed && agent, cwd, since].filter(Boolean).join(" · ")}</span>
       </p>
-      <QuestionCard question={question} session={session} />
+      <RequestCard request={request} session={session} />
     </section>
   );
 }

@@ -1,47 +1,50 @@
-/** A new session: which agent, in which folder. */
+/** The form for a new session: choose an agent and a folder. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Folders, ListedAgent } from "../wire/vendor.ts";
-import { asError, AUTH_REQUIRED, type Fault } from "../state/faults.ts";
-import { useGateway } from "./context.ts";
-import { baseName } from "./format.ts";
-import { FaultView } from "./FaultView.tsx";
-import { Icon } from "./icons.tsx";
-import { touch } from "./media.ts";
-import { SignIn } from "./SignIn.tsx";
-import { go } from "./route.ts";
+import { useGateway } from "../state/gateway.ts";
+import { baseName } from "../text/format.ts";
+import {
+  AUTH_REQUIRED,
+  errorReport,
+  type ErrorReport,
+  type FolderList,
+  type ListedAgent,
+} from "../wire/extension-methods.ts";
+import { isTouchDevice } from "./appearance.ts";
+import { ErrorView, Icon } from "./elements.tsx";
+import { navigate } from "./navigation.ts";
+import { AgentSignIn } from "./SignIn.tsx";
 
 export function NewSession() {
   const gateway = useGateway();
   const agents = gateway.agents.value;
   const [agent, setAgent] = useState(() => (agents.find((one) => one.default) ?? agents[0])?.name ?? "");
-  const [cwd, setCwd] = useState(() => gateway.listed.value[0]?.cwd ?? "");
+  const [cwd, setCwd] = useState(() => gateway.sessions.value[0]?.cwd ?? "");
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Fault | null>(null);
-  const begin = async () => {
+  const [error, setError] = useState<ErrorReport | null>(null);
+  const start = async () => {
     setBusy(true);
-    setProblem(null);
+    setError(null);
     try {
-      const session = await gateway.begin(agent, cwd.trim());
-      go({ at: "session", agent: session.address.agent, sessionId: session.address.sessionId });
-    } catch (error) {
-      setProblem(asError(error));
+      const session = await gateway.createSession(agent, cwd.trim());
+      navigate({ page: "session", agent: session.address.agent, sessionId: session.address.sessionId });
+    } catch (reason) {
+      setError(errorReport(reason));
     } finally {
       setBusy(false);
     }
   };
-  const sheet = useRef<HTMLElement>(null);
+  const page = useRef<HTMLElement>(null);
   useEffect(() => {
-    if (!touch()) sheet.current?.querySelector<HTMLElement>(":checked, #folder")?.focus();
+    if (!isTouchDevice()) page.current?.querySelector<HTMLElement>(":checked, #folder")?.focus();
   }, []);
-  // What went wrong with one agent says nothing about another.
-  const choose = (name: string) => {
+  const chooseAgent = (name: string) => {
     setAgent(name);
-    setProblem(null);
+    setError(null);
   };
   return (
-    <main class="sheet" ref={sheet}>
-      <header class="sheet-head">
-        <a class="button quiet round phone" href="#/" aria-label="Back to the sessions">
+    <main class="page" ref={page}>
+      <header class="page-header">
+        <a class="button quiet round phone-only" href="#/" aria-label="Back to the sessions">
           <Icon name="back" />
         </a>
         <h2>New session</h2>
@@ -49,23 +52,37 @@ export function NewSession() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (agent && cwd.trim() && !busy) void begin();
+          if (agent && cwd.trim() && !busy) void start();
         }}
       >
         <fieldset class="agents">
           <legend>Agent</legend>
           {agents.map((one) => (
-            <AgentChoice key={one.name} agent={one} chosen={one.name === agent} choose={() => choose(one.name)} />
+            <AgentChoice
+              key={one.name}
+              agent={one}
+              chosen={one.name === agent}
+              onChoose={() => chooseAgent(one.name)}
+            />
           ))}
         </fieldset>
         <div class="field">
           <label for="folder">Folder</label>
-          <input id="folder" type="text" value={cwd} spellcheck={false} autocomplete="off" onInput={(event) => setCwd(event.currentTarget.value)} />
+          <input
+            id="folder"
+            type="text"
+            value={cwd}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => setCwd(event.currentTarget.value)}
+          />
         </div>
-        <FolderPicker path={cwd} choose={setCwd} />
-        {problem && <FaultView fault={problem} before="The session could not be started: " />}
-        {problem?.code === AUTH_REQUIRED && <SignIn key={agent} agent={agent} done={() => void begin()} />}
-        <div class="choices">
+        <FolderPicker path={cwd} onChoose={setCwd} />
+        {error && <ErrorView error={error} prefix="The session could not be started: " />}
+        {error?.code === AUTH_REQUIRED && (
+          <AgentSignIn key={agent} agent={agent} onSuccess={() => void start()} />
+        )}
+        <div class="button-row">
           <button type="submit" class="primary" disabled={busy || !agent || cwd.trim() === ""}>
             {busy ? "Starting…" : "Start"}
           </button>
@@ -75,62 +92,75 @@ export function NewSession() {
   );
 }
 
-function AgentChoice({ agent, chosen, choose }: { agent: ListedAgent; chosen: boolean; choose: () => void }) {
+interface AgentChoiceProps {
+  agent: ListedAgent;
+  chosen: boolean;
+  onChoose: () => void;
+}
+
+function AgentChoice({ agent, chosen, onChoose }: AgentChoiceProps) {
   return (
     <label class="agent-choice">
-      <input type="radio" name="agent" checked={chosen} onChange={choose} />
+      <input type="radio" name="agent" checked={chosen} onChange={onChoose} />
       <span>
         <strong>{agent.title ?? agent.name}</strong>
-        {agent.description && <span class="faint">{agent.description}</span>}
-        {agent.state === "failed" && <span class="fault">{agent.reason ?? "It could not be started."}</span>}
+        {agent.description && <span class="muted">{agent.description}</span>}
+        {agent.state === "failed" && (
+          <span class="error-text">{agent.reason ?? "The agent could not be started."}</span>
+        )}
       </span>
     </label>
   );
 }
 
-/** Folders as the gateway shows them; typing in the field above looks there, too. */
-function FolderPicker({ path, choose }: { path: string; choose: (path: string | ((before: string) => string)) => void }) {
+interface FolderPickerProps {
+  path: string;
+  onChoose: (path: string | ((before: string) => string)) => void;
+}
+
+/** The folders inside a path. They follow what the user types into the folder field. */
+function FolderPicker({ path, onChoose }: FolderPickerProps) {
   const gateway = useGateway();
-  const [shown, setShown] = useState<Folders | null>(null);
-  const [problem, setProblem] = useState(false);
+  const [list, setList] = useState<FolderList | null>(null);
+  const [failed, setFailed] = useState(false);
   const first = useRef(true);
   useEffect(() => {
     let current = true;
-    const look = async () => {
+    const load = async () => {
       try {
-        const found = await gateway.folders(path === "" ? null : path);
+        const found = await gateway.listFolders(path === "" ? null : path);
         if (!current) return;
-        setShown(found);
-        setProblem(false);
-        // Somebody may have typed meanwhile.
-        if (path === "" && first.current) choose((before) => before || found.path);
+        setList(found);
+        setFailed(false);
+        // Keep what the user typed while the list was loading.
+        if (path === "" && first.current) onChoose((before) => before || found.path);
         first.current = false;
       } catch {
-        if (current) setProblem(true);
+        if (current) setFailed(true);
       }
     };
-    const id = setTimeout(() => void look(), path === "" ? 0 : 150);
+    const timer = setTimeout(() => void load(), path === "" ? 0 : 150);
     return () => {
       current = false;
-      clearTimeout(id);
+      clearTimeout(timer);
     };
   }, [path]);
-  if (shown === null) return null;
+  if (list === null) return null;
   return (
-    <div class="folders" role="group" aria-label={`Folders in ${shown.path}`}>
-      {problem && <p class="faint">There is no such folder, or it may not be looked into.</p>}
+    <div class="folders" role="group" aria-label={`Folders in ${list.path}`}>
+      {failed && <p class="muted">This folder does not exist, or your token does not give access to it.</p>}
       <ul>
-        {shown.parent && (
+        {list.parent && (
           <li>
-            <button type="button" class="quiet" onClick={() => choose(shown.parent ?? "/")}>
-              <Icon name="back" /> {baseName(shown.parent) || "/"}
-              <span class="unseen"> (up)</span>
+            <button type="button" class="quiet" onClick={() => onChoose(list.parent ?? "/")}>
+              <Icon name="back" /> {baseName(list.parent) || "/"}
+              <span class="visually-hidden"> (parent folder)</span>
             </button>
           </li>
         )}
-        {shown.folders.map((folder) => (
+        {list.folders.map((folder) => (
           <li key={folder.path}>
-            <button type="button" class="quiet" onClick={() => choose(folder.path)}>
+            <button type="button" class="quiet" onClick={() => onChoose(folder.path)}>
               <Icon name="folder" /> {folder.name}
             </button>
           </li>

@@ -1,19 +1,62 @@
-/** An agent's ways to sign in, as buttons; those that need a terminal are named with the command that does it. */
+/** Signing in: the page's login with a token, and the sign-in methods of an agent. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useEffect, useState } from "preact/hooks";
-import { asError, type Fault } from "../state/faults.ts";
-import { useGateway } from "./context.ts";
-import { FaultView } from "./FaultView.tsx";
+import { useGateway } from "../state/gateway.ts";
+import { errorReport, type ErrorReport } from "../wire/extension-methods.ts";
+import { ErrorText, ErrorView } from "./elements.tsx";
 
-export function SignIn({ agent, done }: { agent: string; done: () => void }) {
+/** Asks for a token. A user who opens a pairing link does not see this page. */
+export function LoginPage() {
+  const gateway = useGateway();
+  const [token, setToken] = useState("");
+  const error = gateway.error.value;
+  return (
+    <main class="start-page">
+      <img src="./icon.svg" alt="" width="56" height="56" />
+      <h1>Accord</h1>
+      <p>
+        Open the link that <code>accord serve</code> printed, or paste a token. To create a token, run{" "}
+        <code>accord serve token new</code>.
+      </p>
+      <form
+        class="login"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const value = token.trim().replace(/^.*#token=/, "");
+          if (value) void gateway.start(value);
+        }}
+      >
+        <label for="token">Token or pairing link</label>
+        <input
+          id="token"
+          type="password"
+          autocomplete="current-password"
+          spellcheck={false}
+          autofocus
+          value={token}
+          aria-invalid={error !== null}
+          aria-describedby={error ? "login-error" : undefined}
+          onInput={(event) => setToken(event.currentTarget.value)}
+        />
+        {error && <ErrorText id="login-error">{error.message}.</ErrorText>}
+        <button class="primary" type="submit" disabled={token.trim() === ""}>
+          Sign in
+        </button>
+      </form>
+    </main>
+  );
+}
+
+/** The sign-in methods of an agent as buttons, without those that need a terminal. */
+export function AgentSignIn({ agent, onSuccess }: { agent: string; onSuccess: () => void }) {
   const gateway = useGateway();
   const [methods, setMethods] = useState<readonly acp.AuthMethod[] | null>(null);
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Fault | null>(null);
+  const [error, setError] = useState<ErrorReport | null>(null);
   useEffect(() => {
     let current = true;
     void gateway
-      .methods(agent)
+      .authMethods(agent)
       .catch(() => [])
       .then((all) => {
         if (current) setMethods(all.filter((method) => !("type" in method) || method.type !== "terminal"));
@@ -22,14 +65,14 @@ export function SignIn({ agent, done }: { agent: string; done: () => void }) {
       current = false;
     };
   }, [agent]);
-  const sign = async (method: acp.AuthMethod) => {
+  const signIn = async (method: acp.AuthMethod) => {
     setBusy(true);
-    setProblem(null);
+    setError(null);
     try {
       await gateway.authenticate(agent, method.id);
-      done();
-    } catch (error) {
-      setProblem(asError(error));
+      onSuccess();
+    } catch (reason) {
+      setError(errorReport(reason));
     } finally {
       setBusy(false);
     }
@@ -39,17 +82,24 @@ export function SignIn({ agent, done }: { agent: string; done: () => void }) {
     <div class="sign-in" role="group" aria-label={`Sign in to ${agent}`}>
       {methods.length === 0 && (
         <p>
-          It names no way to sign in from here. On the gateway's machine, <code>accord agents login {agent}</code> may know one.
+          This agent has no sign-in method for the browser. Run <code>accord agents login {agent}</code> on
+          the gateway's machine.
         </p>
       )}
-      <div class="choices">
+      <div class="button-row">
         {methods.map((method) => (
-          <button type="button" key={method.id} disabled={busy} title={method.description ?? undefined} onClick={() => void sign(method)}>
+          <button
+            type="button"
+            key={method.id}
+            disabled={busy}
+            title={method.description ?? undefined}
+            onClick={() => void signIn(method)}
+          >
             {method.name}
           </button>
         ))}
       </div>
-      {problem && <FaultView fault={problem} before="That did not work: " />}
+      {error && <ErrorView error={error} prefix="Sign-in failed: " />}
     </div>
   );
 }

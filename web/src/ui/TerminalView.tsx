@@ -1,65 +1,152 @@
-/** A terminal that runs beside the gateway: its output is asked for whenever it has printed, and once more at its end. */
-import { useEffect, useState } from "preact/hooks";
+/** Terminals of the gateway, and text with terminal colors. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
-import type { TerminalOutput } from "../wire/vendor.ts";
-import { useGateway } from "./context.ts";
-import { Printed } from "./Printed.tsx";
+import { TerminalScreen, type StyledText } from "../text/terminal-screen.ts";
+import type { TerminalOutput } from "../wire/extension-methods.ts";
 
-const PACE = 200;
+const REFRESH_MS = 200;
+/** Earlier lines are hidden behind a button. */
+const VISIBLE_LINES = 400;
 
-/** Output of commands that are over, so that folding and unfolding asks for nothing. */
-const finished = new WeakMap<Session, Map<string, TerminalOutput>>();
+/** Output of finished commands, so that expanding a tool call again needs no request. */
+const finishedOutputs = new WeakMap<Session, Map<string, TerminalOutput>>();
 
-export function TerminalView({ session, terminalId, running }: { session: Session; terminalId: string; running: boolean }) {
+interface TerminalViewProps {
+  session: Session;
+  terminalId: string;
+  running: boolean;
+}
+
+/** A terminal on the gateway. Fetches its output again whenever there is more, and once at the end. */
+export function TerminalView({ session, terminalId, running }: TerminalViewProps) {
   const gateway = useGateway();
-  const [shown, setShown] = useState(finished.get(session)?.get(terminalId) ?? null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [result, setResult] = useState(finishedOutputs.get(session)?.get(terminalId) ?? null);
+  const [failed, setFailed] = useState(false);
 
   useEffect(() => {
-    if (finished.get(session)?.has(terminalId)) return;
+    if (finishedOutputs.get(session)?.has(terminalId)) return;
     let current = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = true;
-    let stale = false;
-    const later = () => {
-      stale = true;
+    let outdated = false;
+    const refresh = () => {
+      outdated = true;
       if (busy || !current) return;
       busy = true;
-      timer = setTimeout(() => void look(), PACE);
+      timer = setTimeout(() => void load(), REFRESH_MS);
     };
-    const unwatch = running ? gateway.watch(session, terminalId, later) : () => undefined;
-    const look = async () => {
-      stale = false;
+    const stopWatching = running ? gateway.watchTerminal(session, terminalId, refresh) : () => undefined;
+    const load = async () => {
+      outdated = false;
       try {
-        const output = await gateway.terminal(session, terminalId);
+        const output = await gateway.terminalOutput(session, terminalId);
         if (!current) return;
-        setShown(output);
-        setProblem(null);
-        if (output.ended || !running) {
-          finished.set(session, (finished.get(session) ?? new Map<string, TerminalOutput>()).set(terminalId, output));
-        }
+        setResult(output);
+        setFailed(false);
+        if (output.ended || !running) storeFinished(session, terminalId, output);
       } catch {
-        if (current) setProblem("The output of this terminal is not kept by the gateway.");
+        if (current) setFailed(true);
       } finally {
         busy = false;
-        if (stale) later();
+        if (outdated) refresh();
       }
     };
-    void look();
+    void load();
     return () => {
       current = false;
-      unwatch();
+      stopWatching();
       clearTimeout(timer);
     };
   }, [session, terminalId, running]);
 
-  if (shown === null) return <p class="faint">{problem ?? "…"}</p>;
-  const code = shown.exitCode;
+  if (result === null) {
+    return <p class="muted">{failed ? "The gateway no longer has the output of this terminal." : "…"}</p>;
+  }
+  const unsuccessful = result.ended && (result.exitCode !== 0 || result.signal);
   return (
     <div class="terminal">
-      {shown.truncated && <p class="faint">The beginning was cut off.</p>}
-      {shown.output === "" ? <p class="faint">{shown.ended ? "It printed nothing." : "Nothing printed yet."}</p> : <Printed output={shown.output} label="Terminal output" />}
-      {shown.ended && (code !== 0 || shown.signal) && <p class="exit">{shown.signal ? `Ended by ${shown.signal}` : `Exit code ${code}`}</p>}
+      {result.truncated && <p class="muted">The beginning of the output was cut off.</p>}
+      {result.output === "" ? (
+        <p class="muted">{result.ended ? "No output." : "No output yet."}</p>
+      ) : (
+        <TerminalText output={result.output} label="Terminal output" />
+      )}
+      {unsuccessful && (
+        <p class="exit-status">
+          {result.signal ? `Ended by ${result.signal}` : `Exit code ${result.exitCode}`}
+        </p>
+      )}
     </div>
+  );
+}
+
+function storeFinished(session: Session, terminalId: string, output: TerminalOutput): void {
+  const outputs = finishedOutputs.get(session) ?? new Map<string, TerminalOutput>();
+  finishedOutputs.set(session, outputs.set(terminalId, output));
+}
+
+/** Output of a command with its colors. It stays scrolled to its end until the reader scrolls up. */
+export function TerminalText({ output, label = "Output" }: { output: string; label?: string }) {
+  const screen = useRef<TerminalScreen>(undefined);
+  const [lines, setLines] = useState<StyledText[][] | null>(null);
+  const [showAll, setShowAll] = useState(false);
+  const box = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+
+  useEffect(() => {
+    let current = true;
+    screen.current ??= new TerminalScreen();
+    void screen.current.show(output).then((shown) => {
+      if (current) setLines(shown);
+    });
+    return () => {
+      current = false;
+    };
+  }, [output]);
+  useEffect(() => () => screen.current?.dispose(), []);
+  useEffect(() => {
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines]);
+
+  if (lines === null) return <pre class="terminal-output" aria-label={label} />;
+  const hidden = showAll ? 0 : Math.max(0, lines.length - VISIBLE_LINES);
+  return (
+    <>
+      {hidden > 0 && (
+        <button type="button" class="quiet small" onClick={() => setShowAll(true)}>
+          Show {hidden} earlier lines
+        </button>
+      )}
+      <pre
+        class="terminal-output"
+        ref={box}
+        tabIndex={0}
+        aria-label={label}
+        onScroll={(event) => {
+          const element = event.currentTarget;
+          atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
+        }}
+      >
+        {lines.slice(hidden).map((spans, index) => (
+          <div key={hidden + index}>{spans.length === 0 ? "\n" : spans.map(styledSpan)}</div>
+        ))}
+      </pre>
+    </>
+  );
+}
+
+function styledSpan(span: StyledText, index: number) {
+  if (!span.classes && !span.color && !span.background) return span.text;
+  // Preact sets these styles through the DOM, which the Content-Security-Policy allows, unlike style
+  // attributes.
+  const style = {
+    ...(span.color ? { color: span.color } : {}),
+    ...(span.background ? { backgroundColor: span.background } : {}),
+  };
+  return (
+    <span key={index} class={span.classes} style={style}>
+      {span.text}
+    </span>
   );
 }

@@ -1,0 +1,216 @@
+/** What every browser scenario needs: Chromium, tabs with the page, and a proxy that can lose connections. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import net from "node:net";
+import { chromium } from "playwright-core";
+import { serve } from "../dev/mock-gateway.mjs";
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-dev-shm-usage",
+];
+/** Long, for busy machines. Scenarios that work never wait that long. */
+const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 90_000);
+
+/** One scenario: a browser and its tabs. `link` is the pairing link of the gateway. */
+export class BrowserTest {
+  /** Errors in the pages, and requests to other servers. `assertClean` expects none. */
+  pageErrors = [];
+  foreignRequests = [];
+  pages = [];
+
+  constructor({ link, folder, executable, readOnlyToken, revokeCommand }) {
+    this.link = link;
+    this.folder = folder;
+    this.executable = executable;
+    this.readOnlyToken = readOnlyToken;
+    this.revokeCommand = revokeCommand;
+  }
+
+  async open() {
+    this.browser = await chromium.launch({ executablePath: this.executable, args: FLAGS });
+    this.context = await this.newContext();
+  }
+
+  async close() {
+    await this.browser?.close();
+    this.proxy?.close();
+    this.mockGateway?.close();
+  }
+
+  /** A browser context with its own cookies. */
+  async newContext() {
+    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 } });
+    context.setDefaultTimeout(TIMEOUT_MS);
+    return context;
+  }
+
+  /** Opens a tab. Records its errors and its requests to other servers. */
+  async openTab(address = this.link, context = this.context) {
+    const page = await context.newPage();
+    const { host } = new URL(address);
+    page.on("pageerror", (error) => this.pageErrors.push(error.message));
+    page.on("console", (message) => {
+      if (message.type() === "error") this.pageErrors.push(message.text());
+    });
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      const local = url.protocol === "data:" || url.protocol === "blob:" || url.host === host;
+      if (!local) this.foreignRequests.push(request.url());
+    });
+    await page.goto(address);
+    this.pages.push(page);
+    return new TestTab(page, this.folder);
+  }
+
+  /** The address of another tab's session on the gateway, without a token. */
+  sessionAddress(tab) {
+    return this.link.replace(/#.*/, new URL(tab.page.url()).hash);
+  }
+
+  origin() {
+    return new URL(this.link).origin;
+  }
+
+  revoke(token) {
+    const [command, ...args] = JSON.parse(this.revokeCommand);
+    execFileSync(command, [...args, token.split("_")[1]]);
+  }
+
+  /** Uses the mock gateway with its scripted agent instead of the real gateway. */
+  async useMockGateway() {
+    this.mockGateway = await serve(0);
+    this.link = `http://127.0.0.1:${this.mockGateway.port}/`;
+    return this.mockGateway;
+  }
+
+  /** Starts a proxy in front of the gateway and returns the pairing link through it. */
+  async useProxy() {
+    this.proxy = new BreakableProxy(Number(new URL(this.link).port));
+    const port = await this.proxy.listen();
+    return this.link.replace(/:\d+\//, `:${port}/`);
+  }
+
+  assertClean() {
+    assert.deepEqual(this.pageErrors, []);
+    assert.deepEqual(this.foreignRequests, []);
+  }
+}
+
+/** A tab with the page. */
+class TestTab {
+  constructor(page, folder) {
+    this.page = page;
+    this.folder = folder;
+    this.prompt = page.getByRole("textbox", { name: "Prompt" });
+    this.conversation = page.getByRole("log");
+    this.idle = page.locator(".conversation[aria-busy=false]");
+    this.busy = page.locator(".conversation[aria-busy=true]");
+    this.card = page.getByRole("group", { name: "Permission needed" });
+    this.terminal = page.locator(".terminal-output");
+  }
+
+  async startSession(agent = null) {
+    await this.page.getByRole("link", { name: "New session" }).click();
+    if (agent !== null) await this.page.getByRole("radio", { name: agent }).check();
+    await this.page.getByLabel("Folder", { exact: true }).fill(this.folder);
+    await this.page.getByRole("button", { name: "Start" }).click();
+    await this.prompt.or(this.page.getByRole("group", { name: /^Sign in to/ })).waitFor();
+  }
+
+  async send(text) {
+    await this.prompt.fill(text);
+    await this.prompt.press("Enter");
+  }
+
+  /** The texts of all messages, of agent and user, in order. */
+  async messages() {
+    return (await this.page.locator(".message").allTextContents()).map((text) => text.trim());
+  }
+
+  async userMessages() {
+    return this.page.locator(".message.user").allTextContents();
+  }
+
+  async waitForText(text, where = this.conversation) {
+    await where.getByText(text).first().waitFor();
+  }
+
+  /** Answers the permission request. */
+  async answer(name) {
+    await this.card.getByRole("button", { name, exact: true }).click();
+  }
+
+  /** Waits until the answers of the permission request can be clicked. */
+  async waitForAnswers() {
+    await this.card.locator(".button-row button:enabled").first().waitFor();
+  }
+
+  async focusedId() {
+    return this.page.evaluate(() => document.activeElement?.id);
+  }
+
+  async fitsWidth() {
+    return this.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+  }
+
+  /** Expands the matching tool calls and thoughts. */
+  async expandAll(selector) {
+    const collapsed = this.page.locator(selector);
+    while ((await collapsed.count()) > 0) await collapsed.first().click();
+  }
+}
+
+/** A TCP proxy that can drop all connections and refuse new ones. */
+class BreakableProxy {
+  sockets = new Set();
+  broken = false;
+
+  constructor(port) {
+    this.server = net.createServer((client) => {
+      if (this.broken) {
+        client.destroy();
+        return;
+      }
+      const server = net.connect(port, "127.0.0.1");
+      this.forward(client, server);
+      this.forward(server, client);
+    });
+  }
+
+  forward(from, to) {
+    this.sockets.add(from);
+    from.on("data", (data) => to.write(data));
+    from.on("error", () => undefined);
+    from.on("close", () => {
+      this.sockets.delete(from);
+      to.destroy();
+    });
+  }
+
+  listen() {
+    return new Promise((resolve) =>
+      this.server.listen(0, "127.0.0.1", () => resolve(this.server.address().port)),
+    );
+  }
+
+  disconnect() {
+    this.broken = true;
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  reconnect() {
+    this.broken = false;
+  }
+
+  close() {
+    this.disconnect();
+    this.server.close();
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Requests of agents that wait for the user: from our own connections, from the gateway's inbox, and
+ * notifications.
+ */
+import type * as acp from "@agentclientprotocol/sdk";
+import { signal } from "@preact/signals";
+import { revealHidden } from "../text/untrusted-text.ts";
+import { asRecord, type InboxItem } from "../wire/extension-methods.ts";
+
+interface RequestBase {
+  /** Equal for a request on our connection and its inbox item, so that the page shows one card for both. */
+  key: string;
+  agent: string;
+  sessionId: string;
+  since: number;
+  answer(result: unknown): Promise<void>;
+}
+
+export interface PermissionRequest extends RequestBase {
+  kind: "permission";
+  params: acp.RequestPermissionRequest;
+}
+
+export interface ElicitationRequest extends RequestBase {
+  kind: "elicitation";
+  params: acp.CreateElicitationRequest;
+}
+
+/** A request by an extension method, such as a plain question. */
+export interface ExtensionRequest extends RequestBase {
+  kind: "extension";
+  method: string;
+  params: Record<string, unknown>;
+}
+
+export type PendingRequest = PermissionRequest | ElicitationRequest | ExtensionRequest;
+
+export function requestKey(method: string, sessionId: string, params: Record<string, unknown>): string {
+  const id = asRecord(params["toolCall"])["toolCallId"] ?? params["elicitationId"] ?? params["toolCallId"];
+  return JSON.stringify([method, sessionId, id ?? null, params["message"] ?? params["question"] ?? null]);
+}
+
+/** The request in one line, for lists, notifications and screen readers. */
+export function requestSummary(request: PendingRequest): string {
+  if (request.kind === "permission") return request.params.toolCall.title || "asks to use a tool";
+  if (request.kind === "elicitation") return request.params.message;
+  const text = request.params["question"] ?? request.params["message"];
+  return typeof text === "string" ? text : request.method;
+}
+
+/** The gateway's inbox: the pending requests of all sessions. */
+export class Inbox {
+  private readonly items = signal<ReadonlyMap<string, InboxItem>>(new Map());
+  /** Keys of answered requests. They are hidden until the gateway reports that they are gone. */
+  private readonly answeredKeys = signal<ReadonlySet<string>>(new Set());
+  private readonly sendAnswer: (id: string, result: Record<string, unknown>) => Promise<unknown>;
+
+  constructor(sendAnswer: (id: string, result: Record<string, unknown>) => Promise<unknown>) {
+    this.sendAnswer = sendAnswer;
+  }
+
+  get empty(): boolean {
+    return this.items.value.size === 0;
+  }
+
+  replace(items: readonly InboxItem[]): void {
+    this.items.value = new Map(items.map((item) => [item.id, item]));
+    this.answeredKeys.value = new Set();
+  }
+
+  /** Adds an item and returns its summary. */
+  add(item: InboxItem): string {
+    this.items.value = new Map(this.items.value).set(item.id, item);
+    return requestSummary(inboxRequest(item, () => Promise.resolve()));
+  }
+
+  remove(id: string): void {
+    const items = new Map(this.items.value);
+    const item = items.get(id);
+    items.delete(id);
+    this.items.value = items;
+    if (item) this.unmarkAnswered(itemKey(item));
+  }
+
+  /** All pending requests without duplicates. A request on our own connection wins over its inbox item. */
+  merge(direct: readonly PendingRequest[]): PendingRequest[] {
+    const keys = new Set(direct.map((request) => request.key));
+    const listed = [...this.items.value.values()]
+      .map((item) => inboxRequest(item, (result) => this.answer(item, result)))
+      .filter((request) => !keys.has(request.key));
+    return [...direct, ...listed].filter((request) => !this.answeredKeys.value.has(request.key));
+  }
+
+  markAnswered(key: string): void {
+    if ([...this.items.value.values()].some((item) => itemKey(item) === key)) {
+      this.answeredKeys.value = new Set(this.answeredKeys.value).add(key);
+    }
+  }
+
+  unmarkAnswered(key: string): void {
+    if (!this.answeredKeys.value.has(key)) return;
+    const keys = new Set(this.answeredKeys.value);
+    keys.delete(key);
+    this.answeredKeys.value = keys;
+  }
+
+  private async answer(item: InboxItem, result: unknown): Promise<void> {
+    this.markAnswered(itemKey(item));
+    try {
+      await this.sendAnswer(item.id, asRecord(result));
+    } catch (error) {
+      this.unmarkAnswered(itemKey(item));
+      throw error;
+    }
+  }
+}
+
+type NotificationState = "granted" | "denied" | "default" | "unsupported";
+
+/** Whether this browser may show notifications. */
+export const notificationState = signal<NotificationState>(
+  "Notification" in globalThis ? Notification.permission : "unsupported",
+);
+
+export async function requestNotifications(): Promise<void> {
+  if (notificationState.value !== "unsupported") {
+    notificationState.value = await Notification.requestPermission();
+  }
+}
+
+/** Shows a browser notification if the page is hidden. */
+export function notify(item: InboxItem, text: string): void {
+  if (notificationState.value !== "granted" || !document.hidden) return;
+  const title = revealHidden(item.title ?? `${item.agent} is waiting for you`);
+  try {
+    const notification = new Notification(title, { body: revealHidden(text).slice(0, 200), tag: item.id });
+    notification.onclick = () => {
+      window.focus();
+      location.hash = "#/inbox";
+      notification.close();
+    };
+  } catch {
+    // Some mobile browsers allow notifications only from service workers. The count in the title remains.
+  }
+}
+
+function inboxRequest(item: InboxItem, answer: (result: unknown) => Promise<void>): PendingRequest {
+  const base = {
+    key: itemKey(item),
+    agent: item.agent,
+    sessionId: item.sessionId,
+    since: item.since ? Date.parse(item.since) || Date.now() : Date.now(),
+    answer,
+  };
+  if (item.method === "session/request_permission" && Array.isArray(item.params["options"])) {
+    const params = item.params as unknown as acp.RequestPermissionRequest;
+    return { ...base, kind: "permission", params };
+  }
+  if (item.method === "elicitation/create" && typeof item.params["mode"] === "string") {
+    const params = item.params as unknown as acp.CreateElicitationRequest;
+    return { ...base, kind: "elicitation", params };
+  }
+  return { ...base, kind: "extension", method: item.method, params: item.params };
+}
+
+function itemKey(item: InboxItem): string {
+  return requestKey(item.method, item.sessionId, item.params);
+}

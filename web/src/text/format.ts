@@ -1,0 +1,39 @@
+/** Formats times, numbers, amounts of money and paths for display. */
+
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+
+export function relativeTime(iso: string | null, now = Date.now()): string {
+  const time = iso ? Date.parse(iso) : Number.NaN;
+  if (Number.isNaN(time)) return "";
+  const seconds = Math.round((time - now) / 1000);
+  if (seconds > -45) return "now";
+  if (seconds > -3600) return relative.format(Math.round(seconds / 60), "minute");
+  if (seconds > -86_400) return relative.format(Math.round(seconds / 3600), "hour");
+  if (seconds > -86_400 * 30) return relative.format(Math.round(seconds / 86_400), "day");
+  return new Date(time).toLocaleDateString();
+}
+
+export function shortNumber(value: number): string {
+  if (value < 1000) return String(value);
+  if (value < 1_000_000) return `${(value / 1000).toFixed(value < 10_000 ? 1 : 0)}k`;
+  return `${(value / 1_000_000).toFixed(1)}M`;
+}
+
+export function currencyAmount(amount: number, currency: string): string {
+  const options = { style: "currency", currency, maximumFractionDigits: amount < 1 ? 4 : 2 } as const;
+  try {
+    return new Intl.NumberFormat(undefined, options).format(amount);
+  } catch {
+    return `${amount} ${currency}`;
+  }
+}
+
+export function baseName(path: string): string {
+  return path.split(/[/\\]/).filter(Boolean).at(-1) ?? path;
+}
+
+/** The path relative to the folder if it is inside, otherwise the path itself. */
+export function relativePath(path: string, folder: string): string {
+  const base = folder.endsWith("/") ? folder : `${folder}/`;
+  return path.startsWith(base) ? path.slice(base.length) : path;
+}

@@ -1,0 +1,211 @@
+/** Content blocks of messages and tool calls: text as Markdown, code, images, audio and resources. */
+import type { VNode } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { nextFrame, type MessageBlock } from "../state/conversation.ts";
+import { baseName } from "../text/format.ts";
+import { findLanguage, highlight } from "../text/highlight.ts";
+import {
+  MarkdownBlocks,
+  renderMarkdown,
+  type LinkDefinitions,
+  type MarkdownBlock,
+} from "../text/markdown.ts";
+import { hasTerminalCodes } from "../text/terminal-screen.ts";
+import { escapeHtml, isImageUrl, revealHidden, safeLink } from "../text/untrusted-text.ts";
+import { Icon } from "./elements.tsx";
+import { TerminalText } from "./TerminalView.tsx";
+
+/**
+ * A long text is rendered in steps of this many blocks, one step per frame, so that the page stays
+ * responsive.
+ */
+const BLOCKS_PER_FRAME = 60;
+/** While code grows, it is highlighted at this interval. Newer text follows without highlighting. */
+const HIGHLIGHT_INTERVAL_MS = 250;
+
+interface ContentBlocksProps {
+  blocks: readonly MessageBlock[];
+  /** More chunks may follow. */
+  growing?: boolean;
+}
+
+export function ContentBlocks({ blocks, growing = false }: ContentBlocksProps) {
+  return (
+    <>
+      {blocks.map((block, index) => (
+        <ContentBlock key={index} block={block} growing={growing && index === blocks.length - 1} />
+      ))}
+    </>
+  );
+}
+
+export function ContentBlock({ block, growing = false }: { block: MessageBlock; growing?: boolean }) {
+  switch (block.type) {
+    case "text":
+      if (hasTerminalCodes(block.text)) return <TerminalText output={block.text} />;
+      return <Markdown text={block.text} growing={growing} />;
+    case "image": {
+      const url = `data:${block.mimeType};base64,${block.data}`;
+      if (isImageUrl(url)) return <img class="image" src={url} alt="Image in the conversation" />;
+      return <p class="muted">An image in a format that this page does not show ({block.mimeType}).</p>;
+    }
+    case "audio":
+      return <p class="muted">An audio recording ({block.mimeType}), which this page does not play.</p>;
+    case "resource_link":
+      return <ResourceLink uri={block.uri} name={block.title ?? block.name} />;
+    case "resource":
+      return "text" in block.resource ? (
+        <details class="collapsible">
+          <summary>{block.resource.uri}</summary>
+          <CodeBlock text={block.resource.text} language={block.resource.uri.split(".").at(-1) ?? ""} />
+        </details>
+      ) : (
+        <ResourceLink uri={block.resource.uri} name={block.resource.uri} />
+      );
+    default:
+      return null;
+  }
+}
+
+function ResourceLink({ uri, name }: { uri: string; name: string }) {
+  const url = safeLink(uri);
+  const label = (
+    <>
+      <Icon name="read" /> {baseName(name)}
+    </>
+  );
+  return url && !url.startsWith("mailto:") ? (
+    <a class="chip" href={url} target="_blank" rel="noopener noreferrer">
+      {label}
+    </a>
+  ) : (
+    <span class="chip" title={uri}>
+      {label}
+    </span>
+  );
+}
+
+interface RenderedBlock {
+  raw: string;
+  node: VNode;
+}
+
+/**
+ * Renders Markdown. Finished blocks keep their virtual node, so that only the last block is rendered again.
+ */
+export function Markdown({ text, growing = false }: { text: string; growing?: boolean }) {
+  const parser = useRef<MarkdownBlocks>(undefined);
+  parser.current ??= new MarkdownBlocks();
+  const rendered = useRef<RenderedBlock[]>([]);
+  const blocks = parser.current.read(text);
+  const { links } = parser.current;
+  const previousLinks = useRef(links);
+  if (previousLinks.current !== links) {
+    // Render blocks with brackets again: they may refer to a link that is only now defined.
+    rendered.current = rendered.current.map((item) => (item.raw.includes("[") ? { ...item, raw: "" } : item));
+  }
+  previousLinks.current = links;
+  const [limit, setLimit] = useState(BLOCKS_PER_FRAME);
+  const complete = blocks.length <= limit;
+  useEffect(() => {
+    if (complete) return;
+    let current = true;
+    nextFrame(() => {
+      if (current) setLimit(limit + BLOCKS_PER_FRAME);
+    });
+    return () => {
+      current = false;
+    };
+  }, [complete, limit]);
+  rendered.current = blocks.slice(0, limit).map((block, index) => {
+    const previous = rendered.current[index];
+    const unfinished = growing && index === blocks.length - 1;
+    if (previous && previous.raw === block.raw && !unfinished) return previous;
+    return { raw: unfinished ? "" : block.raw, node: markdownNode(block, index, unfinished, links) };
+  });
+  return <div class="markdown">{rendered.current.map((item) => item.node)}</div>;
+}
+
+function markdownNode(block: MarkdownBlock, key: number, growing: boolean, links: LinkDefinitions): VNode {
+  if (block.code) {
+    return <CodeBlock key={key} text={block.code.text} language={block.code.language} growing={growing} />;
+  }
+  return <HtmlBlock key={key} markdown={block.raw} links={links} />;
+}
+
+function HtmlBlock({ markdown, links }: { markdown: string; links: LinkDefinitions }) {
+  const html = useMemo(() => renderMarkdown(markdown, links), [markdown, links]);
+  return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
+interface CodeBlockProps {
+  text: string;
+  language: string;
+  growing?: boolean;
+}
+
+/** Code with its language, a copy button and syntax highlighting. */
+export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
+  const [highlighted, setHighlighted] = useState({ text: "", html: "" });
+  const [copied, setCopied] = useState(false);
+  const latestText = useRef(text);
+  latestText.current = text;
+  const supported = findLanguage(language) !== null;
+
+  useEffect(() => {
+    if (!supported) return;
+    let current = true;
+    const update = async () => {
+      const code = revealHidden(latestText.current);
+      const html = await highlight(code, language);
+      if (current) setHighlighted({ text: code, html });
+    };
+    if (!growing) void update();
+    const timer = growing ? setInterval(() => void update(), HIGHLIGHT_INTERVAL_MS) : undefined;
+    return () => {
+      current = false;
+      clearInterval(timer);
+    };
+  }, [language, growing, growing ? null : text]);
+
+  // The button copies the original text, with its hidden characters.
+  const shown = revealHidden(text);
+  const usable = highlighted.html !== "" && shown.startsWith(highlighted.text);
+  const html = usable
+    ? highlighted.html + escapeHtml(shown.slice(highlighted.text.length))
+    : escapeHtml(shown);
+  const onCopy = async () => {
+    setCopied(await copyText(text));
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return (
+    <figure class="code">
+      <figcaption>
+        <span>{language || "text"}</span>
+        <button type="button" class="quiet small" onClick={() => void onCopy()}>
+          <Icon name={copied ? "check" : "copy"} /> {copied ? "Copied" : "Copy"}
+        </button>
+      </figcaption>
+      <pre tabIndex={0} aria-label={`Code${language ? ` in ${language}` : ""}`}>
+        <code dangerouslySetInnerHTML={{ __html: html }} />
+      </pre>
+    </figure>
+  );
+}
+
+/** Copies a text. Browsers offer the clipboard API only over TLS and on loopback, so there is a fallback. */
+async function copyText(text: string): Promise<boolean> {
+  if (navigator.clipboard !== undefined) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const area = document.createElement("textarea");
+  Object.assign(area, { value: text, className: "visually-hidden" });
+  document.body.appendChild(area);
+  area.select();
+  const copied = document.execCommand("copy");
+  area.remove();
+  return copied;
+}

@@ -1,0 +1,236 @@
+/** The conversation of a session. It stays scrolled to its end until the reader scrolls up. */
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import {
+  plainText,
+  type Compaction,
+  type Entry,
+  type Message,
+  type Notice,
+  type TurnEnd,
+} from "../state/conversation.ts";
+import { useGateway } from "../state/gateway.ts";
+import type { Session } from "../state/session.ts";
+import { ContentBlocks, Markdown } from "./ContentBlocks.tsx";
+import { Icon, StderrTail } from "./elements.tsx";
+import { ToolCallView } from "./ToolCallView.tsx";
+
+/** The conversation follows its end again when the reader is this close to it, in pixels. */
+const FOLLOW_DISTANCE = 60;
+
+export function ConversationView({ session }: { session: Session }) {
+  const conversation = session.conversation.value;
+  const entries = conversation.entries.value;
+  const scroller = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const following = useRef(true);
+  const previousTop = useRef(0);
+  const [scrolledUp, setScrolledUp] = useState(false);
+
+  const scrollToEnd = () => {
+    following.current = true;
+    setScrolledUp(false);
+    if (scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight;
+  };
+
+  useLayoutEffect(scrollToEnd, [conversation]);
+  useEffect(() => {
+    const follow = () => {
+      if (following.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight;
+    };
+    const observer = new ResizeObserver(follow);
+    if (content.current) observer.observe(content.current);
+    if (scroller.current) observer.observe(scroller.current);
+    return () => observer.disconnect();
+  }, []);
+
+  const onScroll = (element: HTMLElement) => {
+    const distance = element.scrollHeight - element.scrollTop - element.clientHeight;
+    // Only the reader scrolls up. New text or a smaller window also moves the end out of view, but not
+    // upwards.
+    if (element.scrollTop < previousTop.current - 1 && distance > 2) following.current = false;
+    else if (distance < FOLLOW_DISTANCE) following.current = true;
+    previousTop.current = element.scrollTop;
+    setScrolledUp(!following.current);
+  };
+
+  return (
+    <div class="conversation-frame">
+      <div
+        class="conversation"
+        ref={scroller}
+        role="log"
+        aria-label="Conversation"
+        aria-live="off"
+        aria-busy={session.running.value}
+        tabIndex={0}
+        onScroll={(event) => onScroll(event.currentTarget)}
+      >
+        <div class="conversation-content" ref={content}>
+          {session.state.value === "loading" && <p class="muted centered">Loading the conversation…</p>}
+          {session.state.value === "ready" && entries.length === 0 && <EmptyConversation />}
+          {entries.map((entry) => (
+            <div class="entry" key={entry.key}>
+              <EntryView entry={entry} session={session} />
+            </div>
+          ))}
+          {session.running.value && <TurnStatus session={session} />}
+        </div>
+      </div>
+      {scrolledUp && (
+        <button type="button" class="scroll-to-end" onClick={scrollToEnd}>
+          <Icon name="down" /> Latest
+        </button>
+      )}
+    </div>
+  );
+}
+
+function EmptyConversation() {
+  if (useGateway().readOnly.value) return <p class="muted centered">This session has no messages yet.</p>;
+  return (
+    <div class="empty-state">
+      <h2>What should the agent do?</h2>
+      <p>
+        Type <kbd>/</kbd> for the agent's commands, <kbd>@</kbd> for a file, or paste an image.
+      </p>
+    </div>
+  );
+}
+
+function TurnStatus({ session }: { session: Session }) {
+  const waiting = session.requests.value.length > 0;
+  const text = session.cancelling.value ? "Canceling…" : waiting ? "Waiting for you" : "Working…";
+  return (
+    <p class="turn-status">
+      <span class="pulse" /> {text}
+    </p>
+  );
+}
+
+function EntryView({ entry, session }: { entry: Entry; session: Session }) {
+  switch (entry.kind) {
+    case "user":
+      return <UserMessage message={entry} />;
+    case "agent":
+      return <AgentMessage message={entry} />;
+    case "thought":
+      return <Thought message={entry} />;
+    case "tool":
+      return <ToolCallView call={entry} session={session} />;
+    case "notice":
+      return <NoticeView notice={entry} />;
+    case "compaction":
+      return <CompactionView compaction={entry} />;
+    case "turn_end":
+      return <TurnEndView end={entry} />;
+  }
+}
+
+/** A prompt. Its text is shown as typed, without Markdown. */
+function UserMessage({ message }: { message: Message }) {
+  void message.revision.value;
+  return (
+    <article class="message user" aria-label="You">
+      {message.blocks.map((block, index) =>
+        block.type === "text" ? (
+          <p key={index} class="prompt-text">
+            {block.text}
+          </p>
+        ) : (
+          <ContentBlocks key={index} blocks={[block]} />
+        ),
+      )}
+    </article>
+  );
+}
+
+function AgentMessage({ message }: { message: Message }) {
+  void message.revision.value;
+  return (
+    <article class="message agent" aria-label="Agent" aria-busy={!message.complete}>
+      <ContentBlocks blocks={message.blocks} growing={!message.complete} />
+    </article>
+  );
+}
+
+/** A thought, collapsed to one line: the first, or the latest while it grows. */
+function Thought({ message }: { message: Message }) {
+  void message.revision.value;
+  const [open, setOpen] = useState(false);
+  const text = plainText(message.blocks);
+  const line =
+    text
+      .trim()
+      .split("\n")
+      .at(message.complete ? 0 : -1) ?? "";
+  return (
+    <section class="thought" aria-label="Thoughts">
+      <button type="button" class="thought-header" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Icon name="think" />
+        <span class="thought-label">{message.complete ? "Thought" : "Thinking"}</span>
+        {!open && <span class="thought-line">{line.replace(/[*_`#]/g, "")}</span>}
+        <span class={open ? "rotated" : ""}>
+          <Icon name="chevron" />
+        </span>
+      </button>
+      {open && (
+        <div class="thought-body">
+          <Markdown text={text} growing={!message.complete} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function NoticeView({ notice }: { notice: Notice }) {
+  const { severity } = notice;
+  return (
+    <aside class={`notice ${severity === "error" || severity === "warning" ? severity : "info"}`}>
+      <Icon name={severity === "info" ? "bell" : "warning"} />
+      <div>
+        <strong>{notice.title}</strong>
+        {notice.description && <p>{notice.description}</p>}
+      </div>
+    </aside>
+  );
+}
+
+const COMPACTION_STATUS: Record<string, string> = {
+  in_progress: "Summarizing the conversation…",
+  completed: "The conversation was summarized to free context",
+  failed: "The conversation could not be summarized",
+  cancelled: "Summarizing the conversation was canceled",
+};
+
+function CompactionView({ compaction }: { compaction: Compaction }) {
+  void compaction.revision.value;
+  return (
+    <aside class="divider">
+      <details class="collapsible" open={false}>
+        <summary>{COMPACTION_STATUS[compaction.status] ?? "The conversation was compacted"}</summary>
+        {compaction.error && <p class="error-text">{compaction.error}</p>}
+        {compaction.summary && <Markdown text={compaction.summary} />}
+      </details>
+    </aside>
+  );
+}
+
+const TURN_ENDS: Record<string, string> = {
+  cancelled: "This turn was canceled",
+  max_tokens: "The agent reached the token limit",
+  max_turn_requests: "The agent reached the limit of model requests for one turn",
+  refusal: "The agent refused to continue; it will not remember this prompt and the answer to it",
+  error: "The turn failed",
+};
+
+function TurnEndView({ end }: { end: TurnEnd }) {
+  return (
+    <aside class={`divider ${end.reason === "error" || end.reason === "refusal" ? "failed" : ""}`}>
+      <span>
+        {TURN_ENDS[end.reason] ?? `The turn ended: ${end.reason}`}
+        {end.error && `: ${end.error}`}
+      </span>
+      <StderrTail text={end.stderrTail} />
+    </aside>
+  );
+}

@@ -1,0 +1,135 @@
+/** A tool call: one line with its status, and its content, which can be expanded. */
+import type * as acp from "@agentclientprotocol/sdk";
+import { useState } from "preact/hooks";
+import type { MessageBlock, ToolCall } from "../state/conversation.ts";
+import type { Session } from "../state/session.ts";
+import { relativePath } from "../text/format.ts";
+import { CodeBlock, ContentBlock } from "./ContentBlocks.tsx";
+import { DiffView } from "./DiffView.tsx";
+import { Icon } from "./elements.tsx";
+import { TerminalView } from "./TerminalView.tsx";
+
+const MAX_RAW_LENGTH = 100_000;
+
+const STATUS_LABELS = {
+  pending: "waiting",
+  in_progress: "running",
+  completed: "done",
+  failed: "failed",
+  cancelled: "canceled",
+} as const;
+
+export function ToolCallView({ call, session }: { call: ToolCall; session: Session }) {
+  void call.revision.value;
+  const [userChoice, setUserChoice] = useState<boolean | null>(null);
+  const running = call.status === "pending" || call.status === "in_progress";
+  const hasContent = call.content.length > 0 || call.rawInput !== undefined || call.rawOutput !== undefined;
+  const open = hasContent && (userChoice ?? opensByDefault(call, session, running));
+  const { cwd } = session.address;
+  const locations = call.locations.map(
+    ({ path, line }) => relativePath(path, cwd) + (line ? `:${line}` : ""),
+  );
+  const title = call.title || call.toolKind;
+  const locationInTitle = title.includes(relativePath(call.locations[0]?.path ?? "", cwd));
+  return (
+    <section class={`tool ${call.status}`} aria-label={`${title}, ${STATUS_LABELS[call.status]}`}>
+      <button
+        type="button"
+        class="tool-header"
+        aria-expanded={open}
+        disabled={!hasContent}
+        onClick={() => setUserChoice(!open)}
+      >
+        <span class="tool-kind">
+          <Icon name={call.toolKind} />
+        </span>
+        <span class="tool-title">{title}</span>
+        {locations[0] && !locationInTitle && <span class="tool-location">{locations[0]}</span>}
+        {locations.length > 1 && <span class="tool-location">+{locations.length - 1}</span>}
+        <ToolStatus status={call.status} />
+        {hasContent && (
+          <span class={open ? "rotated" : ""}>
+            <Icon name="chevron" />
+          </span>
+        )}
+      </button>
+      {open && (
+        <div class="tool-body">
+          <ToolCallContent
+            session={session}
+            content={call.content}
+            running={running}
+            rawInput={call.rawInput}
+            rawOutput={call.rawOutput}
+          />
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Diffs and running terminals are open, unless a permission request below shows the same content. */
+function opensByDefault(call: ToolCall, session: Session, running: boolean): boolean {
+  const requested = session.requests.value.some(
+    (request) => request.kind === "permission" && request.params.toolCall.toolCallId === call.toolCallId,
+  );
+  if (requested) return false;
+  return call.content.some((item) => item.type === "diff" || (running && item.type === "terminal"));
+}
+
+function ToolStatus({ status }: { status: ToolCall["status"] }) {
+  let icon = <span class="pulse" />;
+  if (status === "completed") icon = <Icon name="check" />;
+  if (status === "failed" || status === "cancelled") icon = <Icon name="cross" />;
+  return (
+    <span class={`status ${status}`}>
+      {icon}
+      <span class={status === "completed" ? "visually-hidden" : ""}>{STATUS_LABELS[status]}</span>
+    </span>
+  );
+}
+
+interface ToolCallContentProps {
+  session: Session;
+  content: readonly acp.ToolCallContent[];
+  running: boolean;
+  rawInput?: unknown;
+  rawOutput?: unknown;
+}
+
+/**
+ * The content of a tool call: blocks, diffs, terminals and the raw input. Without content also the raw
+ * output.
+ */
+export function ToolCallContent({ session, content, running, rawInput, rawOutput }: ToolCallContentProps) {
+  const { cwd } = session.address;
+  return (
+    <>
+      {content.map((item, index) => {
+        if (item.type === "diff") {
+          const { path, oldText = null, newText } = item;
+          return <DiffView key={index} path={path} oldText={oldText} newText={newText} cwd={cwd} />;
+        }
+        if (item.type === "terminal") {
+          const { terminalId } = item;
+          return (
+            <TerminalView key={terminalId} session={session} terminalId={terminalId} running={running} />
+          );
+        }
+        return <ContentBlock key={index} block={item.content as MessageBlock} />;
+      })}
+      {rawInput !== undefined && <RawData name="Input" value={rawInput} open={content.length === 0} />}
+      {rawOutput !== undefined && content.length === 0 && <RawData name="Output" value={rawOutput} open />}
+    </>
+  );
+}
+
+function RawData({ name, value, open }: { name: string; value: unknown; open: boolean }) {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return (
+    <details class="collapsible" open={open}>
+      <summary>{name}</summary>
+      <CodeBlock text={text.slice(0, MAX_RAW_LENGTH)} language={typeof value === "string" ? "" : "json"} />
+    </details>
+  );
+}

@@ -1,0 +1,59 @@
+/** Color theme and diff layout, stored in this browser, and media queries. */
+import { effect, signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+
+export type Theme = "system" | "light" | "dark";
+export type DiffLayout = "auto" | "unified";
+
+const storedTheme = readStored("accord.theme");
+export const theme = signal<Theme>(
+  storedTheme === "light" || storedTheme === "dark" ? storedTheme : "system",
+);
+export const diffLayout = signal<DiffLayout>(readStored("accord.diff") === "unified" ? "unified" : "auto");
+
+effect(() => {
+  store("accord.theme", theme.value);
+  if (theme.value === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme.value;
+});
+
+effect(() => store("accord.diff", diffLayout.value));
+
+export function switchTheme(): void {
+  theme.value = theme.value === "system" ? "light" : theme.value === "light" ? "dark" : "system";
+}
+
+/** Whether the window is at least this wide, in pixels. */
+export function useMinWidth(width: number): boolean {
+  const query = `(min-width: ${width}px)`;
+  const [matches, setMatches] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query);
+    const update = () => setMatches(list.matches);
+    update();
+    list.addEventListener("change", update);
+    return () => list.removeEventListener("change", update);
+  }, [query]);
+  return matches;
+}
+
+/** Whether the device has a touch screen instead of a mouse. There, Enter inserts a new line. */
+export function isTouchDevice(): boolean {
+  return matchMedia("(pointer: coarse) and (hover: none)").matches;
+}
+
+function readStored(key: string): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function store(key: string, value: string): void {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // The storage is disabled. The setting then lasts until a reload.
+  }
+}

@@ -1,0 +1,119 @@
+/** What the page shows, taken from the part of the address after `#`, and the keyboard shortcuts. */
+import { signal } from "@preact/signals";
+import type { Gateway } from "../state/gateway.ts";
+import { switchTheme } from "./appearance.ts";
+
+export type Route =
+  | { page: "home" }
+  | { page: "new" }
+  | { page: "inbox" }
+  | { page: "session"; agent: string; sessionId: string };
+
+export const route = signal<Route>(readRoute());
+
+addEventListener("hashchange", () => {
+  route.value = readRoute();
+});
+
+export function routeHash(to: Route): string {
+  if (to.page === "session") {
+    return `#/session/${encodeURIComponent(to.agent)}/${encodeURIComponent(to.sessionId)}`;
+  }
+  return to.page === "home" ? "#/" : `#/${to.page}`;
+}
+
+export function navigate(to: Route): void {
+  location.hash = routeHash(to);
+}
+
+export function isSessionRoute(to: Route, agent: string, sessionId: string): boolean {
+  return to.page === "session" && to.agent === agent && to.sessionId === sessionId;
+}
+
+export const helpOpen = signal(false);
+
+export const SHORTCUTS: readonly (readonly [string, string])[] = [
+  ["Enter", "Send the prompt, or queue it while a turn runs"],
+  ["Shift + Enter", "Insert a new line"],
+  [
+    "/ at the start, @ anywhere",
+    "Complete a command or a file: ↑ ↓ select, Enter or Tab accepts, Esc closes",
+  ],
+  ["Alt + N", "New session"],
+  ["Alt + I", "Inbox"],
+  ["Alt + ↑ / ↓", "Previous or next session"],
+  ["Alt + Q", "Go to the agent's request; then Tab, or 1 to 9 to choose an answer"],
+  ["Alt + P", "Go to the prompt"],
+  ["Alt + L", "Go to the conversation; ↑ ↓ and Page keys scroll it"],
+  ["Alt + C", "Cancel the running turn"],
+  ["Alt + T", "Switch the theme: system, light, dark"],
+  ["?", "Show this list (outside text fields)"],
+];
+
+/** Installs the shortcuts. Returns a function that removes them. */
+export function installShortcuts(gateway: Gateway): () => void {
+  const onKeyDown = (event: KeyboardEvent) => {
+    const inField =
+      event.target instanceof HTMLElement && /^(?:INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+    if (event.key === "?" && !inField && !event.ctrlKey && !event.metaKey) {
+      helpOpen.value = true;
+      event.preventDefault();
+      return;
+    }
+    if (!event.altKey || event.ctrlKey || event.metaKey || gateway.phase.value !== "ready") return;
+    // Compare the key's position, because Alt changes the character on some keyboards.
+    const action = ACTIONS[event.code];
+    if (action) {
+      event.preventDefault();
+      action(gateway);
+    }
+  };
+  addEventListener("keydown", onKeyDown);
+  return () => removeEventListener("keydown", onKeyDown);
+}
+
+const ACTIONS: Record<string, (gateway: Gateway) => void> = {
+  KeyN: (gateway) => {
+    if (!gateway.readOnly.value) navigate({ page: "new" });
+  },
+  KeyI: () => navigate({ page: "inbox" }),
+  KeyT: switchTheme,
+  KeyP: () => document.getElementById("prompt")?.focus(),
+  KeyL: () => document.querySelector<HTMLElement>("[role=log]")?.focus(),
+  KeyQ: (gateway) => {
+    const card = document.querySelector<HTMLElement>("[data-request]");
+    if (card) card.focus();
+    else if (gateway.requests.value.length > 0) navigate({ page: "inbox" });
+  },
+  KeyC: (gateway) => {
+    const current = route.value;
+    if (current.page === "session" && !gateway.readOnly.value) {
+      gateway.findOpenSession(current.agent, current.sessionId)?.cancel();
+    }
+  },
+  ArrowUp: (gateway) => selectSession(gateway, -1),
+  ArrowDown: (gateway) => selectSession(gateway, 1),
+};
+
+/** Goes forward or back in the session list, around its ends. */
+function selectSession(gateway: Gateway, step: number): void {
+  const sessions = gateway.sessions.value;
+  if (sessions.length === 0) return;
+  const index = sessions.findIndex((item) => isSessionRoute(route.value, item.agent, item.sessionId));
+  const next = sessions[index < 0 ? 0 : (index + step + sessions.length) % sessions.length];
+  if (next) navigate({ page: "session", agent: next.agent, sessionId: next.sessionId });
+}
+
+function readRoute(): Route {
+  const [page, agent, sessionId] = location.hash.replace(/^#\/?/, "").split("/").map(decodePart);
+  if (page === "session" && agent && sessionId) return { page, agent, sessionId };
+  return page === "new" || page === "inbox" ? { page } : { page: "home" };
+}
+
+function decodePart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

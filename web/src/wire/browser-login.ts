@@ -1,0 +1,60 @@
+/** The gateway's HTTP endpoints: login, logout, and a one-time ticket for each WebSocket. */
+
+/** The gateway does not accept the token or the login cookie. */
+export class AccessDenied extends Error {}
+
+/** Exchanges a token for a login cookie that scripts cannot read. */
+export async function login(token: string): Promise<void> {
+  await post("api/login", { Authorization: `Bearer ${token}` });
+}
+
+export async function logout(): Promise<void> {
+  await post("api/logout");
+}
+
+/** The WebSocket address of an agent (`null`: the default agent), with a new ticket in its query. */
+export async function socketAddress(agent: string | null): Promise<string> {
+  const url = gatewayUrl(agent === null ? "acp" : `acp/${encodeURIComponent(agent)}`);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  url.hash = "";
+  url.searchParams.set("ticket", await requestTicket());
+  return url.href;
+}
+
+/** Returns the token of a pairing link (`#token=...`) and removes it from the address bar and the history. */
+export function takeToken(): string | null {
+  const match = /^#token=(.+)$/.exec(location.hash);
+  if (!match?.[1]) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    return decodeURIComponent(match[1]);
+  } catch {
+    return match[1];
+  }
+}
+
+/** A ticket opens one WebSocket and expires after 30 seconds. */
+async function requestTicket(): Promise<string> {
+  const body: unknown = await (await post("api/ticket")).json();
+  const ticket = (body as { ticket?: unknown } | null)?.ticket;
+  if (typeof ticket !== "string") throw new Error("the gateway returned no ticket");
+  return ticket;
+}
+
+async function post(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  const options: RequestInit = { method: "POST", headers, credentials: "same-origin", cache: "no-store" };
+  const response = await fetch(gatewayUrl(path), options);
+  if (response.status === 401) throw new AccessDenied("The token is not valid, or it was revoked");
+  if (response.status === 403) throw new AccessDenied(await errorText(response));
+  if (!response.ok) throw new Error(await errorText(response));
+  return response;
+}
+
+async function errorText(response: Response): Promise<string> {
+  const text = (await response.text()).trim().slice(0, 300);
+  return text || `the gateway answered with HTTP status ${response.status}`;
+}
+
+function gatewayUrl(path: string): URL {
+  return new URL(path, document.baseURI);
+}

@@ -1,0 +1,68 @@
+/** Markdown: blocks of a growing text, link definitions, and rendering in steps. */
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { expect, test, vi } from "vitest";
+import { MarkdownBlocks, renderMarkdown } from "../src/text/markdown.ts";
+import { Markdown } from "../src/ui/ContentBlocks.tsx";
+
+const TEXT =
+  "# Title\n\nA paragraph\nof two lines.\n\n- one\n- two\n\n  still two\n\n" +
+  "```py\nx = 1\n\ny = 2\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.\n";
+
+test("splits a text that grows by characters like the whole text", () => {
+  const growing = new MarkdownBlocks();
+  for (let end = 1; end < TEXT.length; end += 1) growing.read(TEXT.slice(0, end));
+  const raws = growing.read(TEXT).map((block) => block.raw);
+  expect(raws).toEqual(new MarkdownBlocks().read(TEXT).map((block) => block.raw));
+  expect(raws.join("")).toBe(TEXT);
+});
+
+test("keeps the objects of finished blocks", () => {
+  const growing = new MarkdownBlocks();
+  const before = growing.read("One.\n\nTwo.\n\nThree");
+  const after = growing.read("One.\n\nTwo.\n\nThree and more\n\nFour");
+  expect(after[0]).toBe(before[0]);
+  expect(after[1]).toBe(before[1]);
+  expect(after).toHaveLength(4);
+});
+
+test("finds the language of code with an open fence", () => {
+  const [block] = new MarkdownBlocks().read("```TypeScript title=x\nlet a");
+  expect(block?.code).toEqual({ language: "typescript", text: "let a" });
+});
+
+test("starts again with another text, and keeps tabs", () => {
+  const blocks = new MarkdownBlocks();
+  blocks.read("One.\n\nTwo.");
+  const read = blocks.read("Other\n\n\tcode\n");
+  expect(read.map((block) => block.raw).join("")).toBe("Other\n\n\tcode\n");
+});
+
+test("normalizes line ends, even if a chunk ends between \\r and \\n", () => {
+  const growing = new MarkdownBlocks();
+  const windowsText = TEXT.replaceAll("\n", "\r\n");
+  for (let end = 1; end < windowsText.length; end += 1) growing.read(windowsText.slice(0, end));
+  expect(growing.read(windowsText)).toEqual(new MarkdownBlocks().read(TEXT));
+});
+
+test("renders links that are defined in a later block", () => {
+  const blocks = new MarkdownBlocks();
+  const [block] = blocks.read("See [the docs][1], [evil].\n\n");
+  const before = blocks.links;
+  expect(renderMarkdown(block?.raw ?? "", before)).not.toContain("<a");
+  blocks.read("See [the docs][1], [evil].\n\n[1]: https://example.com/docs\n[evil]: javascript:alert(1)\n");
+  expect(blocks.links).not.toBe(before);
+  const html = renderMarkdown(block?.raw ?? "", blocks.links);
+  expect(html).toContain('href="https://example.com/docs"');
+  expect(html).not.toContain('href="javascript:');
+});
+
+test("renders a long text in several frames", async () => {
+  const root = document.createElement("div");
+  const lines = Array.from({ length: 200 }, (_, index) => `Line ${index + 1}.`);
+  await act(() => render(<Markdown text={lines.join("\n\n")} />, root));
+  expect(root.querySelectorAll(".block").length).toBeLessThan(200);
+  const texts = () => [...root.querySelectorAll(".block")].map((block) => block.textContent?.trim());
+  await vi.waitFor(() => expect(texts()).toEqual(lines), { timeout: 20_000 });
+  render(null, root);
+}, 30_000);

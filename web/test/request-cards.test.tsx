@@ -1,0 +1,177 @@
+/** Request cards show all options, take no focus, and cannot be answered by accident. */
+import type * as acp from "@agentclientprotocol/sdk";
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Gateway, GatewayContext } from "../src/state/gateway.ts";
+import type { PendingRequest } from "../src/state/pending-requests.ts";
+import { Session } from "../src/state/session.ts";
+import { RequestCard } from "../src/ui/RequestCards.tsx";
+
+let root: HTMLElement;
+const answers: unknown[] = [];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("matchMedia", () => ({
+    matches: false,
+    addEventListener: () => undefined,
+    removeEventListener: () => undefined,
+  }));
+  root = document.body.appendChild(document.createElement("div"));
+  answers.length = 0;
+});
+afterEach(() => {
+  render(null, root);
+  root.remove();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const common = {
+  key: "k",
+  agent: "accord",
+  sessionId: "s",
+  since: 0,
+  answer: (result: unknown) => {
+    answers.push(result);
+    return Promise.resolve();
+  },
+};
+const OPTIONS: acp.PermissionOption[] = [
+  { optionId: "a", name: "Allow <b>once</b>", kind: "allow_once" },
+  { optionId: "b", name: "Always", kind: "allow_always" },
+  { optionId: "c", name: "No", kind: "reject_once" },
+];
+
+async function show(request: PendingRequest): Promise<void> {
+  const session = new Session({ agent: "accord", sessionId: "s", cwd: "/w" }, () => undefined);
+  await act(() => {
+    render(
+      <GatewayContext.Provider value={new Gateway()}>
+        <RequestCard request={request} session={session} />
+      </GatewayContext.Provider>,
+      root,
+    );
+  });
+}
+
+const buttons = () => [...root.querySelectorAll<HTMLButtonElement>(".button-row button")];
+const waitUntilEnabled = () => act(() => void vi.advanceTimersByTime(500));
+
+test("shows all options of a permission without focus, and enables them after a moment", async () => {
+  await show({
+    ...common,
+    kind: "permission",
+    params: { sessionId: "s", toolCall: { toolCallId: "t", title: "Run rm" }, options: OPTIONS },
+  });
+  expect(buttons().map((button) => button.textContent)).toEqual(["Allow <b>once</b>", "Always", "No"]);
+  expect(document.activeElement).toBe(document.body);
+  buttons()[0]?.click();
+  expect(answers).toEqual([]);
+  await waitUntilEnabled();
+  await act(() => buttons()[2]?.click());
+  expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "c" } }]);
+  await act(() => buttons()[0]?.click());
+  expect(answers).toHaveLength(1);
+});
+
+test("disables a card that moves, so that a double click answers only one request", async () => {
+  const session = new Session({ agent: "accord", sessionId: "s", cwd: "/w" }, () => undefined);
+  const gateway = new Gateway();
+  const newRequest = (key: string): PendingRequest => ({
+    ...common,
+    key,
+    kind: "permission",
+    params: { sessionId: "s", toolCall: { toolCallId: key, title: key }, options: OPTIONS },
+  });
+  const showAll = (requests: PendingRequest[]) =>
+    act(() => {
+      const cards = requests.map((request) => (
+        <RequestCard key={request.key} request={request} session={session} />
+      ));
+      render(<GatewayContext.Provider value={gateway}>{cards}</GatewayContext.Provider>, root);
+    });
+  await showAll([newRequest("harmless"), newRequest("dangerous")]);
+  await waitUntilEnabled();
+  await act(() => buttons()[0]?.click());
+  await showAll([newRequest("dangerous")]);
+  await act(() => buttons()[0]?.click());
+  expect(answers).toHaveLength(1);
+  await waitUntilEnabled();
+  await act(() => buttons()[0]?.click());
+  expect(answers).toHaveLength(2);
+});
+
+test("answers by digit only if the focus is in the card", async () => {
+  await show({
+    ...common,
+    kind: "permission",
+    params: { sessionId: "s", toolCall: { toolCallId: "t" }, options: OPTIONS },
+  });
+  await waitUntilEnabled();
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "1", bubbles: true }));
+  expect(answers).toEqual([]);
+  const card = root.querySelector<HTMLElement>("[data-request]");
+  await act(() => void card?.dispatchEvent(new KeyboardEvent("keydown", { key: "2", bubbles: true })));
+  expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "b" } }]);
+});
+
+test("shows errors of a form, and sends a valid form", async () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", title: "Name", maxLength: 20 } },
+    required: ["name"],
+  };
+  const params = {
+    mode: "form",
+    sessionId: "s",
+    message: "Who?",
+    requestedSchema: schema,
+  } as unknown as acp.CreateElicitationRequest;
+  await show({ ...common, kind: "elicitation", params });
+  await waitUntilEnabled();
+  const submit = () =>
+    act(async () => {
+      root.querySelector("form")?.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true }));
+      // The check is asynchronous, because patterns run in a worker.
+      await vi.advanceTimersByTimeAsync(0);
+    });
+  await submit();
+  expect(root.querySelector("[role=alert]")?.textContent).toBe("This field is required.");
+  const input = root.querySelector<HTMLInputElement>("[name=name]");
+  expect(document.activeElement).toBe(input);
+  await act(() => {
+    if (input) input.value = "Ada";
+    input?.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await submit();
+  expect(answers).toEqual([{ action: "accept", content: { name: "Ada" } }]);
+});
+
+test("offers the suggested answers of a question", async () => {
+  const params = { sessionId: "s", question: "Which color?", options: ["red", 7, "blue"] };
+  await show({ ...common, kind: "extension", method: "_agentao.cn/ask_user", params });
+  await waitUntilEnabled();
+  expect(buttons().map((button) => button.textContent)).toEqual(["red", "blue", "Send"]);
+  await act(() => buttons()[1]?.click());
+  expect(answers).toEqual([{ answer: "blue" }]);
+});
+
+test("shows host and warning of a link, and does not open other addresses", async () => {
+  const params = (url: string) =>
+    ({
+      mode: "url",
+      sessionId: "s",
+      message: "Sign in",
+      elicitationId: "e",
+      url,
+    }) as unknown as acp.CreateElicitationRequest;
+  await show({ ...common, kind: "elicitation", params: params("javascript:alert(1)") });
+  await waitUntilEnabled();
+  expect(buttons()[0]?.disabled).toBe(true);
+  await show({ ...common, kind: "elicitation", params: params("https://xn--e1awd7f.example/in") });
+  await waitUntilEnabled();
+  expect(root.querySelector(".link-address strong")?.textContent).toBe("xn--e1awd7f.example");
+  expect(root.textContent).toContain("can look like other characters");
+});

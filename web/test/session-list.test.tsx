@@ -1,0 +1,76 @@
+/** The side bar: activity of sessions, filter, scrolling, and read-only tokens. */
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Gateway, GatewayContext } from "../src/state/gateway.ts";
+import { route } from "../src/ui/navigation.ts";
+import { SessionList } from "../src/ui/SessionList.tsx";
+import type { ListedSession } from "../src/wire/extension-methods.ts";
+
+let root: HTMLElement;
+let gateway: Gateway;
+const scrolledTo: string[] = [];
+
+beforeEach(async () => {
+  root = document.body.appendChild(document.createElement("div"));
+  gateway = new Gateway();
+  scrolledTo.length = 0;
+  Element.prototype.scrollIntoView = function () {
+    scrolledTo.push(this.querySelector(".session-title")?.textContent ?? "");
+  };
+  gateway.sessions.value = Array.from({ length: 200 }, (_, index) => session(index));
+  await act(() =>
+    render(
+      <GatewayContext.Provider value={gateway}>
+        <SessionList />
+      </GatewayContext.Provider>,
+      root,
+    ),
+  );
+});
+afterEach(() => {
+  render(null, root);
+  root.remove();
+  route.value = { page: "home" };
+  Reflect.deleteProperty(Element.prototype, "scrollIntoView");
+  vi.restoreAllMocks();
+});
+
+function session(index: number): ListedSession {
+  const state = index === 0 ? "waiting" : index === 1 ? "running" : "idle";
+  return {
+    agent: "accord",
+    sessionId: `s${index}`,
+    cwd: "/w/project",
+    title: `Session ${index}`,
+    updatedAt: null,
+    state,
+    clients: 0,
+    live: false,
+  };
+}
+
+const titles = () => [...root.querySelectorAll(".session-title")].map((title) => title.textContent);
+
+test("lists 200 sessions with their activity, and filters them", async () => {
+  expect(titles()).toHaveLength(200);
+  expect(root.querySelectorAll("li")[0]?.textContent).toContain("Waiting for you");
+  expect(root.querySelectorAll("li")[1]?.textContent).toContain("Running");
+  const field = root.querySelector<HTMLInputElement>("#filter");
+  await act(() => {
+    if (field) field.value = "session 77";
+    field?.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  expect(titles()).toEqual(["Session 77"]);
+});
+
+test("scrolls to the current session", async () => {
+  await act(() => void (route.value = { page: "session", agent: "accord", sessionId: "s150" }));
+  expect(scrolledTo).toEqual(["Session 150"]);
+});
+
+test("hides the new session and inbox links for a read-only token", async () => {
+  expect(root.querySelectorAll(".actions a")).toHaveLength(2);
+  await act(() => void (gateway.readOnly.value = true));
+  expect(root.querySelectorAll(".actions a")).toHaveLength(0);
+});
