@@ -158,7 +158,7 @@ export const SCENARIOS = {
   async form(turn) {
     const answer = await turn.elicitation({
       mode: "form",
-      message: "How shall the package be published?",
+      message: "How should the package be published?",
       requestedSchema: {
         type: "object",
         properties: {
@@ -168,7 +168,7 @@ export const SCENARIOS = {
             minLength: 3,
             maxLength: 40,
             pattern: "^[a-z-]+$",
-            description: "Small letters and hyphens",
+            description: "Lower-case letters and hyphens",
           },
           kind: {
             type: "string",

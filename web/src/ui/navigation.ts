@@ -35,10 +35,7 @@ export const helpOpen = signal(false);
 export const SHORTCUTS: readonly (readonly [string, string])[] = [
   ["Enter", "Send the prompt, or queue it while a turn runs"],
   ["Shift + Enter", "Insert a new line"],
-  [
-    "/ at the start, @ anywhere",
-    "Complete a command or a file: ↑ ↓ select, Enter or Tab accepts, Esc closes",
-  ],
+  ["/ or @", "Complete a command (/ at the start) or a file: ↑ ↓ select, Enter or Tab accepts, Esc closes"],
   ["Alt + N", "New session"],
   ["Alt + I", "Inbox"],
   ["Alt + ↑ / ↓", "Previous or next session"],
