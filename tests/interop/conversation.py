@@ -130,7 +130,7 @@ class Conversation:
 def run_conversation(client: str, agent: str, folder: Path) -> Conversation:
     """Run the whole script between the two; `folder` is where the sessions work.
 
-    The suffix of an agent's name says how it is target: `python-ws`, `typescript-http`.
+    The suffix of an agent's name says how it is reached: `python-ws`, `typescript-http`.
     """
     script = "coder_script.json" if agent == "coder" else "script.json"
     peer, _, scheme = agent.partition("-")

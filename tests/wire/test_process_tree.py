@@ -1,4 +1,4 @@
-"""Process trees: they end with this process, whatever ends it; a tree can have a controlling terminal."""
+"""Process trees: they end with this process, however it ends; a tree can have a controlling terminal."""
 
 import asyncio
 import os

@@ -103,7 +103,7 @@ class ScenarioRunner(RequestHandlers):
                 result = await getattr(self, step["do"])(step)
             except acp.RequestError as error:
                 self.report("error", to=step["do"], code=error.code, message=str(error), data=error.data)
-            except Exception as error:  # noqa: BLE001 - the test checks whatever the SDK raises
+            except Exception as error:  # noqa: BLE001 - the test checks every error of the SDK
                 self.report("error", to=step["do"], code=None, type=type(error).__name__, message=str(error))
             else:
                 if result is not None:

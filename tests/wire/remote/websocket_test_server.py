@@ -130,7 +130,7 @@ async def expect_frames(socket: ServerConnection, *frames: bytes) -> None:
 
 
 async def next_message(socket: ServerConnection) -> Any:
-    """The next next_message that the server receives."""
+    """The next message that the server receives."""
     async with asyncio.timeout(30):
         return json.loads(await socket.recv())
 
