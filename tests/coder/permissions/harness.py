@@ -130,7 +130,7 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
     root = folder / "project"
     for created in (root, folder / "more", folder / "elsewhere", folder / "home" / ".ssh"):
         created.mkdir(parents=True, exist_ok=True)
-    confinement = more.pop("walls", None) or FakeConfinement()
+    confinement = more.pop("confinement", None) or FakeConfinement()
     clock: Clock = more.pop("clock", SYSTEM_CLOCK)
     audit = more.pop("audit", None) or Audit(folder / "data" / "decisions.jsonl")
     bounds = Bounds.of(root, [folder / "more"], home=folder / "home")
