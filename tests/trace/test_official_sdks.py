@@ -34,7 +34,7 @@ def recording(language: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [*client, str(make_work_folder(folder / "work")), *between, *agent], capture_output=True, check=True
     )
-    assert json.loads(done.stdout.splitlines()[-1]) == {"scene": "end", "what": "exit", "code": 7}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"scenario": "end", "what": "exit", "code": 7}
     return file
 
 
