@@ -1,6 +1,7 @@
-"""An agent for the browser tests: `python misbehaving_agent.py NAME`. The first word of a prompt says what it does.
+"""An agent for the browser tests: `python misbehaving_agent.py NAME`.
 
-`broken` exits at once with an error, `locked` requires a sign-in, all other names start normally.
+The first word of a prompt says what it does. `broken` exits at once with an error,
+`locked` requires a sign-in, all other names start normally.
 """
 
 import json
@@ -113,7 +114,7 @@ def _repeat(agent: MisbehavingAgent, session: str, words: list[str]) -> None:
 
 
 def _stream(agent: MisbehavingAgent, session: str, _words: list[str]) -> None:
-    """Send 2000 updates. After the first half, wait for a write to the pipe `gate` in the session's folder."""
+    """Send 2000 updates. After half of them, wait for a write to the pipe `gate` in the session's folder."""
     for number in range(2000):
         if number == 1000:
             with open(os.path.join(agent.folders[session], "gate"), encoding="utf-8") as gate:
