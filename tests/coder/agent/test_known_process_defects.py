@@ -1,12 +1,9 @@
 """Process-level defects found in other coding agents: imports, network traffic, dependencies."""
 
-import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from textwrap import dedent
 
 from tests.coder.agent.harness import AgentHarness
 from tests.coder.process.editor import BOUNDARY, LONG_PATIENCE, Editor, Wire, environment, started
@@ -95,48 +92,6 @@ async def test_sandbox_status_is_printed_once_per_process(harness: AgentHarness)
     said = [line for line in editor.wire.end.stderr.splitlines() if line.startswith(BOUNDARY)]
     assert len(said) == len(set(said))
     assert "not tried" not in "".join(said)
-
-
-def test_initialize_is_answered_before_heavy_imports(harness: AgentHarness):
-    code = """
-        import asyncio, json, sys
-        from accord.coder.app import coding_agent
-        from accord.coder.coder import Coder
-        from accord.coder.start import Start
-        from accord.testing.wire import raw_pair
-
-        class Watched(Coder):
-            def preload(self):
-                self.loaded = sorted(sys.modules)
-
-        async def main():
-            environment = {"ANTHROPIC_API_KEY": "sk", "ACCORD_MODEL": "anthropic:claude"}
-            coder = Watched(Start(environment=environment))
-            ours, raw = raw_pair(hears="agent")
-            connection = coding_agent(coder).connect(ours)
-            await raw.call("initialize", {"protocolVersion": 1})
-            print(json.dumps(coder.loaded))
-            await raw.aclose()
-            await connection
-
-        asyncio.run(main())
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=True, timeout=60
-    )
-    loaded = {name.partition(".")[0] for name in json.loads(run.stdout)}
-    heavy = {
-        "pydantic",
-        "pydantic_ai",
-        "openai",
-        "anthropic",
-        "google",
-        "mcp",
-        "httpx",
-        "tree_sitter",
-        "rignore",
-    }
-    assert loaded & heavy == set()
 
 
 def test_agent_dependencies_have_upper_bounds():

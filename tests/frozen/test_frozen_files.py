@@ -1,0 +1,210 @@
+"""Files that an earlier version wrote are read, and what users and scripts depend on stays as it was.
+
+`make_files.py` says how the files were made. They are never made anew to let a test pass.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.frozen.commands import (
+    COMMANDS,
+    COOKIE,
+    FILES,
+    TOKENS,
+    Mask,
+    accord,
+    compact,
+    constants,
+    converse,
+    exit_codes,
+    gateway,
+    option_names,
+    place,
+    run_events,
+    transcript,
+)
+from tests.frozen.reading import outputs_of, records_of, schema_of, shape
+
+import accord as library
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the files hold POSIX paths")
+
+NAMES: dict[str, Any] = json.loads((FILES / "expected" / "names.json").read_text())
+OUTPUTS: dict[str, Any] = json.loads((FILES / "expected" / "outputs.json").read_text())
+
+
+def expected(name: str) -> list[str]:
+    return (FILES / "expected" / name).read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The frozen files in a folder of this run. Tests that share it only read."""
+    return place(tmp_path_factory.mktemp("placed"))
+
+
+@pytest.fixture(scope="module")
+def outputs(placed: Path) -> dict[str, Any]:
+    return outputs_of(placed)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    """A folder with an empty home and an empty project."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    return tmp_path.resolve()
+
+
+# What is read
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_commands_read_the_frozen_files_as_before(outputs: dict[str, Any], name: str) -> None:
+    assert outputs[name] == OUTPUTS[name]
+
+
+def test_no_output_is_new_or_missing(outputs: dict[str, Any]) -> None:
+    assert list(outputs) == list(OUTPUTS)
+
+
+def test_a_frozen_session_goes_on(tmp_path: Path) -> None:
+    root = place(tmp_path)
+    asked = accord("run", "-a", "accord", "think: hello", home=root / "home", cwd=root / "project")
+    assert asked.returncode == 5, "the project's rules have to be agreed to first"
+    shutil.rmtree(root / "project" / ".accord")
+    for session in OUTPUTS["stored sessions"]:
+        words = (
+            "run",
+            "-a",
+            "accord",
+            "--session",
+            session["sessionId"],
+            "--format",
+            "quiet",
+            "think: once more",
+        )
+        done = accord(*words, home=root / "home", cwd=root / "project")
+        assert done.returncode == 0, done.stderr
+
+
+def test_config_files_are_accepted(tmp_path: Path) -> None:
+    root = place(tmp_path)
+    home = root / "home"
+    assert accord("run", "-a", "accord", "think: hello", home=home, cwd=root).returncode == 0
+    assert accord("chat", "accord", home=home, cwd=root, typed="think: hello\n").returncode == 0
+    config = home / "config"
+    (config / "config.toml").unlink()
+    (config / "config.json").write_bytes((FILES / "config.json").read_bytes())
+    assert accord("run", "-a", "accord", "think: hello", home=home, cwd=root).returncode == 0
+    for name, words in {
+        "config.json": ("agent",),
+        "acp.json": ("agents", "list"),
+        "serve.json": ("serve",),
+    }.items():
+        (config / name).write_text('{"noSuchSetting": 1}')
+        assert accord(*words, home=home, cwd=root).returncode == 2, name
+
+
+def test_a_kept_key_is_found(placed: Path) -> None:
+    done = accord("doctor", home=placed / "home", cwd=placed, ACCORD_MODEL="google:some-model")
+    assert "google:some-model" in done.stdout
+    assert "not-a-real-key" not in done.stdout + done.stderr
+    removed = accord("agent", "--logout", "google", home=place(placed / "other") / "home")
+    assert removed.returncode == 0
+    file = placed / "other" / "home" / "config" / "credentials.json"
+    assert not file.exists() or "google" not in file.read_text()
+
+
+def test_a_changed_project_file_is_no_longer_trusted(tmp_path: Path) -> None:
+    root = place(tmp_path)
+    words = ("agents", "list", "--json")
+    before = json.loads(accord(*words, home=root / "home", cwd=root / "project").stdout)
+    assert "team" in {agent["name"] for agent in before if agent["default"]}
+    file = root / "project" / "acp.json"
+    file.write_text(file.read_text() + "\n")
+    after = json.loads(accord(*words, home=root / "home", cwd=root / "project").stdout)
+    assert "team" not in {agent["name"] for agent in after if agent["default"]}
+
+
+async def test_the_gateway_reads_its_frozen_files(tmp_path: Path) -> None:
+    root = place(tmp_path)
+    with gateway(root / "home", root / "project") as served:
+        assert served.get("/metrics", TOKENS["frozen33"])
+        origin = {"Origin": served.address, "Cookie": f"accord={COOKIE}", "Sec-Fetch-Site": "same-origin"}
+        assert served.post("/api/ticket", {}, origin).keys() == {"ticket"}
+        address = served.address.replace("http", "ws") + "/acp"
+        async with library.connect(address, token=TOKENS["frozen22"]) as agent:
+            listed = await agent.request("_accord/sessions", {})
+        found = {session["sessionId"] for session in listed["sessions"]}
+        assert records_of(root / "home" / "data" / "gateway.db", root)
+        assert found & {session["sessionId"] for session in OUTPUTS["stored sessions"]}
+
+
+def test_a_frozen_recording_is_replayed(fresh: Path) -> None:
+    words = ("trace", "replay", str(FILES / "trace.jsonl"), "--as-client", "--cwd", str(fresh / "project"))
+    done = accord(*words, "--", "accord", "agent", home=fresh / "home", cwd=fresh / "project")
+    assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.parametrize("kind", ["agent", "client"])
+def test_check_scripts_are_read(fresh: Path, kind: str) -> None:
+    script = str(FILES / "check" / f"{kind}-script.json")
+    checked = ("accord", "agent") if kind == "agent" else ("accord", "run", "{prompt}", "--", "{agent}")
+    words = ("check", kind, "--only", "framing", "--json", "--script", script, "--", *checked)
+    done = accord(*words, home=fresh / "home", cwd=fresh / "project")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["script"] == f"frozen {kind} script"
+
+
+# What is written
+
+
+def test_the_wire_is_unchanged(fresh: Path) -> None:
+    lines = converse(fresh / "home", fresh / "project")
+    assert transcript(lines, fresh) == expected("wire.txt")
+    assert [line for _, line in lines if compact(json.loads(line)) != line] == []
+    data = fresh / "home" / "data"
+    assert records_of(data / "sessions.db", fresh) == expected("records.txt")
+    assert schema_of(data / "sessions.db") == NAMES["tables"]["sessions"]
+    assert set(shape(data / "decisions.jsonl")) <= set(NAMES["decisions"])
+
+
+def test_events_of_run_are_unchanged(fresh: Path) -> None:
+    assert run_events(fresh / "home", fresh / "project") == expected("run-events.txt")
+    assert schema_of(fresh / "home" / "data" / "client.db") == NAMES["tables"]["client"]
+
+
+def test_the_gateway_answers_as_before(tmp_path: Path) -> None:
+    root = place(tmp_path)
+    with gateway(root / "home", root / "project", "accord") as served:
+        token = TOKENS["frozen22"]
+        assert Mask(root).value(served.initialize(token)) == NAMES["gateway initialize"]
+        lines = served.get("/metrics", token).splitlines()
+    assert sorted(line for line in lines if line.startswith("# TYPE ")) == NAMES["metrics"]
+    assert set(shape(root / "home" / "data" / "gateway" / "audit.jsonl")) <= set(NAMES["audit"])
+    assert schema_of(root / "home" / "data" / "gateway.db") == NAMES["tables"]["gateway"]
+
+
+# Names
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_are_unchanged(fresh: Path, command: str) -> None:
+    assert option_names(command, fresh / "home") == NAMES["options"][command]
+
+
+def test_exit_codes_are_unchanged(fresh: Path) -> None:
+    assert exit_codes(fresh / "home", fresh / "project") == NAMES["exit codes"]
+
+
+def test_environment_variables_are_unchanged() -> None:
+    assert constants("ACCORD_[A-Z_]+") == NAMES["environment variables"]
+
+
+def test_own_methods_are_unchanged() -> None:
+    assert constants("_accord/[a-z_/]+") == NAMES["methods"]
