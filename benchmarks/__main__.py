@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .contenders import (
+from benchmarks.contenders import (
     ACCORD_UVLOOP,
     BARE,
     CONTENDERS,
@@ -19,9 +19,9 @@ from .contenders import (
     Contender,
     compile_sources,
 )
-from .runner import WorkloadError, measure, starts
-from .table import Results, markdown
-from .workloads import WORKLOADS, Workload
+from benchmarks.runner import WorkloadError, measure, starts
+from benchmarks.table import Results, markdown
+from benchmarks.workloads import WORKLOADS, Workload
 
 LATEST = Path(__file__).parent / "results/latest.json"
 PAGE = ROOT / "docs/benchmarks.md"

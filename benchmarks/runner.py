@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Any
 
-from .contenders import ENVIRONMENT, ROOT, Contender
-from .processes import Reading, descendants, read, read_all
-from .workloads import Workload
+from benchmarks.contenders import ENVIRONMENT, ROOT, Contender
+from benchmarks.processes import Reading, descendants, read, read_all
+from benchmarks.workloads import Workload
 
 TIME_LIMIT = 120.0
 INITIALIZE = {

@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .contenders import CONTENDERS, Contender
-from .runner import Figures
-from .workloads import Figure, Target, Workload
+from benchmarks.contenders import CONTENDERS, Contender
+from benchmarks.runner import Figures
+from benchmarks.workloads import Figure, Target, Workload
 
 SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "MiB": 2**-20, "copies": 1.0, "turns": 1.0}
 TITLES = {contender.name: contender.title for contender in CONTENDERS}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import accord
-from accord.client.judging import by_policy
+from accord.frontend.policy_handler import by_policy
 from accord.policy import Policy, Rule, Rules
 
 AGENT = shlex.split(os.environ.get("AGENT", "")) or [sys.executable, "-m", "accord.cli", "agent"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from accord.schema.conformance_rules import RULES, rules
 from accord.schema.dialects import DIALECTS
-from accord.schema.rules import RULES, rules
 
 CORE_CHAPTERS = (
     "framing",

@@ -3,7 +3,7 @@
 import pytest
 from tests.rule_coverage import CORE_CHAPTERS, client_rules, core_rules, numbers
 
-from accord.schema.rules import RULES
+from accord.schema.conformance_rules import RULES
 
 
 class Marked:

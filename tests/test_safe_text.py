@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.cleaning import Cleaner, clean_line, clean_text, one_line, visible
+from accord.safe_text import TextCleaner, clean_line, clean_text, one_line, visible
 
 INTRODUCERS = [
     "\x1b",
@@ -92,7 +92,7 @@ def test_no_control_character_survives(text: str) -> None:
 @given(HOSTILE, st.data())
 def test_splitting_the_text_changes_nothing(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    cleaner = Cleaner()
+    cleaner = TextCleaner()
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert "".join(map(cleaner.feed, pieces)) == clean_text(text)
 

@@ -6,11 +6,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from accord.testing.models import ModelServer
-
-from .. import report
-from .agents import ACCORD, AGENTS, CodingAgent
-from .workloads import WORKLOADS, Figures, Fixture, scripted_answer
+from accord.testing.model_server import ModelServer
+from benchmarks import report
+from benchmarks.coder.agents import ACCORD, AGENTS, CodingAgent
+from benchmarks.coder.workloads import WORKLOADS, Figures, Fixture, scripted_answer
 
 TARGETS = {
     "initialize, CPU ms": "120, or a third of the best other",

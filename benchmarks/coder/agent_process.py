@@ -8,10 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from accord.testing.models import ModelServer
-
-from ..processes import Reading, read
-from .agents import CodingAgent
+from accord.testing.model_server import ModelServer
+from benchmarks.coder.agents import CodingAgent
+from benchmarks.processes import Reading, read
 
 LIMIT = 64 * 1024 * 1024
 TIMEOUT = 60.0

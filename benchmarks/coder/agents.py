@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from accord.testing.models import ModelServer
+from accord.testing.model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-contenders"

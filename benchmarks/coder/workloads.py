@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from accord.testing.models import Answer, Call, ModelServer, SeenRequest
-
-from .agent_process import AgentProcess, is_permission_request
-from .agents import ACCORD, CodingAgent
+from accord.testing.model_script import ModelAnswer, ModelToolCall
+from accord.testing.model_server import ModelServer, SeenRequest
+from benchmarks.coder.agent_process import AgentProcess, is_permission_request
+from benchmarks.coder.agents import ACCORD, CodingAgent
 
 MIB = 1024 * 1024
 Figures = dict[str, float]
@@ -29,13 +29,13 @@ class Fixture:
         return AgentProcess(self.agent, self.server, self.home)
 
 
-def scripted_answer(request: SeenRequest) -> Answer:
+def scripted_answer(request: SeenRequest) -> ModelAnswer:
     """Answer of the model: a command if the prompt asks for one, otherwise a short text."""
     text = str(request.body)
     if "run-and-wait" in text and '"role": "tool"' not in text and "'role': 'tool'" not in text:
         shell = "bash" if "'bash'" in text else "run_shell_command"
-        return Answer(Call(shell, {"command": "touch started; sleep 1000"}))
-    return Answer("Well, ", "that ", "is ", "done.")
+        return ModelAnswer(ModelToolCall(shell, {"command": "touch started; sleep 1000"}))
+    return ModelAnswer("Well, ", "that ", "is ", "done.")
 
 
 async def start(fixture: Fixture) -> Figures:

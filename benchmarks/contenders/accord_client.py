@@ -4,8 +4,7 @@ import asyncio
 
 import accord
 from accord.schema import Diff, TextContent
-
-from .stopwatch import WARM_UP, Stopwatch, now
+from benchmarks.contenders.stopwatch import WARM_UP, Stopwatch, now
 
 
 async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:

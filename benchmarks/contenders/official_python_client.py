@@ -9,7 +9,7 @@ from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Client
 from acp.schema import AgentMessageChunk, FileEditToolCallContent, TextContentBlock, ToolCallStart
 
-from .stopwatch import WARM_UP, Stopwatch, now
+from benchmarks.contenders.stopwatch import WARM_UP, Stopwatch, now
 
 
 class Listener(Client):

@@ -3,9 +3,9 @@
 import asyncio
 import os
 
-from .. import report
-from .servers import typescript_missing
-from .workloads import WORKLOADS, run_workload
+from benchmarks import report
+from benchmarks.gateway.servers import typescript_missing
+from benchmarks.gateway.workloads import WORKLOADS, run_workload
 
 TARGETS = {
     "forwarding relative to copying, times": "3 at most",

@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from .. import processes
-from .servers import Server, copy_lines, gateway, typescript, typescript_missing
-from .stream_agent import UPDATE
-from .websocket_client import WebSocketClient, connect
+from benchmarks import processes
+from benchmarks.gateway.servers import Server, copy_lines, gateway, typescript, typescript_missing
+from benchmarks.gateway.stream_agent import UPDATE
+from benchmarks.gateway.websocket_client import WebSocketClient, connect
 
 Figures = dict[str, float]
 

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-from .. import report
-from .workloads import WORKLOADS
+from benchmarks import report
+from benchmarks.tui.workloads import WORKLOADS
 
 TARGETS = {
     "first paint, relative to an empty app": "3 at most",

@@ -14,10 +14,9 @@ from typing import Any
 
 from textual.events import Key
 
-from accord.client.servers import Server
-from accord.tui.app import ChatApp
-from accord.tui.draft import Draft
-from accord.tui.start import Start
+from accord.frontend.agent_config import ConfiguredAgent
+from accord.tui.chat_app import ChatApp
+from accord.tui.chat_types import ChatStart, Draft
 
 Figures = dict[str, float]
 
@@ -33,9 +32,9 @@ print(Empty().run(headless=True))
 """
 OURS = """
 from time import perf_counter; began = perf_counter()
-from accord.cli.chatting.arguments import read_arguments
-from accord.cli.chat import start_of
-from accord.tui.app import ChatApp
+from accord.cli.chat_command import read_arguments
+from accord.cli.chat_command import start_of
+from accord.tui.chat_app import ChatApp
 class Ours(ChatApp):
     def on_mount(self): self.call_after_refresh(lambda: self.exit(perf_counter() - began))
 print(Ours(start_of(read_arguments([]))).run(headless=True))
@@ -59,10 +58,10 @@ def painting(cwd: str) -> Figures:
 
 def app_for(count: int, cwd: str, session: str | None = None) -> ChatApp:
     """Create the client with the flooding agent."""
-    server = Server(
+    server = ConfiguredAgent(
         name="flood", origin="user", command=(sys.executable, str(HERE / "flood_agent.py"), str(count))
     )
-    return ChatApp(Start(find=lambda _: server, cwd=cwd, name="flood", session=session))
+    return ChatApp(ChatStart(find=lambda _: server, cwd=cwd, name="flood", session=session))
 
 
 class CallbackTimer:

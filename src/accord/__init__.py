@@ -3,16 +3,17 @@
 Everything public is here by name and imported on first use, so that an agent never loads the client's side.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
+from accord.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from accord.agent import (
-        Accepts,
         Agent,
         AgentConnection,
+        AgentFeatures,
         AgentOptions,
         AgentSession,
         ClientRequest,
@@ -23,20 +24,19 @@ if TYPE_CHECKING:
     )
     from accord.client import (
         DECLINED,
-        Address,
+        AgentCommand,
         AgentEnded,
         AgentEvent,
         AgentRestarted,
-        Answer,
         AuthStatusChanged,
         ClientEvent,
+        ClientFeatures,
         ClientHandlers,
         ClientOptions,
         ClientSession,
         DialectReport,
-        Features,
-        Form,
-        Launch,
+        ElicitationForm,
+        ElicitationUrl,
         PermissionRequest,
         RemoteAgent,
         RestartPolicy,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         SessionReattached,
         TerminalPrinted,
         TimeLimits,
+        TurnResult,
         allow_all,
         allow_reads,
         connect,
@@ -106,58 +107,30 @@ if TYPE_CHECKING:
         TurnStarted,
         text_of,
     )
-    from accord.workspace import (
-        LocalWorkspace,
-        Roots,
-        Workspace,
-    )
+    from accord.workspace import LocalWorkspace, Roots, Workspace
 
-_HOMES: Final = {
-    "accord.agent": """
-        Accepts Agent AgentConnection AgentOptions AgentSession ClientRequest PermissionAnswer
-        ToolCallScope Turn unknown_session""",
-    "accord.client": """
-        DECLINED Address AgentEnded AgentEvent AgentRestarted Answer AuthStatusChanged ClientEvent
-        ClientHandlers ClientOptions ClientSession DialectReport Features Form Launch PermissionRequest
-        RemoteAgent RestartPolicy SessionLost SessionReattached TerminalPrinted TimeLimits allow_all
-        allow_reads connect connect_transport local_workspace reject_all run_in_terminal""",
-    "accord.errors": """
-        AccordError AuthRequired BadAnswer ConnectionClosed Crashed HandshakeFailed InternalError
-        InvalidParams InvalidRequest Killed LimitReached MethodNotFound MissingExtra NeverStarted
-        NotFound NotOffered ParseError RequestCancelled RequestTimeout RpcError SessionInUse
-        StoreError TurnSilent UsageError""",
-    "accord.schema": """
-        UNSET AgentMessageChunk AgentThoughtChunk AvailableCommandsUpdate CompactionUpdate
-        ConfigOptionUpdate Notice SessionInfoUpdate TextContent Unknown UsageUpdate UserMessageChunk""",
-    "accord.session": """
-        Event MessageChanged ModeChanged PermissionAnswered PermissionAsked PlanChanged SessionState
-        ToolCallChanged TurnCancelling TurnEnded TurnStarted text_of""",
-    "accord.workspace": """
-        LocalWorkspace Roots Workspace""",
-}
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "DECLINED",
     "UNSET",
-    "Accepts",
     "AccordError",
-    "Address",
     "Agent",
+    "AgentCommand",
     "AgentConnection",
     "AgentEnded",
     "AgentEvent",
+    "AgentFeatures",
     "AgentMessageChunk",
     "AgentOptions",
     "AgentRestarted",
     "AgentSession",
     "AgentThoughtChunk",
-    "Answer",
     "AuthRequired",
     "AuthStatusChanged",
     "AvailableCommandsUpdate",
     "BadAnswer",
     "ClientEvent",
+    "ClientFeatures",
     "ClientHandlers",
     "ClientOptions",
     "ClientRequest",
@@ -167,15 +140,14 @@ __all__ = [
     "ConnectionClosed",
     "Crashed",
     "DialectReport",
+    "ElicitationForm",
+    "ElicitationUrl",
     "Event",
-    "Features",
-    "Form",
     "HandshakeFailed",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
     "Killed",
-    "Launch",
     "LimitReached",
     "LocalWorkspace",
     "MessageChanged",
@@ -212,6 +184,7 @@ __all__ = [
     "Turn",
     "TurnCancelling",
     "TurnEnded",
+    "TurnResult",
     "TurnSilent",
     "TurnStarted",
     "Unknown",
@@ -231,13 +204,38 @@ __all__ = [
     "unknown_session",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accord.agent": (
+            "Agent AgentConnection AgentFeatures AgentOptions AgentSession ClientRequest PermissionAnswer "
+            "ToolCallScope Turn unknown_session"
+        ),
+        "accord.client": (
+            "AgentCommand AgentEnded AgentEvent AgentRestarted AuthStatusChanged ClientEvent "
+            "ClientFeatures ClientHandlers ClientOptions ClientSession DECLINED DialectReport "
+            "ElicitationForm ElicitationUrl PermissionRequest RemoteAgent RestartPolicy SessionLost "
+            "SessionReattached TerminalPrinted TimeLimits TurnResult allow_all allow_reads connect "
+            "connect_transport local_workspace reject_all run_in_terminal"
+        ),
+        "accord.errors": (
+            "AccordError AuthRequired BadAnswer ConnectionClosed Crashed HandshakeFailed InternalError "
+            "InvalidParams InvalidRequest Killed LimitReached MethodNotFound MissingExtra NeverStarted "
+            "NotFound NotOffered ParseError RequestCancelled RequestTimeout RpcError SessionInUse "
+            "StoreError TurnSilent UsageError"
+        ),
+        "accord.schema": (
+            "AgentMessageChunk AgentThoughtChunk AvailableCommandsUpdate CompactionUpdate "
+            "ConfigOptionUpdate Notice SessionInfoUpdate TextContent UNSET Unknown UsageUpdate "
+            "UserMessageChunk"
+        ),
+        "accord.session": (
+            "Event MessageChanged ModeChanged PermissionAnswered PermissionAsked PlanChanged SessionState "
+            "ToolCallChanged TurnCancelling TurnEnded TurnStarted text_of"
+        ),
+        "accord.workspace": "LocalWorkspace Roots Workspace",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@
     |   +-- RequestCancelled       -32800
     |   +-- AuthRequired           -32000
     |   +-- NotFound               -32002
-    |   +-- LimitReached           -32029, a limit of the gateway; lives in `accord.gateway.access.limits`
+    |   +-- LimitReached           -32029, a limit of the gateway; lives in `accord.gateway.access.resource_limits`
     +-- Refused                    the gateway's door let nobody in; lives in `accord.gateway.access`
     +-- StoreError                 the session log cannot be read or written; names the file
     |   +-- SessionInUse           another process writes to this session

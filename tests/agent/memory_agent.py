@@ -6,7 +6,7 @@ renamed, archived and deleted.
 
 from dataclasses import dataclass, field
 
-from accord.agent import Accepts, Agent, AgentSession, ClientRequest, Turn, unknown_session
+from accord.agent import Agent, AgentFeatures, AgentSession, ClientRequest, Turn, unknown_session
 from accord.errors import InvalidParams
 from accord.schema import (
     AgentMessageChunk,
@@ -44,7 +44,7 @@ class StoredSession:
 def memory_agent(store: dict[str, StoredSession] | None = None) -> Agent:
     """Create the agent on this store. Two agents may share a store, like two runs of one program."""
     sessions: dict[str, StoredSession] = {} if store is None else store
-    accepts = Accepts(additional_directories=True, system_prompt="append")
+    accepts = AgentFeatures(additional_directories=True, system_prompt="append")
     agent = Agent("memory_agent", version="1.0", accepts=accepts)
 
     def find(session_id: str) -> StoredSession:

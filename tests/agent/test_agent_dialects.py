@@ -7,7 +7,7 @@ from tests.agent.agent_client import STRICT, connected_client, make_agent, silen
 from tests.agent.memory_agent import memory_agent
 
 from accord.agent import AgentOptions
-from accord.wire.routes import Report
+from accord.wire.calls import ConnectionReport
 
 
 @pytest.mark.rule(390)
@@ -66,7 +66,7 @@ async def test_dialects_and_noise_are_logged_without_an_observer(caplog: pytest.
 
 
 async def test_the_observer_gets_noise_unmatched_responses_and_unknown_notifications() -> None:
-    reports: list[Report] = []
+    reports: list[ConnectionReport] = []
     async with connected_client(make_agent(silent), options=AgentOptions(observer=reports.append)) as client:
         client.raw.send("{oops")
         await client.raw.next()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import EVERYTHING, STRICT, connected_client, make_agent, silent
 
-from accord.agent import Accepts, Agent, AgentSession, ClientRequest, Turn
+from accord.agent import Agent, AgentFeatures, AgentSession, ClientRequest, Turn
 from accord.errors import UsageError
 from accord.schema import (
     AuthStatusResponse,
@@ -63,7 +63,7 @@ async def test_an_agent_with_only_a_prompt_handler_advertises_the_defaults() -> 
 
 
 def full_agent() -> Agent:
-    accepts = Accepts(
+    accepts = AgentFeatures(
         image=True,
         audio=True,
         embedded_context=True,

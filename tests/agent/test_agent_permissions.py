@@ -8,7 +8,7 @@ from tests.agent.agent_client import STRICT, connected_client, make_agent
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.errors import UsageError
 from accord.schema import PermissionOption, ToolCallUpdate
-from accord.testing.clock import FakeClock
+from accord.testing.fake_clock import FakeClock
 
 OPTIONS = [
     PermissionOption("x 1", "Allow", "allow_once"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accord.testing.wire import violations_in
+from accord.testing.raw_peer import violations_in
 
 PROGRAM = Path(__file__).parent / "programs" / "echo_agent.py"
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -168,7 +168,7 @@ async def test_an_agent_imports_only_light_modules() -> None:
         "_virtualenv",
         "sitecustomize",
     } | {name for name in foreign if name.startswith(("_distutils", "__editable__"))}
-    assert not {"accord.schema.reading", "accord.schema.shape", "accord.schema.walk"} & set(modules)
+    assert not {"accord.schema.validation", "accord.schema.type_shape"} & set(modules)
 
 
 GUIDE = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
 
-from accord.agent import Accepts, AgentSession, Turn
+from accord.agent import AgentFeatures, AgentSession, Turn
 from accord.errors import InternalError, NotOffered, RpcError, UsageError
 from accord.schema import (
     AgentMessageChunk,
@@ -326,7 +326,7 @@ async def test_mcp_requests_go_through_the_client() -> None:
         assert failed.value.code == -32601
         assert await session.mcp_request("srv", "ping") is None
 
-    agent = make_agent(uses, accepts=Accepts(mcp_acp=True))
+    agent = make_agent(uses, accepts=AgentFeatures(mcp_acp=True))
     async with connected_client(agent, capabilities=EVERYTHING) as client:
         session = (await client.call("session/new", {"cwd": "/a", "mcpServers": [ACP]}))["sessionId"]
         id = client.prompt(session)

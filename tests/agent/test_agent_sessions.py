@@ -8,7 +8,7 @@ import pytest
 from tests.agent.agent_client import STRICT, connected_client, make_agent, silent
 from tests.agent.memory_agent import memory_agent
 
-from accord.agent import Accepts, AgentOptions, AgentSession, ClientRequest, Turn
+from accord.agent import AgentFeatures, AgentOptions, AgentSession, ClientRequest, Turn
 from accord.errors import RpcError, UsageError
 from accord.schema import (
     CloseSessionRequest,
@@ -20,8 +20,8 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.testing.clock import FakeClock, settle
-from accord.testing.wire import raw_pair
+from accord.testing.fake_clock import FakeClock, settle
+from accord.testing.raw_peer import raw_pair
 from accord.workspace import OutsideRoots, Roots
 
 HERE = {"cwd": "/home/me/app", "mcpServers": []}
@@ -96,7 +96,7 @@ async def test_in_strict_mode_one_invalid_server_or_directory_fails_the_request(
 @pytest.mark.rule(324)
 async def test_null_lists_are_read_as_empty() -> None:
     seen: list[AgentSession] = []
-    agent = make_agent(silent, accepts=Accepts(mcp_http=True))
+    agent = make_agent(silent, accepts=AgentFeatures(mcp_http=True))
 
     @agent.new_session
     def begin(session: AgentSession) -> None:
@@ -156,7 +156,7 @@ async def test_a_tool_can_read_only_in_the_directories_of_its_session(tmp_path: 
         except OutsideRoots:
             await turn.say("not allowed")
 
-    agent = make_agent(reads, accepts=Accepts(additional_directories=True))
+    agent = make_agent(reads, accepts=AgentFeatures(additional_directories=True))
     async with connected_client(agent) as client:
         one = await client.new_session(str(tmp_path / "one"), additionalDirectories=[str(tmp_path / "extra")])
         two = await client.new_session(str(tmp_path / "two"))

@@ -8,7 +8,7 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import AgentOptions, Turn
 from accord.errors import NotOffered, RpcError, UsageError
-from accord.testing.clock import FakeClock
+from accord.testing.fake_clock import FakeClock
 
 TERMINAL = {"terminal": True}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import STRICT, connected_client, make_agent, silent
 
-from accord.agent import Accepts, Agent, ClientRequest, Turn
+from accord.agent import Agent, AgentFeatures, ClientRequest, Turn
 from accord.errors import InvalidParams, UsageError
 from accord.schema import (
     EmbeddedResource,
@@ -17,9 +17,9 @@ from accord.schema import (
     TextContent,
     Usage,
 )
-from accord.testing.clock import settle
-from accord.testing.wire import RawPeer
-from accord.wire.memory import memory_pair
+from accord.testing.fake_clock import settle
+from accord.testing.raw_peer import RawPeer
+from accord.wire.memory_transport import memory_pair
 
 LINK = {"type": "resource_link", "uri": "file:///home/me/app/a.py", "name": "a.py"}
 FILE = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
@@ -35,7 +35,7 @@ async def test_text_and_links_are_always_accepted_and_other_blocks_if_advertised
         seen.append(turn.text)
 
     blocks = [{"type": "text", "text": "Fix"}, LINK, {"type": "text", "text": "please"}, FILE, IMAGE]
-    agent = make_agent(look, accepts=Accepts(image=True, embedded_context=True))
+    agent = make_agent(look, accepts=AgentFeatures(image=True, embedded_context=True))
     async with connected_client(agent, options=STRICT) as client:
         await client.turn(await client.new_session(), blocks)
     assert seen == [TextContent, ResourceLink, TextContent, EmbeddedResource, ImageContent, "Fix\nplease"]

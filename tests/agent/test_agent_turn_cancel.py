@@ -6,7 +6,7 @@ import pytest
 from tests.agent.agent_client import EVERYTHING, connected_client, make_agent
 
 from accord.agent import AgentOptions, Turn
-from accord.testing.clock import FakeClock
+from accord.testing.fake_clock import FakeClock
 
 
 @pytest.mark.rule(161, 162, 163, 164, 170)

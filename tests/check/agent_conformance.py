@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accord import __version__
-from accord.check.agent.launch import ProcessLauncher
-from accord.check.agent.run import check_agent
-from accord.check.agent.script import AgentScript
-from accord.check.report import Report
-from accord.check.run import Options
-from accord.check.script import read_script
-from accord.check.verdict import VERDICTS
+from accord.check.agent.agent_under_test import AgentProcessLauncher
+from accord.check.check_run import CheckOptions, check_agent
+from accord.check.check_script import AgentCheckScript, read_script
+from accord.check.findings import VERDICTS, CheckReport
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / "tests" / "interop" / "peers"
@@ -70,10 +67,10 @@ def agents() -> list[CheckedProgram]:
     return found
 
 
-async def check(checked: CheckedProgram) -> Report:
+async def check(checked: CheckedProgram) -> CheckReport:
     """Check one agent against all rules."""
-    options = Options(script=read_script(checked.script, AgentScript) if checked.script else None)
-    return await check_agent(ProcessLauncher(checked.command), options=options)
+    options = CheckOptions(script=read_script(checked.script, AgentCheckScript) if checked.script else None)
+    return await check_agent(AgentProcessLauncher(checked.command), options=options)
 
 
 CLIENTS = "\n# Clients\n"
@@ -99,7 +96,7 @@ library alone decides whether the rules on lines, envelopes, params and capabili
 """
 
 
-def page(head: str, kind: str, reports: list[tuple[CheckedProgram, Report]], date: str) -> str:
+def page(head: str, kind: str, reports: list[tuple[CheckedProgram, CheckReport]], date: str) -> str:
     """The page about agents, or its half about clients."""
     lines = [
         head + f"Run on {date}.",

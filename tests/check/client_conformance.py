@@ -14,12 +14,10 @@ from importlib.metadata import version
 from tests.check.agent_conformance import CLIENTS, HERE, PAGE, ROOT, CheckedProgram, page
 
 from accord import __version__
-from accord.check.client.launch import ProcessLauncher
-from accord.check.client.run import check_client
-from accord.check.client.script import ClientScript
-from accord.check.report import Report
-from accord.check.run import Options
-from accord.check.script import read_script
+from accord.check.check_run import CheckOptions, check_client
+from accord.check.check_script import ClientCheckScript, read_script
+from accord.check.client.client_process import ClientProcessLauncher
+from accord.check.findings import CheckReport
 
 PEERS = HERE / "peers"
 ONE_TURN = PEERS / "client.json"
@@ -65,10 +63,10 @@ def clients() -> list[CheckedProgram]:
     return found
 
 
-async def check(checked: CheckedProgram) -> Report:
+async def check(checked: CheckedProgram) -> CheckReport:
     """Check one client against all rules."""
-    options = Options(script=read_script(checked.script, ClientScript) if checked.script else None)
-    return await check_client(ProcessLauncher(checked.command), options=options)
+    options = CheckOptions(script=read_script(checked.script, ClientCheckScript) if checked.script else None)
+    return await check_client(ClientProcessLauncher(checked.command), options=options)
 
 
 def main() -> None:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from accord.check.agent.desk import Desk
-from accord.check.agent.talk import Talk
-from accord.check.bounds import Bounds
-from accord.check.client.desk import Desk as AgentDesk
-from accord.check.client.part import Part
-from accord.check.ledger import Ledger
+from accord.check.agent.agent_under_test import AgentUnderTest
+from accord.check.agent.client_responder import ClientResponder
+from accord.check.checked_connection import CheckTimeouts
+from accord.check.client.agent_responder import AgentResponder as AgentDesk
+from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.findings import RuleNotes
 from accord.clock import SYSTEM_CLOCK
-from accord.wire.memory import memory_pair
+from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Receiver
 
 
@@ -28,9 +28,11 @@ class SilentAgent:
         return ""
 
 
-def silent_agent(folder: Path) -> Talk:
+def silent_agent(folder: Path) -> AgentUnderTest:
     """A client's connection to a silent agent."""
-    return Talk("talk", SilentAgent(), Desk(folder), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
+    return AgentUnderTest(
+        "talk", SilentAgent(), ClientResponder(folder), RuleNotes("scene"), CheckTimeouts(), SYSTEM_CLOCK
+    )
 
 
 class SilentClientPipe:
@@ -62,11 +64,13 @@ class SilentClientPipe:
         del code
 
 
-def silent_client() -> Part:
+def silent_client() -> ClientUnderTest:
     """An agent's connection to a silent client."""
-    return Part("part", SilentClientPipe(), AgentDesk(), Ledger("scene"), Bounds(), SYSTEM_CLOCK)
+    return ClientUnderTest(
+        "part", SilentClientPipe(), AgentDesk(), RuleNotes("scene"), CheckTimeouts(), SYSTEM_CLOCK
+    )
 
 
-def receive(peer: Talk | Part, *messages: Any) -> None:
+def receive(peer: AgentUnderTest | ClientUnderTest, *messages: Any) -> None:
     """Insert messages of the other side."""
     peer.frames([json.dumps(message).encode() for message in messages])

@@ -6,22 +6,19 @@ from pathlib import Path
 import pytest
 from tests.check.commands import MODEL, ODD_AGENT, model_script, printed_report, verdicts
 
-from accord.check.agent.launch import ProcessLauncher
-from accord.check.agent.run import check_agent
-from accord.check.agent.script import ACTS, AgentScript
-from accord.check.bounds import Bounds
-from accord.check.ledger import Rule
-from accord.check.run import Options
-from accord.check.script import shipped
-from accord.check.verdict import Finding
+from accord.check.agent.agent_under_test import AgentProcessLauncher
+from accord.check.check_run import CheckOptions, check_agent
+from accord.check.check_script import AGENT_ACTIONS, AgentCheckScript, shipped
+from accord.check.checked_connection import CheckTimeouts
+from accord.check.findings import Finding, Rule
 from accord.cli import main
 
 
 async def findings(behavior: str, *rules: Rule, turn: float = 100.0) -> dict[str, Finding]:
     """The findings for a misbehaving agent. The checker hardly waits for it to exit."""
-    bounds = Bounds(answer=100.0, turn=turn, soon=turn, leave=0.2)
-    launcher = ProcessLauncher((*ODD_AGENT, behavior), leave=bounds.leave)
-    report = await check_agent(launcher, rules, Options(bounds=bounds))
+    bounds = CheckTimeouts(answer=100.0, turn=turn, soon=turn, leave=0.2)
+    launcher = AgentProcessLauncher((*ODD_AGENT, behavior), leave=bounds.leave)
+    report = await check_agent(launcher, rules, CheckOptions(bounds=bounds))
     return {one.subject.id: one for one in report.findings}
 
 
@@ -58,9 +55,9 @@ async def test_an_agent_that_hangs_is_abandoned_and_ended() -> None:
 
 
 async def test_an_agent_that_does_not_read_lines_fails() -> None:
-    bounds = Bounds(answer=5.0, leave=0.2)
-    launcher = ProcessLauncher((*ODD_AGENT, "reads_chunks"), leave=bounds.leave)
-    report = await check_agent(launcher, ["fault-pieces"], Options(bounds=bounds))
+    bounds = CheckTimeouts(answer=5.0, leave=0.2)
+    launcher = AgentProcessLauncher((*ODD_AGENT, "reads_chunks"), leave=bounds.leave)
+    report = await check_agent(launcher, ["fault-pieces"], CheckOptions(bounds=bounds))
     (found,) = report.findings
     assert (found.verdict, found.why) == ("fail", "initialize was not answered within 5 seconds")
     found = await findings("rejects", "fault-pieces")
@@ -131,10 +128,10 @@ def test_the_docs_list_every_act() -> None:
     page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
     table = page.partition("| act |")[2].partition("The other members")[0]
     named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])}
-    assert named == set(ACTS)
+    assert named == set(AGENT_ACTIONS)
 
 
 def test_the_shipped_agent_scripts_are_valid() -> None:
-    assert shipped("accord", AgentScript).agents == ("accord",)
-    assert shipped("accord", AgentScript).strict == ("--strict",)
-    assert shipped("plain", AgentScript).agents == ()
+    assert shipped("accord", AgentCheckScript).agents == ("accord",)
+    assert shipped("accord", AgentCheckScript).strict == ("--strict",)
+    assert shipped("plain", AgentCheckScript).agents == ()

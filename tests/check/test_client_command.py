@@ -7,9 +7,8 @@ import pytest
 from tests.check.commands import PLACEHOLDERS, SIMPLE_CLIENT, printed_report, verdicts
 from tests.cli.run.run_harness import alive
 
-from accord.check.client.command import ready
-from accord.check.client.script import ClientScript
-from accord.check.script import shipped
+from accord.check.check_script import ClientCheckScript, shipped
+from accord.check.client.client_process import ready
 from accord.cli import main
 
 
@@ -66,5 +65,5 @@ def test_placeholders_in_the_command_are_filled() -> None:
 
 
 def test_the_shipped_client_scripts_are_valid() -> None:
-    assert shipped("run", ClientScript).clients == ("accord",)
-    assert shipped("none", ClientScript).acts == {}
+    assert shipped("run", ClientCheckScript).clients == ("accord",)
+    assert shipped("none", ClientCheckScript).acts == {}

@@ -10,10 +10,16 @@ import pytest
 from tests.check.idle_clock import idle_clock
 from tests.check.model_client.launcher import SCRIPT, ModelLauncher
 
-from accord.check.bounds import Bounds
-from accord.check.client.run import check_client, client_rules, client_run, first_run
-from accord.check.client.scenes import UNTRIED, scenes
-from accord.check.run import Options
+from accord.check.check_run import (
+    CLIENT_UNTRIED,
+    CheckOptions,
+    check_client,
+    client_cases,
+    client_rules,
+    client_run,
+    first_run,
+)
+from accord.check.checked_connection import CheckTimeouts
 from accord.clock import SYSTEM_CLOCK
 
 LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
@@ -21,7 +27,7 @@ LACKS = {244: ("fs", "terminal"), 261: ("url",), 316: ("notices",)}
 WITH_REAL_PROCESSES = (51, 55, *range(248, 257), 259, 278, 327, 328)
 WAITING = (51, 248, 253)
 """Of those, the rules whose defect is a missing answer."""
-FALLIBLE = [rule for rule in client_rules() if rule not in UNTRIED]
+FALLIBLE = [rule for rule in client_rules() if rule not in CLIENT_UNTRIED]
 
 
 async def broken_rules(rule: Any, folder: Path) -> set[Any]:
@@ -30,11 +36,15 @@ async def broken_rules(rule: Any, folder: Path) -> set[Any]:
     async with nullcontext(SYSTEM_CLOCK) if real else idle_clock() as clock:
         launcher = ModelLauncher(rule, lacks=LACKS.get(rule, ()), clock=clock)
         # A defect that waits for its own child process needs a short bound, the others a long one.
-        bounds = Bounds(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0) if real else Bounds()
-        options = Options(script=SCRIPT, jobs=1, clock=clock, bounds=bounds)
+        bounds = (
+            CheckTimeouts(answer=3.0 if rule in WAITING else 60.0, soon=60.0, leave=1.0)
+            if real
+            else CheckTimeouts()
+        )
+        options = CheckOptions(script=SCRIPT, jobs=1, clock=clock, bounds=bounds)
         traits = await first_run(launcher, folder / "first", options)
         run = client_run(launcher, folder, SCRIPT, traits, options)
-        ledger = await run.play([scene for scene in scenes() if rule in scene.rules])
+        ledger = await run.play([scene for scene in client_cases() if rule in scene.rules])
     return {note.rule for note in ledger.notes if note.outcome == "broken"}
 
 
@@ -44,16 +54,16 @@ async def test_a_client_that_breaks_one_rule_fails_exactly_that_rule(rule: Any, 
 
 
 async def test_a_client_that_keeps_every_rule_passes_every_rule() -> None:
-    report = await check_client(ModelLauncher(), options=Options(script=SCRIPT, jobs=1))
+    report = await check_client(ModelLauncher(), options=CheckOptions(script=SCRIPT, jobs=1))
     others = {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"}
     # Rules about missing capabilities are shown by a client that lacks them.
-    assert set(others) == {*map(str, LACKS), *map(str, UNTRIED)}, others
+    assert set(others) == {*map(str, LACKS), *map(str, CLIENT_UNTRIED)}, others
     for rule, lacks in LACKS.items():
-        report = await check_client(ModelLauncher(lacks=lacks), [rule], Options(script=SCRIPT, jobs=1))
+        report = await check_client(ModelLauncher(lacks=lacks), [rule], CheckOptions(script=SCRIPT, jobs=1))
         assert [one.verdict for one in report.findings] == ["pass"]
 
 
 def test_every_rule_has_a_scene_or_a_reason_why_not() -> None:
-    shown = {rule for scene in scenes() for rule in scene.rules}
-    assert set(client_rules()) - shown == set(UNTRIED)
-    assert not shown & set(UNTRIED)
+    shown = {rule for scene in client_cases() for rule in scene.rules}
+    assert set(client_rules()) - shown == set(CLIENT_UNTRIED)
+    assert not shown & set(CLIENT_UNTRIED)

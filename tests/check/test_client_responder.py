@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.check.silent_peers import receive, silent_agent
 
-from accord.check.agent.desk import Reply
-from accord.check.lines import Line
+from accord.check.agent.client_responder import Reply
+from accord.check.checked_connection import WireLine
 
 
 async def answers(folder: Path, method: str, **params: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ async def test_files_are_read_and_written(tmp_path: Path) -> None:
 
 
 async def test_a_handler_that_fails_is_an_internal_error(tmp_path: Path) -> None:
-    def fail(line: Line) -> Reply:
+    def fail(line: WireLine) -> Reply:
         raise RuntimeError(line.method)
 
     agent = silent_agent(tmp_path)

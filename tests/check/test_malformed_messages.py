@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.check.silent_peers import receive, silent_agent, silent_client
 
-from accord.check.agent.stage import EVERYTHING
-from accord.check.agent.talk import Talk
-from accord.check.agent.watch import watch as watch_agent
-from accord.check.client.part import Part
-from accord.check.client.watch import watch as watch_client
-from accord.check.ledger import Ledger
+from accord.check.agent.agent_fixture import EVERYTHING
+from accord.check.agent.agent_fixture import check_agent_record as watch_agent
+from accord.check.agent.agent_under_test import AgentUnderTest
+from accord.check.client.client_fixture import check_client_record as watch_client
+from accord.check.client.client_under_test import ClientUnderTest
+from accord.check.findings import RuleNotes
 
 ODD: tuple[Any, ...] = ([1], {"a": 1}, 5, "x", None, True, 1.5, "http://[bad", "https://x:99999999/?token=1")
 UPDATES: dict[str, tuple[str, ...]] = {
@@ -112,7 +112,7 @@ def malformed_values(odd: Any) -> Iterator[Any]:
     yield {"_meta": {"traceparent": odd, "baggage": odd}}
 
 
-def open_turn(agent: Talk) -> None:
+def open_turn(agent: AgentUnderTest) -> None:
     """Open a session and start a turn."""
     agent.initialized = {
         "agentCapabilities": {"sessionCapabilities": {"list": {}, "archive": {}}, "auth": {"status": {}}}
@@ -125,10 +125,10 @@ def open_turn(agent: Talk) -> None:
     agent.prompt("s1", "hi")
 
 
-async def failed_checks(agent: Talk | Part) -> list[str]:
+async def failed_checks(agent: AgentUnderTest | ClientUnderTest) -> list[str]:
     """The reasons of the checks that gave up, once the turn is over."""
-    ledger = Ledger("scene")
-    if isinstance(agent, Talk):
+    ledger = RuleNotes("scene")
+    if isinstance(agent, AgentUnderTest):
         receive(agent, {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}})
         await watch_agent(agent, ledger)
         await agent.leave()

@@ -9,16 +9,19 @@ import sys
 import pytest
 from tests.check.client_conformance import ONE_TURN, PEERS, PLACEHOLDERS
 
-from accord.check.agent.launch import ProcessLauncher as AgentProcessLauncher
-from accord.check.agent.run import agent_rules, check_agent
-from accord.check.bounds import Bounds
-from accord.check.client.launch import ProcessLauncher as ClientProcessLauncher
-from accord.check.client.run import check_client, client_rules
-from accord.check.client.scenes import UNTRIED
-from accord.check.client.script import ClientScript
-from accord.check.ledger import Rule
-from accord.check.run import Options
-from accord.check.script import read_script
+from accord.check.agent.agent_under_test import AgentProcessLauncher
+from accord.check.check_run import (
+    CLIENT_UNTRIED,
+    CheckOptions,
+    agent_rules,
+    check_agent,
+    check_client,
+    client_rules,
+)
+from accord.check.check_script import ClientCheckScript, read_script
+from accord.check.checked_connection import CheckTimeouts
+from accord.check.client.client_process import ClientProcessLauncher
+from accord.check.findings import Rule
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
 AGENT_WITHOUT_LOGIN = {82, 83, 87, 217, 284, 285}
@@ -52,7 +55,7 @@ fork, providers, archive, status, titles, system prompts.
 RUN_PROVEN = [
     rule
     for rule in client_rules()
-    if isinstance(rule, int) and rule not in RUN_NOT_OFFERED | RUN_NEVER_DOES | set(UNTRIED)
+    if isinstance(rule, int) and rule not in RUN_NOT_OFFERED | RUN_NEVER_DOES | set(CLIENT_UNTRIED)
 ]
 
 NODE = shutil.which("node") or ""
@@ -63,7 +66,7 @@ KEPT_BY_OFFICIAL_CLIENTS: list[Rule] = [16, 58, 90, 158, 196, 239, 252, "fault-t
 @pytest.mark.rule(*AGENT_PROVEN)
 async def test_accord_agent_breaks_no_rule() -> None:
     launcher = AgentProcessLauncher(AGENT, leave=40.0)
-    report = await check_agent(launcher, options=Options(bounds=Bounds().times(5)))
+    report = await check_agent(launcher, options=CheckOptions(bounds=CheckTimeouts().times(5)))
     assert report.name == "accord"
     assert report.script == "accord agent on rehearsal"
     assert {one.subject.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
@@ -75,7 +78,7 @@ async def test_accord_agent_breaks_no_rule() -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.rule(*RUN_PROVEN)
 async def test_accord_run_breaks_no_rule() -> None:
-    options = Options(bounds=Bounds().times(5), jobs=3)
+    options = CheckOptions(bounds=CheckTimeouts().times(5), jobs=3)
     report = await check_client(ClientProcessLauncher(RUN), options=options)
     assert (report.kind, report.name, report.script) == ("client", "accord", "accord run")
     assert {one.subject.id: (one.why, one.frames) for one in report.of("fail", "warn")} == {}
@@ -96,7 +99,7 @@ async def test_accord_run_breaks_no_rule() -> None:
     ],
 )
 async def test_official_clients_pass_the_rules_they_keep(command: tuple[str, ...]) -> None:
-    options = Options(script=read_script(ONE_TURN, ClientScript), bounds=Bounds().times(5))
+    options = CheckOptions(script=read_script(ONE_TURN, ClientCheckScript), bounds=CheckTimeouts().times(5))
     launcher = ClientProcessLauncher((*command, *PLACEHOLDERS))
     report = await check_client(launcher, KEPT_BY_OFFICIAL_CLIENTS, options)
     assert {one.subject.id: (one.verdict, one.why) for one in report.findings if one.verdict != "pass"} == {}

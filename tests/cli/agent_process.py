@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from accord.testing.wire import violations_in
+from accord.testing.raw_peer import violations_in
 
 CREDENTIALS = ("_API_KEY", "_BASE_URL", "_MODEL")
 

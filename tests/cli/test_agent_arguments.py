@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli import agent
-from accord.coder.models import Models, ModelsConfig
-from accord.coder.models.choice import VARIABLE
-from accord.coder.models.config import FILE_NAMES
-from accord.coder.models.names import provider_name
+from accord.cli import agent_command
+from accord.coder.models import ModelRegistry
+from accord.coder.models.model_name import provider_name
+from accord.coder.models.model_registry import VARIABLE
+from accord.coder.user_config import FILE_NAMES, ModelsConfig
 from accord.paths import HOME_VARIABLE, config_dir
 from accord.policy import MODES
 
@@ -35,7 +35,7 @@ def refused(*words: str, home: Path, **more: str) -> str:
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
-        agent.main(["--help"])
+        agent_command.main(["--help"])
     assert left.value.code == 0
     output = capsys.readouterr().out
     for option in ("model", "mode", "resume", "store", "log", "strict", "login", "logout"):
@@ -105,24 +105,24 @@ def test_a_log_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
 def test_constants_of_the_agent_command_match_their_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert agent.MODES == MODES
-    known = Models(ModelsConfig(), environment={}).endpoints
-    assert all(known.is_provider(provider_name(name)) for name in agent.PROVIDERS)
-    assert {provider_name(name) for name in agent.PROVIDERS} >= set(known.names)
+    assert agent_command.MODES == MODES
+    known = ModelRegistry(ModelsConfig(), environment={}).endpoints
+    assert all(known.is_provider(provider_name(name)) for name in agent_command.PROVIDERS)
+    assert {provider_name(name) for name in agent_command.PROVIDERS} >= set(known.names)
     for name, value in {HOME_VARIABLE: "~/x", "XDG_CONFIG_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-        assert agent._config_folder() == str(config_dir())
+        assert agent_command._config_folder() == str(config_dir())
         monkeypatch.delenv(name)
-        assert agent._config_folder() == str(config_dir())
+        assert agent_command._config_folder() == str(config_dir())
     assert VARIABLE == "ACCORD_MODEL"
     assert FILE_NAMES == ("config.toml", "config.json")
 
 
 def test_argument_checks_import_no_heavy_modules(tmp_path: Path) -> None:
     code = (
-        "import sys; from accord.cli import agent\n"
-        "agent._check_config(); agent._check_model('openai:gpt'); agent._check_model(None)\n"
-        "agent._check_mode('plan')\n"
+        "import sys; from accord.cli import agent_command\n"
+        "agent_command._check_config(); agent_command._check_model('openai:gpt'); agent_command._check_model(None)\n"
+        "agent_command._check_mode('plan')\n"
         "print(*sorted(sys.modules))"
     )
     run = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.cli.terminal import in_terminal
 
-from accord.client.catalogue import catalogue
+from accord.frontend.known_agents import catalogue
 
 
 class AgentsHarness:

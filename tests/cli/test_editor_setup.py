@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.editors.places import Machine
-from accord.client.servers.jsonc import parse
+from accord.cli.editor_setup import Machine
+from accord.frontend.agent_config.jsonc import parse
 
 OWN = str(Path(sys.executable).with_name("accord"))
 

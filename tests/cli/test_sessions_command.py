@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.terminal import in_terminal
 
-from accord.client.recording import Records
+from accord.frontend.recording import RecordedSessions
 from accord.schema import AgentMessageChunk, TextContent
 from accord.session import SessionOpened, TurnEnded, TurnStarted
 from accord.store import open_store
@@ -435,7 +435,7 @@ def test_unreadable_records_do_not_prevent_listing(harness: SessionsHarness) -> 
 
 def test_records_are_in_the_store_of_the_client(harness: SessionsHarness) -> None:
     harness.record("keeper", "r-1", "Yes.")
-    records = Records(open_store(harness.home / "data" / "client.db"))
+    records = RecordedSessions(open_store(harness.home / "data" / "client.db"))
     assert [one.session_id for one in records.list(agent="keeper")] == ["r-1"]
     records.close()
 

@@ -8,14 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from accord.client import (
-    ClientEvent,
-    ClientSession,
-    RemoteAgent,
-    connect_transport,
-)
-from accord.testing.wire import Message, RawPeer
-from accord.wire.memory import memory_pair
+from accord.client import ClientEvent, ClientSession, RemoteAgent, connect_transport
+from accord.testing.raw_peer import Message, RawPeer
+from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Frame
 
 A = TypeVar("A")

@@ -10,7 +10,7 @@ from tests.client.raw_agent import both, connected
 
 from accord.client import AuthStatusChanged, ClientHandlers, connect, run_in_terminal
 from accord.errors import AuthRequired, NotOffered, UsageError
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 SCRIPTED = str(Path(__file__).parent / "agents" / "scripted.py")
 
@@ -118,11 +118,11 @@ async def test_a_failed_terminal_sign_in_keeps_the_connection(tmp_path):
 @pytest.mark.rule(78)
 async def test_terminal_sign_in_is_advertised_only_for_programs_with_a_login_handler():
     handlers = ClientHandlers(login=run_in_terminal)
-    from accord.client import Features
+    from accord.client import ClientFeatures
 
-    assert handlers.capabilities(Features(), can_rerun=True).auth.terminal is True  # type: ignore[union-attr]
-    assert not handlers.capabilities(Features(), can_rerun=False).auth
-    assert not ClientHandlers().capabilities(Features(), can_rerun=True).auth
+    assert handlers.capabilities(ClientFeatures(), can_rerun=True).auth.terminal is True  # type: ignore[union-attr]
+    assert not handlers.capabilities(ClientFeatures(), can_rerun=False).auth
+    assert not ClientHandlers().capabilities(ClientFeatures(), can_rerun=True).auth
 
 
 @pytest.mark.rule(357, 362, 363)

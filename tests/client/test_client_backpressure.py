@@ -9,8 +9,8 @@ from tests.client.raw_agent import EventCollector, in_session, kinds
 
 from accord.client import ClientOptions, connect
 from accord.session import TurnEnded, text_of
-from accord.testing.clock import settle
-from accord.wire.routes import Limits
+from accord.testing.fake_clock import settle
+from accord.wire.calls import ConnectionLimits
 
 FLOOD = str(Path(__file__).parent / "agents" / "flood.py")
 BOUND = 256 * 1024
@@ -33,7 +33,7 @@ class Flood:
 
 
 async def test_a_stalled_reader_pauses_the_agent_and_then_gets_everything_in_order():
-    async with in_session(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (session, peer):
+    async with in_session(options=ClientOptions(buffers=ConnectionLimits(inbound=BOUND))) as (session, peer):
         events = session.prompt("flood me")
         await anext(events)
         prompt = await peer.next("session/prompt")
@@ -79,7 +79,7 @@ async def test_below_the_bound_responses_and_cancels_pass_a_slow_reader():
 
 
 async def test_a_closed_event_stream_releases_its_back_pressure():
-    async with in_session(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (session, peer):
+    async with in_session(options=ClientOptions(buffers=ConnectionLimits(inbound=BOUND))) as (session, peer):
         listening = session.events()
         turn = EventCollector(session.prompt("go"))
         prompt = await peer.next("session/prompt")
@@ -96,7 +96,7 @@ async def test_a_closed_event_stream_releases_its_back_pressure():
 
 @pytest.mark.parametrize("count", [100_000])
 async def test_a_slow_reader_gets_all_updates_of_a_real_process(count, tmp_path):
-    options = ClientOptions(buffers=Limits(inbound=BOUND))
+    options = ClientOptions(buffers=ConnectionLimits(inbound=BOUND))
     async with connect(sys.executable, FLOOD, options=options) as agent:
         session = await agent.new_session(tmp_path)
         seen, paused = list[str](), 0
@@ -113,7 +113,7 @@ async def test_a_slow_reader_gets_all_updates_of_a_real_process(count, tmp_path)
 async def test_many_sessions_can_receive_floods_at_once():
     from tests.client.raw_agent import both, connected
 
-    async with connected(options=ClientOptions(buffers=Limits(inbound=BOUND))) as (agent, peer):
+    async with connected(options=ClientOptions(buffers=ConnectionLimits(inbound=BOUND))) as (agent, peer):
         sessions = [(await both(agent.new_session("/"), peer.open(f"s{i}")))[0] for i in range(20)]
         turns = [EventCollector(session.prompt("go")) for session in sessions]
         prompts = [await peer.next("session/prompt") for _ in turns]

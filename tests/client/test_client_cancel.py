@@ -10,7 +10,7 @@ from accord.client import ClientHandlers, ClientOptions, TimeLimits
 from accord.errors import TurnSilent
 from accord.schema import AgentMessageChunk
 from accord.session import PermissionAsked, ToolCallChanged, TurnCancelling, TurnEnded, TurnStarted
-from accord.testing.clock import FakeClock, settle
+from accord.testing.fake_clock import FakeClock, settle
 
 
 def question(call_id="c1"):

@@ -8,8 +8,8 @@ import pytest
 from tests.client.raw_agent import connected, in_session
 
 from accord.client import DECLINED, ClientHandlers, ClientOptions
-from accord.client.patterns import matches
-from accord.testing.clock import settle
+from accord.client.elicitation_forms import matches
+from accord.testing.fake_clock import settle
 
 SCHEMA = {
     "type": "object",

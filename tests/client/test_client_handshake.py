@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from tests.client.raw_agent import EventCollector, RawAgent, both, connected, in_session, kinds
 
-from accord.client import ClientHandlers, ClientOptions, Features, connect_transport, local_workspace
+from accord.client import ClientFeatures, ClientHandlers, ClientOptions, connect_transport, local_workspace
 from accord.errors import ConnectionClosed, HandshakeFailed, NotOffered
 from accord.schema import Implementation
 from accord.session import text_of
-from accord.testing.clock import settle
-from accord.wire.memory import memory_pair
+from accord.testing.fake_clock import settle
+from accord.wire.memory_transport import memory_pair
 
 
 def start_connecting(**more):
@@ -22,7 +22,9 @@ def start_connecting(**more):
 async def test_initialize_is_sent_first_with_version_name_and_capabilities():
     handlers = ClientHandlers(workspace=local_workspace, forms=lambda form: None, urls=lambda address: None)
     info = Implementation("my-editor", "2.1", title="My Editor")
-    options = ClientOptions(info=info, features=Features(plans=True, subagents=True, meta={"me.dev/x": 1}))
+    options = ClientOptions(
+        info=info, features=ClientFeatures(plans=True, subagents=True, meta={"me.dev/x": 1})
+    )
     async with connected(handlers=handlers, options=options) as (_, peer):
         (opening,) = peer.heard
     assert opening["method"] == "initialize"
@@ -44,7 +46,7 @@ async def test_initialize_is_sent_first_with_version_name_and_capabilities():
 @pytest.mark.rule(78)
 async def test_only_implemented_features_are_advertised():
     handlers = ClientHandlers(workspace=local_workspace, offer=("read",), login=_never)
-    options = ClientOptions(features=Features(notices=False, compaction=False, boolean_options=False))
+    options = ClientOptions(features=ClientFeatures(notices=False, compaction=False, boolean_options=False))
     async with connected(handlers=handlers, options=options) as (_, peer):
         offered = peer.heard[0]["params"]["clientCapabilities"]
     assert offered["fs"] == {"readTextFile": True, "writeTextFile": False}

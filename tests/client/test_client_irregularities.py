@@ -8,8 +8,8 @@ from tests.client.raw_agent import YES_NO, EventCollector, both, connected, in_s
 from accord.client import ClientHandlers, ClientOptions, allow_all, local_workspace
 from accord.errors import AuthRequired
 from accord.session import PermissionAsked, ToolCallChanged, TurnEnded
-from accord.testing.clock import settle
-from accord.workspace.files import TextFiles
+from accord.testing.fake_clock import settle
+from accord.workspace.text_files import TextFiles
 from accord.workspace.workspace import LocalWorkspace
 
 

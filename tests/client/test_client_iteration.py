@@ -14,7 +14,7 @@ from accord.session import TurnStarted
 async def test_a_prompt_after_leaving_the_loop_waits_for_the_old_turn() -> None:
     async with in_session() as (session, peer):
 
-        async def application() -> accord.Answer:
+        async def application() -> accord.TurnResult:
             async for event in session.prompt("go"):
                 if isinstance(event, TurnStarted):
                     break

@@ -7,7 +7,7 @@ from tests.client.raw_agent import both, connected
 
 from accord.client import ClientHandlers, McpMethodFailed
 from accord.schema import McpServerAcp
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 
 def message(method="tools/list", request_id="r1", **more):

@@ -7,7 +7,7 @@ from tests.client.raw_agent import YES_NO, EventCollector, in_session, kinds, op
 
 from accord.client import ClientHandlers, ClientOptions, allow_all, allow_reads, reject_all
 from accord.session import PermissionAnswered, PermissionAsked
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 

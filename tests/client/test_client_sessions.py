@@ -18,7 +18,7 @@ from accord.schema import (
     SystemPrompt,
     TextContent,
 )
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 STDIO = McpServerStdio("files", "/usr/bin/mcp-files", [], [])
 HTTP = McpServerHttp("web", "https://mcp.example", [HttpHeader("A", "b")])

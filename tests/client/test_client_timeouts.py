@@ -8,9 +8,9 @@ from tests.client.raw_agent import YES_NO, EventCollector, RawAgent, connected, 
 from accord.client import ClientHandlers, ClientOptions, TimeLimits, connect_transport, local_workspace
 from accord.errors import HandshakeFailed, RequestTimeout, TurnSilent
 from accord.session import PermissionAsked, TurnCancelling, TurnEnded
-from accord.testing.clock import FakeClock, settle
-from accord.wire.memory import memory_pair
-from accord.wire.routes import Limits
+from accord.testing.fake_clock import FakeClock, settle
+from accord.wire.calls import ConnectionLimits
+from accord.wire.memory_transport import memory_pair
 
 
 async def test_a_request_without_a_response_times_out():
@@ -185,7 +185,7 @@ async def test_silence_does_not_count_while_a_tool_call_is_in_progress():
 
 async def test_silence_does_not_count_while_reading_is_paused():
     clock = FakeClock()
-    options = ClientOptions(clock=clock, buffers=Limits(inbound=10_000))
+    options = ClientOptions(clock=clock, buffers=ConnectionLimits(inbound=10_000))
     async with in_session(options=options) as (session, peer):
         events = session.prompt("flood me")
         await anext(events)

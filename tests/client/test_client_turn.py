@@ -19,7 +19,7 @@ from accord.schema import (
     TextResourceContents,
 )
 from accord.session import TurnEnded, TurnStarted, text_of
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 
 @pytest.mark.rule(58, 59, 60, 61, 90, 91)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from tests.client.raw_agent import EventCollector, in_session, kinds
 
-from accord.client import ClientHandlers, ClientOptions, Features, local_workspace
+from accord.client import ClientFeatures, ClientHandlers, ClientOptions, local_workspace
 from accord.errors import NotOffered, RpcError, UsageError
 from accord.session import ModeChanged, TurnEnded, text_of
-from accord.testing.clock import settle
+from accord.testing.fake_clock import settle
 
 MODES = {
     "currentModeId": "ask",
@@ -76,7 +76,7 @@ async def test_a_plan_replaces_the_previous_plan():
 
 @pytest.mark.rule(286)
 async def test_plans_are_added_and_removed_by_id():
-    async with in_session(options=ClientOptions(features=Features(plans=True))) as (session, peer):
+    async with in_session(options=ClientOptions(features=ClientFeatures(plans=True))) as (session, peer):
         entry = {"content": "x", "priority": "low", "status": "pending"}
         peer.update("s1", "plan_update", plan={"type": "items", "planId": "p1", "entries": [entry]})
         peer.update("s1", "plan_update", plan={"type": "markdown", "planId": "p2", "content": "# Plan"})
@@ -230,7 +230,7 @@ async def test_a_cost_in_any_currency_is_kept():
 @pytest.mark.rule(290, 314, 315, 316)
 @pytest.mark.parametrize("shown", [True, False])
 async def test_notices_are_events_and_not_part_of_the_history(shown):
-    options = ClientOptions(features=Features(notices=shown))
+    options = ClientOptions(features=ClientFeatures(notices=shown))
     async with in_session(options=options) as (session, peer):
         peer.update("s1", "notice", severity="info", title="Idle")
         turn = EventCollector(session.prompt("go"))
@@ -266,7 +266,7 @@ async def test_compaction_chunks_append_and_updates_replace():
 
 @pytest.mark.rule(377, 378, 380, 382)
 async def test_subagent_sessions_are_followed_without_being_opened():
-    async with in_session(options=ClientOptions(features=Features(subagents=True))) as (session, peer):
+    async with in_session(options=ClientOptions(features=ClientFeatures(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", title="Tests", state={"state": "running"})
         peer.say("child speaking", "kid")
         peer.update("kid", "session_message_chunk", messageId="y", content={"type": "text", "text": "Run"})
@@ -289,7 +289,7 @@ async def test_subagent_sessions_are_followed_without_being_opened():
 
 @pytest.mark.rule(379)
 async def test_a_subagent_can_be_changed_only_as_its_capabilities_allow():
-    async with in_session(options=ClientOptions(features=Features(subagents=True))) as (session, peer):
+    async with in_session(options=ClientOptions(features=ClientFeatures(subagents=True))) as (session, peer):
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
         await settle()
         (child,) = session.children
@@ -316,7 +316,7 @@ async def test_a_subagent_is_limited_to_the_folders_of_its_parent(tmp_path):
     (tmp_path / "a.txt").write_text("top")
     (tmp_path / "sub" / "b.txt").write_text("below")
     handlers = ClientHandlers(workspace=local_workspace)
-    options = ClientOptions(features=Features(subagents=True))
+    options = ClientOptions(features=ClientFeatures(subagents=True))
     async with in_session(cwd=tmp_path, handlers=handlers, options=options) as (_, peer):
 
         def read(session_id, name):

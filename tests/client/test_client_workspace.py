@@ -9,8 +9,8 @@ import pytest
 from tests.client.raw_agent import EventCollector, both, connected, in_session
 
 from accord.client import ClientHandlers, ClientOptions, TerminalPrinted, local_workspace
-from accord.testing.clock import settle
-from accord.workspace.files import TextFiles
+from accord.testing.fake_clock import settle
+from accord.workspace.text_files import TextFiles
 from accord.workspace.workspace import LocalWorkspace
 
 LOCAL = ClientHandlers(workspace=local_workspace)

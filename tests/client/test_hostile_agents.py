@@ -32,19 +32,18 @@ from accord.schema import AgentMessageChunk, SessionInfoUpdate
 from accord.schema.codec import encode
 from accord.schema.dialects import DIALECTS
 from accord.session import TurnEnded, text_of
-from accord.testing.hostile import habits, summary
-from accord.testing.hostile.agent import LAST_WORDS
-from accord.testing.hostile.dialects import SHOWN, SPOKEN
-from accord.testing.hostile.floods import PIECES
-from accord.testing.hostile.noise import NOISE
+from accord.testing.hostile import behaviors, summary
+from accord.testing.hostile.bad_output import NOISE, PIECES
+from accord.testing.hostile.dialect_agents import SHOWN, SPOKEN
+from accord.testing.hostile.hostile_agent import LAST_WORDS
 from accord.workspace.terminals import MAX_RUNNING
 
 SHORT = TimeLimits(request=0.2, startup=60, silence=0.2, cancel=0.2)
 
 
 def test_every_hostile_agent_has_a_unique_name_and_a_summary():
-    assert len(habits()) == sum(1 for kind in habits().values() if summary(kind).endswith("."))
-    assert all(name == kind.habit for name, kind in habits().items())
+    assert len(behaviors()) == sum(1 for kind in behaviors().values() if summary(kind).endswith("."))
+    assert all(name == kind.habit for name, kind in behaviors().items())
 
 
 # -- exits --

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.output import Capped, Transcript, capped, readable
+from accord.coder.bounded_text import CommandOutput, TruncatedText, capped, readable
 
 texts = st.text(st.sampled_from("ab\n"), max_size=300)
 pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
@@ -12,7 +12,7 @@ pieces = st.lists(st.text(st.sampled_from("ab\n"), max_size=40), max_size=20)
 @settings(deadline=None)
 @given(pieces, st.integers(2, 120))
 def test_start_and_end_are_kept(given: list[str], most: int) -> None:
-    kept = Capped(most)
+    kept = TruncatedText(most)
     for piece in given:
         kept.add(piece)
     whole = "".join(given)
@@ -40,7 +40,7 @@ def test_start_and_end_are_kept(given: list[str], most: int) -> None:
 @settings(deadline=None)
 @given(texts, st.integers(2, 120))
 def test_chunking_does_not_change_the_result(text: str, most: int) -> None:
-    slowly = Capped(most)
+    slowly = TruncatedText(most)
     for character in text:
         slowly.add(character)
     assert slowly.text() == capped(text, most)
@@ -74,19 +74,19 @@ def test_any_text_can_be_made_readable(text: str) -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab%\n\r"), max_size=10), max_size=10))
 def test_transcript_equals_the_readable_output(given: list[str]) -> None:
-    transcript = Transcript(10_000)
+    transcript = CommandOutput(10_000)
     for piece in given:
         transcript.add(piece)
     assert transcript.text() == readable("".join(given))
 
 
 def test_endless_line_stays_within_the_limit() -> None:
-    transcript = Transcript(1000)
+    transcript = CommandOutput(1000)
     for _ in range(100):
         transcript.add("x" * 1000)
     assert not transcript.whole
     assert len(transcript.text()) < 6000
-    spinner = Transcript(1000)
+    spinner = CommandOutput(1000)
     for n in range(10_000):
         spinner.add(f"{n:5}%\r")
     assert spinner.text() == " 9999%"

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 from tests.cli.agent_process import environment
 
-from accord.cli.agent import MODES, _parser
-from accord.coder.config import KEYS, load
-from accord.coder.context import instructions, prompts, system, titles, window
-from accord.coder.models.config import ModelFacts
-from accord.coder.models.config import load as load_models_config
+from accord.cli.agent_command import MODES, _parser
+from accord.coder.context import context_window, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
-from accord.coder.models.rehearsal.imperatives import steps_of
-from accord.coder.permissions.settings import from_mapping
+from accord.coder.models.rehearsal_model import steps_of
+from accord.coder.permissions.permission_settings import from_mapping
+from accord.coder.user_config import KEYS, ModelFacts, load_config, load_models_config
 from accord.paths import config_dir, data_dir
-from accord.policy.audit import Audit
-from accord.policy.trust import Trust
+from accord.policy.audit_log import DecisionLog
+from accord.policy.trust_store import TrustStore
 from accord.store import store_path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,7 +50,7 @@ def test_documented_editor_settings_start_the_agent() -> None:
 def test_documented_agent_config_is_accepted(tmp_path: Path) -> None:
     (text,) = blocks(AGENT_PAGE, "toml")
     (tmp_path / "config.toml").write_text(text)
-    config = load(tmp_path)
+    config = load_config(tmp_path)
     assert set(tomllib.loads(text)) <= set(KEYS)
     assert from_mapping(config.mapping, "config.toml").mode == "workspace-write"
 
@@ -75,7 +73,7 @@ def test_documented_file_locations_match_the_code(monkeypatch: pytest.MonkeyPatc
     for path in (credentials_file(), config_dir() / "config.toml"):
         assert path.parent == config_dir()
         assert path.name in AGENT_PAGE
-    for path in (store_path(), Audit().path, Trust().folder):
+    for path in (store_path(), DecisionLog().path, TrustStore().folder):
         assert path.parent == data_dir()
         assert f"~/.local/share/accord/{path.name}" in AGENT_PAGE
 
@@ -102,21 +100,21 @@ def test_documented_agent_example_runs(tmp_path: Path) -> None:
 
 
 def test_documented_context_limits_match_the_code() -> None:
-    limits = prompts.PromptLimits()
+    limits = user_prompt.PromptLimits()
     for figure in (
-        f"{instructions.FILE_BYTES // 1024} kB of each file and {instructions.TOTAL_CHARS // 1024} kB in all",
+        f"{system_prompt.FILE_BYTES // 1024} kB of each file and {system_prompt.TOTAL_CHARS // 1024} kB in all",
         f"of more than {limits.resource_chars:,} characters",
         f"up to {limits.images}, each up to {limits.image_bytes // 1024**2} MiB, "
         f"{limits.images_bytes // 1024**2} MiB together",
-        f"{window.ASSUMED_SIZE:,} tokens",
-        f"{titles.LONGEST} characters at most",
-        f"about {round(len(Path(system.__file__).with_name('system.md').read_bytes()) / 1000)} kB",
+        f"{context_window.ASSUMED_SIZE:,} tokens",
+        f"{user_prompt.LONGEST} characters at most",
+        f"about {round(len(Path(system_prompt.__file__).with_name('system.md').read_bytes()) / 1000)} kB",
     ):
         assert figure in CONTEXT_PAGE
 
 
 def test_instruction_file_names_are_documented_in_order() -> None:
-    places = [CONTEXT_PAGE.index(f"`{name}`") for name in instructions.NAMES]
+    places = [CONTEXT_PAGE.index(f"`{name}`") for name in system_prompt.NAMES]
     assert places == sorted(places)
 
 

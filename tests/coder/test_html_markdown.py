@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.web.readable import markdown
+from accord.coder.html_markdown import markdown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accord.coder.models.loading import loaded, preload_in_background
+from accord.coder.library_imports import preload_provider_in_background, provider_loaded
 
 HEAVY = ("pydantic", "pydantic_ai", "openai", "anthropic", "google", "httpx2", "platformdirs")
 
@@ -32,11 +32,11 @@ def test_choosing_and_resolving_models_imports_nothing_heavy() -> None:
     modules = run(
         """
         import asyncio, json, sys
-        from accord.coder.messages import user
-        from accord.coder.models import ModelRequest, Models
+        from accord.coder.model_history import user
+        from accord.coder.models import ModelRequest, ModelRegistry
 
         async def main():
-            models = Models()
+            models = ModelRegistry()
             assert models.choose("anthropic").missing
             await models.resolve(models.find("openai:gpt-5"))
             rehearsal = await models.resolve(models.find("rehearsal"))
@@ -54,16 +54,16 @@ def test_preload_runs_in_the_background_and_does_not_block_exit() -> None:
     before, after = run(
         """
         import asyncio, json, sys
-        from accord.coder.models.loading import loaded, preload_in_background
+        from accord.coder.library_imports import provider_loaded, preload_provider_in_background
 
         async def main():
-            preload_in_background("openai-chat")
+            preload_provider_in_background("openai-chat")
             before = "pydantic_ai.models.openai" in sys.modules
-            await loaded("openai-chat")
+            await provider_loaded("openai-chat")
             print(json.dumps([before, "pydantic_ai.models.openai" in sys.modules]))
 
         asyncio.run(main())
-        preload_in_background("anthropic")
+        preload_provider_in_background("anthropic")
         """
     )
     assert (before, after) == (False, True)
@@ -74,11 +74,11 @@ def test_missing_library_is_named_with_the_install_command() -> None:
         """
         import asyncio, json, sys
         sys.modules["pydantic_ai"] = None
-        from accord.coder.models import ModelError, Models, ModelRequest
-        from accord.coder.messages import user
+        from accord.coder.models import ModelError, ModelRegistry, ModelRequest
+        from accord.coder.model_history import user
 
         async def main():
-            models = Models()
+            models = ModelRegistry()
             model = await models.resolve(models.find("openai:gpt-5"))
             try:
                 async for _ in model.stream(ModelRequest("", [user("hi")])):
@@ -95,12 +95,12 @@ def test_missing_library_is_named_with_the_install_command() -> None:
 
 
 async def test_concurrent_callers_wait_for_the_same_import() -> None:
-    preload_in_background("openai-chat")
-    await asyncio.gather(*(loaded("openai-chat") for _ in range(5)))
+    preload_provider_in_background("openai-chat")
+    await asyncio.gather(*(provider_loaded("openai-chat") for _ in range(5)))
 
 
 @pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic", "google"])
 async def test_warm_up_answer_is_understood_by_the_libraries(kind: str) -> None:
-    from accord.coder.models.live.warming import rehearse
+    from accord.coder.models.provider_connection import rehearse
 
     await rehearse(kind)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.messages import (
+from accord.coder.model_history import (
     INTERRUPTED,
     AssistantMessage,
     ImagePart,

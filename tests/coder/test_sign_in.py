@@ -8,9 +8,10 @@ import pytest
 from tests.agent.agent_client import STRICT, Client, connected_client, make_agent, silent
 
 from accord.agent import Agent, AgentOptions, AgentSession, ClientRequest
-from accord.coder.auth import LOGIN, REFUSED_MEMBERS, TERMINAL, SignIn, auth_methods
-from accord.coder.models import Models, ModelsConfig, save_key
+from accord.coder.models import ModelRegistry, save_key
 from accord.coder.models.credentials import credentials_file
+from accord.coder.resources import LOGIN, REFUSED_MEMBERS, TERMINAL, SignIn, auth_methods
+from accord.coder.user_config import ModelsConfig
 
 HERE: dict[str, Any] = {"cwd": "/", "mcpServers": []}
 KEY = "sk-test-0123456789abcdef"
@@ -24,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def signing_agent(flag: str | None = None, **environment: str) -> Agent:
     """Return an agent that starts sessions as the coding agent does."""
     agent = make_agent(silent, auth_methods=auth_methods())
-    models = Models(ModelsConfig(), environment=environment)
+    models = ModelRegistry(ModelsConfig(), environment=environment)
     sign_in = SignIn(lambda: models, flag)
     agent.authenticate(sign_in.authenticate)
     agent.logout(sign_in.logout)

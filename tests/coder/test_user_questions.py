@@ -8,16 +8,18 @@ import pytest
 from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import Agent, AgentOptions, Turn
-from accord.coder.asking import METHOD, asker, asks_for_secret, read_answer
-from accord.coder.tools.context import Question
 from accord.coder.tools.tool import ToolFailure
+from accord.coder.tools.tool_context import UserQuestion
+from accord.coder.user_questions import METHOD, asker, asks_for_secret, read_answer
 from accord.testing import FakeClock
 
 FORMS = {"elicitation": {"form": {}}}
 ANNOUNCED = {"_meta": {METHOD: True}}
 
 
-def asking_agent(*questions: Question, seconds: float | None = 60, clock: FakeClock | None = None) -> Agent:
+def asking_agent(
+    *questions: UserQuestion, seconds: float | None = 60, clock: FakeClock | None = None
+) -> Agent:
     """Return an agent that asks these questions in order and says the answers."""
 
     async def reply(turn: Turn) -> None:
@@ -41,8 +43,8 @@ async def answers_read(client: Client, id: Any) -> list[Any]:
     return [json.loads(line) if not line.startswith("refused") else line for line in words.splitlines()]
 
 
-WHICH = Question("Which colour?")
-CHOICE = Question("Which colour?", ("red", "blue"))
+WHICH = UserQuestion("Which colour?")
+CHOICE = UserQuestion("Which colour?", ("red", "blue"))
 
 
 # -- forms ---------------------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ async def test_options_are_a_choice_with_a_free_text_field(content: Any, answer:
 
 async def test_options_are_sanitized_and_shortened() -> None:
     options = ("a\nb", "", "  ", "a b", "x" * 500)
-    async with connected_client(asking_agent(Question("Which?", options)), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(UserQuestion("Which?", options)), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
         asked = await client.asked("elicitation/create")
         shown = asked["params"]["requestedSchema"]["properties"]["choice"]["enum"]
@@ -265,7 +267,7 @@ async def test_cancelling_the_turn_withdraws_the_question(capabilities: dict[str
 async def test_parallel_questions_are_asked_one_at_a_time() -> None:
     async def reply(turn: Turn) -> None:
         ask = asker(turn, seconds=None)
-        await turn.say(json.dumps(await asyncio.gather(ask(Question("One?")), ask(Question("Two?")))))
+        await turn.say(json.dumps(await asyncio.gather(ask(UserQuestion("One?")), ask(UserQuestion("Two?")))))
 
     async with connected_client(make_agent(reply), capabilities=FORMS) as client:
         id = client.prompt(await client.new_session())
@@ -293,7 +295,7 @@ async def test_parallel_questions_are_asked_one_at_a_time() -> None:
 )
 async def test_secrets_are_never_asked_for(question: str) -> None:
     assert asks_for_secret(question)
-    async with connected_client(asking_agent(Question(question)), capabilities=FORMS) as client:
+    async with connected_client(asking_agent(UserQuestion(question)), capabilities=FORMS) as client:
         [refusal] = await answers_read(client, client.prompt(await client.new_session()))
     assert "environment variable" in refusal
     assert "elicitation/create" not in client.methods()
@@ -315,7 +317,7 @@ def test_questions_about_secrets_are_not_requests_for_them(question: str) -> Non
 
 
 async def test_choice_between_options_is_not_a_request_for_a_secret() -> None:
-    question = Question("What is your password?", ("I will set it myself", "skip the login"))
+    question = UserQuestion("What is your password?", ("I will set it myself", "skip the login"))
     async with connected_client(asking_agent(question)) as client:
         id = client.prompt(await client.new_session())
         client.raw.reply(await client.asked(METHOD), {"answer": "skip the login"})

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.web.access import WebAccess
-from accord.coder.web.addresses import objection
-from accord.coder.web.url import BadUrl, parse_url
+from accord.coder.web_client import BadUrl, WebAccess, objection, parse_url
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from accord.client.catalogue import BUILT_IN, catalogue, known, started_by
-from accord.policy.sandbox.environment import is_credential
+from accord.frontend.known_agents import BUILT_IN, catalogue, known, started_by
+from accord.policy.sandbox.command_environment import is_credential
 
 
 def test_every_agent_has_unique_names_and_a_command() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import accord
-from accord.client.judging import by_policy
+from accord.frontend.policy_handler import by_policy
 from accord.policy import Policy, Rule, Rules
 from accord.testing import AgentScript, ask, tool
 

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.client.recording import Records
-from accord.client.session import ClientSession
+from accord.client.client_session import ClientSession
+from accord.frontend.recording import RecordedSessions
 from accord.session import SessionState
 from accord.testing import AgentScript, say
-from accord.testing.agents import ScriptedAgent
+from accord.testing.scripted_agent import ScriptedAgent
 
 
 @pytest.fixture
-def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records]:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedSessions]:
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
-    records = Records.open()
+    records = RecordedSessions.open()
     yield records
     records.close()
 
 
-async def record_turn(records: Records, session: ClientSession, agent: str, text: str) -> list[str]:
+async def record_turn(records: RecordedSessions, session: ClientSession, agent: str, text: str) -> list[str]:
     failures: list[str] = []
     recording = records.record(session, agent=agent, failed=failures.append)
     async for event in session.prompt(text):
@@ -31,7 +31,7 @@ async def record_turn(records: Records, session: ClientSession, agent: str, text
     return failures
 
 
-def texts(records: Records, agent: str, session_id: str) -> list[str]:
+def texts(records: RecordedSessions, agent: str, session_id: str) -> list[str]:
     recorded = records.find(session_id, agent=agent)
     assert recorded is not None
     state = SessionState()
@@ -41,7 +41,7 @@ def texts(records: Records, agent: str, session_id: str) -> list[str]:
 
 
 async def test_recorded_turns_can_be_read_back(
-    records: Records, accord_agent: AgentScript, tmp_path: Path
+    records: RecordedSessions, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
     agent = accord_agent.turns([say("Hello", " you")], [say("Again")])
     async with accord.connect_transport(agent.transport()) as remote:
@@ -54,7 +54,9 @@ async def test_recorded_turns_can_be_read_back(
     assert (newest.agent, newest.session_id) == ("mine", session.id)
 
 
-async def test_sessions_of_two_agents_with_the_same_id_are_separate(records: Records, tmp_path: Path) -> None:
+async def test_sessions_of_two_agents_with_the_same_id_are_separate(
+    records: RecordedSessions, tmp_path: Path
+) -> None:
     for name in ("one", "an/other"):
         async with accord.connect_transport(_same_id().transport()) as remote:
             session = await remote.new_session(tmp_path)
@@ -67,9 +69,9 @@ async def test_sessions_of_two_agents_with_the_same_id_are_separate(records: Rec
 
 
 async def test_a_session_recorded_by_another_client_runs_and_reports_a_failure(
-    records: Records, accord_agent: AgentScript, tmp_path: Path
+    records: RecordedSessions, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
-    other = Records.open()
+    other = RecordedSessions.open()
     async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
         session = await remote.new_session(tmp_path)
         held = records.record(session, agent="mine", failed=pytest.fail)
@@ -80,7 +82,7 @@ async def test_a_session_recorded_by_another_client_runs_and_reports_a_failure(
 
 
 async def test_a_recorded_session_can_be_deleted(
-    records: Records, accord_agent: AgentScript, tmp_path: Path
+    records: RecordedSessions, accord_agent: AgentScript, tmp_path: Path
 ) -> None:
     async with accord.connect_transport(accord_agent(say("Done")).transport()) as remote:
         session = await remote.new_session(tmp_path)
@@ -92,7 +94,7 @@ async def test_a_recorded_session_can_be_deleted(
 
 
 async def test_a_replayed_history_is_recorded_when_none_was_recorded(
-    records: Records, tmp_path: Path
+    records: RecordedSessions, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "accord.cli", "agent", "--model", "rehearsal"]
     async with accord.connect(*command) as remote:

@@ -10,7 +10,7 @@ from tests.frozen.commands import SECONDS, environment
 
 BOUNDS = {
     "anthropic:claude": (93, 10_476),
-    "rehearsal": (109, 12_238),
+    "rehearsal": (109, 12_650),
 }
 """By model: at most this many modules of ours, with at most this many lines in total.
 

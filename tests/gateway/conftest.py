@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.gateway.access.audit import Audit
+from accord.gateway.access.audit_log import AuditLog
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> Audit:
-    return Audit(tmp_path / "audit.jsonl")
+def audit(tmp_path: Path) -> AuditLog:
+    return AuditLog(tmp_path / "audit.jsonl")

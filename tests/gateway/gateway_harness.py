@@ -9,19 +9,19 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Limits, Meter
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
+from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.gateway import Gateway
-from accord.gateway.hosted import AgentSource
-from accord.gateway.line import Outgoing
-from accord.gateway.logbook import Logbook
-from accord.store import MemoryStore, Shelf, Store
-from accord.testing.wire import Message, RawPeer
-from accord.wire.memory import MemoryTransport, memory_pair
-from accord.wire.transport import End, Frame, Transport
+from accord.gateway.hosted_agent import AgentSource
+from accord.gateway.session_log import SessionLogs
+from accord.store import MemoryStore, SharedMemory, Store
+from accord.testing.raw_peer import Message, RawPeer
+from accord.wire.memory_transport import MemoryTransport, memory_pair
+from accord.wire.transport import Frame, Transport, TransportEnd
 
-OWNER = Pass("t1", "owner")
+OWNER = TokenRights("t1", "owner")
 
 
 class MemoryClientConnection:
@@ -31,7 +31,7 @@ class MemoryClientConnection:
         self.id = id
         self.transport = transport
         self.client: Any = None
-        self.sent: list[tuple[Outgoing, str | None]] = []
+        self.sent: list[tuple[OutgoingFrame, str | None]] = []
         self._held: list[bytes] | None = None
 
     @property
@@ -48,7 +48,7 @@ class MemoryClientConnection:
         for body in held:
             self.transport.send(body)
 
-    def send(self, frame: Outgoing, stream: str | None) -> None:
+    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
         self.sent.append((frame, stream))
         if self._held is not None:
             self._held.append(frame.body)
@@ -61,7 +61,7 @@ class MemoryClientConnection:
     def frames(self, frames: list[Frame]) -> None:
         self.client.frames([frame for frame in frames if isinstance(frame, bytes)])
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self.client.gone(end.reason)
 
 
@@ -150,7 +150,7 @@ class GatewayHarness:
     def agent(self) -> DrivenAgent:
         return self.agents[-1]
 
-    def connect(self, rights: Pass = OWNER, agent: str | None = None) -> DrivenClient:
+    def connect(self, rights: TokenRights = OWNER, agent: str | None = None) -> DrivenClient:
         """A connected client that has sent nothing yet."""
         ours, theirs = memory_pair()
         self._connections += 1
@@ -161,7 +161,7 @@ class GatewayHarness:
         client.connection = connection
         return client
 
-    async def client(self, rights: Pass = OWNER, **capabilities: Any) -> DrivenClient:
+    async def client(self, rights: TokenRights = OWNER, **capabilities: Any) -> DrivenClient:
         """A connected client that is initialized."""
         client = self.connect(rights)
         await client.initialize(**capabilities)
@@ -189,8 +189,8 @@ async def gateway_harness(
     capabilities: dict[str, Any] | None = None,
     *,
     store: Store | None = None,
-    limits: Limits | None = None,
-    audit: Audit,
+    limits: GatewayLimits | None = None,
+    audit: AuditLog,
     start: Callable[[], Transport] | None = None,
     **more: Any,
 ) -> AsyncGenerator[GatewayHarness, None]:
@@ -206,8 +206,8 @@ async def gateway_harness(
 
     gateway = Gateway(
         [AgentSource(name="hand", start=start_agent)],
-        Logbook(store or MemoryStore(Shelf())),
-        meter=Meter(limits),
+        SessionLogs(store or MemoryStore(SharedMemory())),
+        meter=LimitCounter(limits),
         audit=audit,
         **more,
     )

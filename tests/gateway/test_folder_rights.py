@@ -7,8 +7,8 @@ import pytest
 from tests.gateway.gateway_harness import ALL, DrivenClient, GatewayHarness, gateway_harness, open_session
 from tests.gateway.test_shared_sessions import CALL, OPTIONS
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
 from accord.store import open_store
 
 
@@ -26,8 +26,8 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-def limited_to(folder: Path, **more: Any) -> Pass:
-    return Pass("t2", "guest", folders=(str(folder),), **more)
+def limited_to(folder: Path, **more: Any) -> TokenRights:
+    return TokenRights("t2", "guest", folders=(str(folder),), **more)
 
 
 FORKING = {**ALL, "sessionCapabilities": {**ALL["sessionCapabilities"], "fork": {}}}
@@ -35,7 +35,7 @@ FORKING = {**ALL, "sessionCapabilities": {**ALL["sessionCapabilities"], "fork": 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
 async def test_a_token_opens_an_agents_stored_session_only_if_it_lies_in_its_folders(
-    audit: Audit, inside: Path, outside: Path, method: str
+    audit: AuditLog, inside: Path, outside: Path, method: str
 ) -> None:
     async with gateway_harness(FORKING, audit=audit) as harness:
         client = await harness.client(limited_to(inside))
@@ -55,7 +55,7 @@ async def test_a_token_opens_an_agents_stored_session_only_if_it_lies_in_its_fol
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
 async def test_a_session_of_another_folder_stays_closed_after_a_gateway_restart(
-    audit: Audit, inside: Path, outside: Path, tmp_path: Path, method: str
+    audit: AuditLog, inside: Path, outside: Path, tmp_path: Path, method: str
 ) -> None:
     store = open_store(tmp_path / "log.db")
     async with gateway_harness(FORKING, store=store, audit=audit) as harness:
@@ -69,7 +69,7 @@ async def test_a_session_of_another_folder_stays_closed_after_a_gateway_restart(
 
 
 async def test_a_session_with_an_extra_folder_needs_a_token_that_covers_it(
-    audit: Audit, inside: Path, outside: Path
+    audit: AuditLog, inside: Path, outside: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         owner, client = await harness.client(), await harness.client(limited_to(inside))
@@ -106,7 +106,7 @@ async def restart_agent(harness: GatewayHarness, client: DrivenClient) -> None:
 
 
 async def test_a_load_with_extra_folders_detaches_clients_that_may_not_see_them(
-    audit: Audit, inside: Path, outside: Path
+    audit: AuditLog, inside: Path, outside: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         owner, client = await harness.client(), await harness.client(limited_to(inside))
@@ -134,7 +134,7 @@ async def test_a_load_with_extra_folders_detaches_clients_that_may_not_see_them(
 
 
 async def test_a_token_cannot_add_folders_beyond_its_own_to_a_session(
-    audit: Audit, inside: Path, outside: Path
+    audit: AuditLog, inside: Path, outside: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client(limited_to(inside))
@@ -151,7 +151,7 @@ async def test_a_token_cannot_add_folders_beyond_its_own_to_a_session(
 
 
 async def test_an_ambiguous_path_is_covered_only_if_both_readings_are(
-    audit: Audit, inside: Path, outside: Path
+    audit: AuditLog, inside: Path, outside: Path
 ) -> None:
     (inside / "a" / "b").mkdir(parents=True)
     (inside / "out").mkdir()
@@ -165,7 +165,7 @@ async def test_an_ambiguous_path_is_covered_only_if_both_readings_are(
         assert (await client.error("_accord/folders", {"path": crooked}))["code"] == -32003
 
 
-async def test_a_reused_session_id_is_another_session(audit: Audit, inside: Path, outside: Path) -> None:
+async def test_a_reused_session_id_is_another_session(audit: AuditLog, inside: Path, outside: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         owner, client = await harness.client(), await harness.client(limited_to(inside))
         await open_session(harness, owner, outside, "1")
@@ -194,7 +194,7 @@ async def test_a_reused_session_id_is_another_session(audit: Audit, inside: Path
 
 
 async def test_a_session_id_logged_by_another_gateway_shows_none_of_its_log(
-    audit: Audit, inside: Path, outside: Path, tmp_path: Path
+    audit: AuditLog, inside: Path, outside: Path, tmp_path: Path
 ) -> None:
     stores = [open_store(tmp_path / "log.db") for _ in range(2)]
     async with (
@@ -220,7 +220,7 @@ async def test_a_session_id_logged_by_another_gateway_shows_none_of_its_log(
 
 
 async def test_messages_without_a_session_go_only_to_tokens_that_cover_all_sessions(
-    audit: Audit, inside: Path, outside: Path
+    audit: AuditLog, inside: Path, outside: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         owner, client = await harness.client(), await harness.client(limited_to(inside))

@@ -9,10 +9,10 @@ from tests.gateway.test_folder_rights import restart_agent
 from tests.gateway.test_session_lifetime import texts_of
 from tests.gateway.test_shared_sessions import CALL, OPTIONS
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Limits
-from accord.gateway.access.passes import Pass
-from accord.gateway.line import Outgoing
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.client_connection import OutgoingFrame
 from accord.testing import FakeClock
 
 LOADING: dict[str, Any] = {"loadSession": True, "sessionCapabilities": {"close": {}}}
@@ -31,7 +31,7 @@ async def disconnect(harness: GatewayHarness, client: DrivenClient) -> None:
 
 
 async def test_a_session_whose_client_left_before_its_id_came_can_be_loaded(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
@@ -48,7 +48,9 @@ async def test_a_session_whose_client_left_before_its_id_came_can_be_loaded(
         assert texts_of(updates) == [("agent_message_chunk", "hello")]
 
 
-async def test_two_concurrent_loads_open_the_session_once_at_the_agent(audit: Audit, tmp_path: Path) -> None:
+async def test_two_concurrent_loads_open_the_session_once_at_the_agent(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
         one = first.ask("session/load", load_params("old", tmp_path))
@@ -62,7 +64,7 @@ async def test_two_concurrent_loads_open_the_session_once_at_the_agent(audit: Au
 
 
 async def test_a_load_continues_without_its_client_and_gives_the_next_the_history_once(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
@@ -81,7 +83,7 @@ async def test_a_load_continues_without_its_client_and_gives_the_next_the_histor
 
 
 async def test_an_agent_that_dies_during_a_load_is_reported_and_the_next_load_is_complete(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -105,7 +107,7 @@ async def test_an_agent_that_dies_during_a_load_is_reported_and_the_next_load_is
 
 
 async def test_a_prompt_and_its_cancel_wait_until_the_session_is_restored(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -122,7 +124,7 @@ async def test_a_prompt_and_its_cancel_wait_until_the_session_is_restored(
 
 
 async def test_a_prompt_runs_after_its_client_left_during_the_agents_start(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client, other = await harness.client(), await harness.client()
@@ -142,7 +144,7 @@ async def test_a_prompt_runs_after_its_client_left_during_the_agents_start(
         assert not harness.gateway.busy
 
 
-async def test_a_request_can_be_cancelled_while_the_agent_restarts(audit: Audit, tmp_path: Path) -> None:
+async def test_a_request_can_be_cancelled_while_the_agent_restarts(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -160,7 +162,7 @@ async def test_a_request_can_be_cancelled_while_the_agent_restarts(audit: Audit,
 
 
 async def test_a_resumed_session_gets_the_mcp_servers_of_the_resuming_client(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -173,8 +175,8 @@ async def test_a_resumed_session_gets_the_mcp_servers_of_the_resuming_client(
         harness.agent.reply(resume, {})
 
 
-async def test_sessions_of_an_ended_agent_no_longer_count(audit: Audit, tmp_path: Path) -> None:
-    async with gateway_harness({}, audit=audit, limits=Limits(sessions=1)) as harness:
+async def test_sessions_of_an_ended_agent_no_longer_count(audit: AuditLog, tmp_path: Path) -> None:
+    async with gateway_harness({}, audit=audit, limits=GatewayLimits(sessions=1)) as harness:
         client = await harness.client()
         for number in range(3):
             await open_session(harness, client, tmp_path, f"s{number}")
@@ -183,7 +185,7 @@ async def test_sessions_of_an_ended_agent_no_longer_count(audit: Audit, tmp_path
             assert harness.gateway.meter.sessions == 0
 
 
-async def test_a_repeated_session_id_counts_once(audit: Audit, tmp_path: Path) -> None:
+async def test_a_repeated_session_id_counts_once(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -191,9 +193,11 @@ async def test_a_repeated_session_id_counts_once(audit: Audit, tmp_path: Path) -
         assert harness.gateway.meter.sessions == 1
 
 
-async def test_loaded_and_forked_sessions_count_and_failed_ones_do_not(audit: Audit, tmp_path: Path) -> None:
+async def test_loaded_and_forked_sessions_count_and_failed_ones_do_not(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     forking = {**ALL, "sessionCapabilities": {**ALL["sessionCapabilities"], "fork": {}}}
-    async with gateway_harness(forking, audit=audit, limits=Limits(sessions=2)) as harness:
+    async with gateway_harness(forking, audit=audit, limits=GatewayLimits(sessions=2)) as harness:
         client = await harness.client()
         asked = client.ask("session/load", load_params("old", tmp_path))
         harness.agent.refuse(await harness.agent.until_method("session/load"), -32002)
@@ -210,8 +214,10 @@ async def test_loaded_and_forked_sessions_count_and_failed_ones_do_not(audit: Au
         assert "live sessions" in error["message"]
 
 
-async def test_an_unused_session_is_closed_to_make_room_for_a_new_one(audit: Audit, tmp_path: Path) -> None:
-    async with gateway_harness(audit=audit, limits=Limits(sessions=1)) as harness:
+async def test_an_unused_session_is_closed_to_make_room_for_a_new_one(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit, limits=GatewayLimits(sessions=1)) as harness:
         first = await harness.client()
         await open_session(harness, first, tmp_path)
         await disconnect(harness, first)
@@ -224,7 +230,9 @@ async def test_an_unused_session_is_closed_to_make_room_for_a_new_one(audit: Aud
         assert (await second.answer_to(asked))["result"]["sessionId"] == "s2"
 
 
-async def test_a_client_that_does_not_read_does_not_block_a_joining_one(audit: Audit, tmp_path: Path) -> None:
+async def test_a_client_that_does_not_read_does_not_block_a_joining_one(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         first = await harness.client()
         await open_session(harness, first, tmp_path)
@@ -247,7 +255,7 @@ async def test_a_client_that_does_not_read_does_not_block_a_joining_one(audit: A
 
 
 async def test_a_history_sent_faster_than_it_is_read_arrives_once_and_complete(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client, other = await harness.client(), await harness.client()
@@ -273,7 +281,7 @@ async def test_a_history_sent_faster_than_it_is_read_arrives_once_and_complete(
         assert seen == [*(f"c{number}" for number in range(100)), "after", "last"]
 
 
-async def test_a_cancelled_permission_request_cannot_be_answered(audit: Audit, tmp_path: Path) -> None:
+async def test_a_cancelled_permission_request_cannot_be_answered(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -291,7 +299,7 @@ async def test_a_cancelled_permission_request_cannot_be_answered(audit: Audit, t
         assert [m["error"]["code"] for m in answers] == [-32800]
 
 
-async def test_only_the_first_of_two_answers_reaches_the_agent(audit: Audit, tmp_path: Path) -> None:
+async def test_only_the_first_of_two_answers_reaches_the_agent(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
         await open_session(harness, first, tmp_path)
@@ -312,7 +320,7 @@ async def test_only_the_first_of_two_answers_reaches_the_agent(audit: Audit, tmp
         assert [m["result"]["outcome"].get("optionId") for m in answers] == ["no"]
 
 
-async def test_a_duplicate_answer_of_the_agent_is_forwarded_once(audit: Audit, tmp_path: Path) -> None:
+async def test_a_duplicate_answer_of_the_agent_is_forwarded_once(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -327,7 +335,7 @@ async def test_a_duplicate_answer_of_the_agent_is_forwarded_once(audit: Audit, t
         assert [m["result"]["stopReason"] for m in answers] == ["end_turn"]
 
 
-async def test_a_session_can_be_deleted_during_its_turn(audit: Audit, tmp_path: Path) -> None:
+async def test_a_session_can_be_deleted_during_its_turn(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
         await open_session(harness, first, tmp_path)
@@ -350,7 +358,7 @@ async def test_a_session_can_be_deleted_during_its_turn(audit: Audit, tmp_path: 
         assert (await second.update())["content"]["text"] == "early"
 
 
-async def test_a_prompt_to_an_agent_that_is_stopping_restarts_it(audit: Audit, tmp_path: Path) -> None:
+async def test_a_prompt_to_an_agent_that_is_stopping_restarts_it(audit: AuditLog, tmp_path: Path) -> None:
     clock = FakeClock()
     async with gateway_harness(audit=audit, clock=clock, idle=600) as harness:
         client = await harness.client()
@@ -366,7 +374,7 @@ async def test_a_prompt_to_an_agent_that_is_stopping_restarts_it(audit: Audit, t
         assert (await client.answer_to(turn))["result"]["stopReason"] == "end_turn"
 
 
-async def test_an_inbox_answer_does_not_wait_for_a_session_list(audit: Audit, tmp_path: Path) -> None:
+async def test_an_inbox_answer_does_not_wait_for_a_session_list(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -384,7 +392,7 @@ async def test_an_inbox_answer_does_not_wait_for_a_session_list(audit: Audit, tm
 
 
 async def test_a_form_is_answered_when_its_client_cannot_show_it_or_leaves(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         plain, showing = await harness.client(), await harness.client(elicitation={"form": {}})
@@ -406,7 +414,7 @@ async def test_a_form_is_answered_when_its_client_cannot_show_it_or_leaves(
             assert len(harness.gateway.asks) == 0
 
 
-async def test_a_number_id_and_the_same_text_id_are_two_requests(audit: Audit, tmp_path: Path) -> None:
+async def test_a_number_id_and_the_same_text_id_are_two_requests(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         for id in (7, "7"):
@@ -420,14 +428,14 @@ async def test_a_number_id_and_the_same_text_id_are_two_requests(audit: Audit, t
 
 
 async def test_unused_sessions_are_dropped_from_memory_and_can_be_loaded(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     clock = FakeClock()
     async with gateway_harness(audit=audit, clock=clock) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
         await disconnect(harness, client)
-        other = await harness.client(Pass("t9"))
+        other = await harness.client(TokenRights("t9"))
         await restart_agent(harness, other)
         await clock.advance(60)
         assert len(harness.gateway.sessions) == 0
@@ -437,7 +445,7 @@ async def test_unused_sessions_are_dropped_from_memory_and_can_be_loaded(
 
 
 async def test_a_list_that_the_agent_does_not_answer_comes_from_the_gateway(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     clock = FakeClock()
     async with gateway_harness(audit=audit, clock=clock) as harness:
@@ -450,7 +458,7 @@ async def test_a_list_that_the_agent_does_not_answer_comes_from_the_gateway(
         assert [entry["sessionId"] for entry in listed] == ["s1"]
 
 
-async def test_invalid_notifications_are_not_forwarded(audit: Audit, tmp_path: Path) -> None:
+async def test_invalid_notifications_are_not_forwarded(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -461,5 +469,5 @@ async def test_invalid_notifications_are_not_forwarded(audit: Audit, tmp_path: P
 
 
 def test_a_line_break_in_a_frame_does_not_end_the_event() -> None:
-    frame = Outgoing(b'{"jsonrpc":"2.0",\r"method":"session/update"}')
+    frame = OutgoingFrame(b'{"jsonrpc":"2.0",\r"method":"session/update"}')
     assert frame.event == b'data: {"jsonrpc":"2.0", "method":"session/update"}\n\n'

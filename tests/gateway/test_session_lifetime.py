@@ -7,9 +7,9 @@ import pytest
 from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
 from tests.gateway.test_shared_sessions import CALL, OPTIONS
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Limits
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.resource_limits import GatewayLimits
 from accord.store import open_store
 from accord.testing import FakeClock
 
@@ -30,7 +30,7 @@ HISTORY = [("user_message_chunk", "hello"), ("agent_message_chunk", "hi")]
 
 
 async def test_a_turn_continues_without_its_client_and_is_in_the_history(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -46,7 +46,7 @@ async def test_a_turn_continues_without_its_client_and_is_in_the_history(
 
 
 async def test_a_dead_agent_fails_the_turn_and_the_next_prompt_restarts_it(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -80,7 +80,7 @@ async def test_a_dead_agent_fails_the_turn_and_the_next_prompt_restarts_it(
 
 
 async def test_an_agent_that_can_only_load_is_restored_without_repeating_updates(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness({"loadSession": True}, audit=audit) as harness:
         client = await harness.client()
@@ -108,7 +108,7 @@ async def test_an_agent_that_can_only_load_is_restored_without_repeating_updates
 
 
 async def test_after_a_gateway_restart_a_session_loads_through_the_agent(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.db"
     async with gateway_harness(audit=audit, store=(store := open_store(path))) as harness:
@@ -139,7 +139,7 @@ async def test_after_a_gateway_restart_a_session_loads_through_the_agent(
 
 
 async def test_a_session_of_an_agent_that_cannot_load_is_read_from_the_log(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.db"
     async with gateway_harness({}, audit=audit, store=(store := open_store(path))) as harness:
@@ -159,7 +159,7 @@ async def test_a_session_of_an_agent_that_cannot_load_is_read_from_the_log(
 
 
 async def test_a_turn_cut_off_by_a_kill_of_the_gateway_is_closed_in_the_log(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.db"
     async with gateway_harness({}, audit=audit, store=open_store(path)) as harness:
@@ -185,7 +185,7 @@ async def test_a_turn_cut_off_by_a_kill_of_the_gateway_is_closed_in_the_log(
 
 
 async def test_a_session_created_elsewhere_is_loaded_through_the_agent_and_shared(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first = await harness.client()
@@ -200,7 +200,7 @@ async def test_a_session_created_elsewhere_is_loaded_through_the_agent_and_share
         assert texts_of(updates) == [("agent_message_chunk", "from before")]
 
 
-async def test_an_unknown_session_is_not_found_and_not_kept(audit: Audit, tmp_path: Path) -> None:
+async def test_an_unknown_session_is_not_found_and_not_kept(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         loading = client.ask("session/load", {"sessionId": "none", "cwd": str(tmp_path), "mcpServers": []})
@@ -216,7 +216,7 @@ async def test_an_unknown_session_is_not_found_and_not_kept(audit: Audit, tmp_pa
 
 
 async def test_the_session_list_merges_agent_and_gateway_within_the_folders(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -237,11 +237,11 @@ async def test_the_session_list_merges_agent_and_gateway_within_the_folders(
             return [entry["sessionId"] for entry in (await asker.answer_to(asked))["result"]["sessions"]]
 
         assert await listed(client) == ["s1", "s2"]
-        assert await listed(await harness.client(Pass("t2", folders=(str(tmp_path),)))) == ["s1"]
+        assert await listed(await harness.client(TokenRights("t2", folders=(str(tmp_path),)))) == ["s1"]
 
 
 async def test_the_last_client_to_close_a_session_closes_it_at_the_agent(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
@@ -256,7 +256,7 @@ async def test_the_last_client_to_close_a_session_closes_it_at_the_agent(
         assert (await second.error("session/prompt", prompt))["code"] == -32002
 
 
-async def test_a_deleted_session_is_removed_for_all_clients(audit: Audit, tmp_path: Path) -> None:
+async def test_a_deleted_session_is_removed_for_all_clients(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
         await open_session(harness, first, tmp_path)
@@ -269,7 +269,7 @@ async def test_a_deleted_session_is_removed_for_all_clients(audit: Audit, tmp_pa
         assert (await second.call("_accord/sessions"))["sessions"] == []
 
 
-async def test_an_idle_agent_is_stopped_and_restarted_when_needed(audit: Audit, tmp_path: Path) -> None:
+async def test_an_idle_agent_is_stopped_and_restarted_when_needed(audit: AuditLog, tmp_path: Path) -> None:
     clock = FakeClock()
     async with gateway_harness(audit=audit, clock=clock, idle=600) as harness:
         client = await harness.client()
@@ -291,8 +291,8 @@ async def test_an_idle_agent_is_stopped_and_restarted_when_needed(audit: Audit, 
         assert (await client.answer_to(turn))["result"]["stopReason"] == "end_turn"
 
 
-async def test_the_session_limit_is_reported_and_freed_by_close(audit: Audit, tmp_path: Path) -> None:
-    async with gateway_harness(audit=audit, limits=Limits(sessions=1)) as harness:
+async def test_the_session_limit_is_reported_and_freed_by_close(audit: AuditLog, tmp_path: Path) -> None:
+    async with gateway_harness(audit=audit, limits=GatewayLimits(sessions=1)) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
         error = await client.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -305,7 +305,7 @@ async def test_the_session_limit_is_reported_and_freed_by_close(audit: Audit, tm
 
 @pytest.mark.parametrize("capabilities", [None, {}])
 async def test_a_client_that_joins_gets_every_update_once_and_in_order(
-    audit: Audit, tmp_path: Path, capabilities: dict[str, Any] | None
+    audit: AuditLog, tmp_path: Path, capabilities: dict[str, Any] | None
 ) -> None:
     async with gateway_harness(capabilities, audit=audit) as harness:
         first = await harness.client()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -26,7 +26,9 @@ async def two_clients(
     return first, second
 
 
-async def test_a_joining_client_gets_the_history_and_then_live_updates(audit: Audit, tmp_path: Path) -> None:
+async def test_a_joining_client_gets_the_history_and_then_live_updates(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         first = await harness.client()
         modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]}
@@ -53,7 +55,9 @@ async def test_a_joining_client_gets_the_history_and_then_live_updates(audit: Au
         assert not [m for m in harness.agent.heard if m.get("method") == "session/load"]
 
 
-async def test_resuming_a_live_session_gives_its_state_without_history(audit: Audit, tmp_path: Path) -> None:
+async def test_resuming_a_live_session_gives_its_state_without_history(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         first = await harness.client()
         await open_session(harness, first, tmp_path)
@@ -69,7 +73,7 @@ async def test_resuming_a_live_session_gives_its_state_without_history(audit: Au
         assert await second.update() == commands
 
 
-async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: Audit, tmp_path: Path) -> None:
+async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path, _meta={"accord": {"turn": True}})
         turn = first.prompt("s1", "question")
@@ -92,7 +96,7 @@ async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: Audit,
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
 async def test_a_permission_request_goes_to_all_and_the_first_answer_wins(
-    audit: Audit, tmp_path: Path, answer: str
+    audit: AuditLog, tmp_path: Path, answer: str
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path)
@@ -124,7 +128,7 @@ async def test_a_permission_request_goes_to_all_and_the_first_answer_wins(
         None,
     ],
 )
-async def test_an_unreadable_answer_is_a_rejection(audit: Audit, tmp_path: Path, answer: Any) -> None:
+async def test_an_unreadable_answer_is_a_rejection(audit: AuditLog, tmp_path: Path, answer: Any) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -136,7 +140,9 @@ async def test_an_unreadable_answer_is_a_rejection(audit: Audit, tmp_path: Path,
         assert outcome == {"outcome": "cancelled"}
 
 
-async def test_an_error_of_one_client_leaves_the_request_to_the_others(audit: Audit, tmp_path: Path) -> None:
+async def test_an_error_of_one_client_leaves_the_request_to_the_others(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path)
         asked = harness.agent.ask(
@@ -155,7 +161,7 @@ async def test_an_error_of_one_client_leaves_the_request_to_the_others(audit: Au
     [None, {}, True, {"outcome": {"outcome": "selected", "optionId": "other"}}, {"outcome": "selected"}],
 )
 async def test_an_answer_that_names_no_option_leaves_the_request_open(
-    audit: Audit, tmp_path: Path, answer: Any
+    audit: AuditLog, tmp_path: Path, answer: Any
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path)
@@ -171,7 +177,9 @@ async def test_an_answer_that_names_no_option_leaves_the_request_open(
         assert (await harness.agent.answer_to(asking))["result"] == right
 
 
-async def test_a_pending_permission_request_waits_for_the_next_client(audit: Audit, tmp_path: Path) -> None:
+async def test_a_pending_permission_request_waits_for_the_next_client(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -194,7 +202,7 @@ async def test_a_pending_permission_request_waits_for_the_next_client(audit: Aud
 
 
 async def test_any_client_can_cancel_and_pending_requests_are_answered_cancelled(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path)
@@ -213,7 +221,7 @@ async def test_any_client_can_cancel_and_pending_requests_are_answered_cancelled
 
 
 async def test_a_request_cancelled_by_the_agent_is_cancelled_for_all_clients(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path)
@@ -228,7 +236,7 @@ async def test_a_request_cancelled_by_the_agent_is_cancelled_for_all_clients(
         assert (await harness.agent.answer_to(asked))["error"]["code"] == -32800
 
 
-async def test_a_mode_set_by_one_client_is_shown_to_the_others(audit: Audit, tmp_path: Path) -> None:
+async def test_a_mode_set_by_one_client_is_shown_to_the_others(audit: AuditLog, tmp_path: Path) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]}
     async with gateway_harness(audit=audit) as harness:
         first, second = await harness.client(), await harness.client()
@@ -240,7 +248,7 @@ async def test_a_mode_set_by_one_client_is_shown_to_the_others(audit: Audit, tmp
         assert await second.update() == {"sessionUpdate": "current_mode_update", "currentModeId": "b"}
 
 
-async def test_forms_go_only_to_clients_that_show_them(audit: Audit, tmp_path: Path) -> None:
+async def test_forms_go_only_to_clients_that_show_them(audit: AuditLog, tmp_path: Path) -> None:
     form = {
         "mode": "form",
         "sessionId": "s1",
@@ -261,7 +269,7 @@ async def test_forms_go_only_to_clients_that_show_them(audit: Audit, tmp_path: P
 
 
 async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         worker, watcher = await harness.client(), await harness.client()
@@ -285,11 +293,11 @@ async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
         assert again["code"] == -32002
 
 
-async def test_the_inbox_of_a_token_is_limited_to_its_folders(audit: Audit, tmp_path: Path) -> None:
+async def test_the_inbox_of_a_token_is_limited_to_its_folders(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         worker = await harness.client()
-        elsewhere = await harness.client(Pass("t2", folders=(str(tmp_path / "else"),)))
-        reader = await harness.client(Pass("t3", read_only=True))
+        elsewhere = await harness.client(TokenRights("t2", folders=(str(tmp_path / "else"),)))
+        reader = await harness.client(TokenRights("t3", read_only=True))
         await open_session(harness, worker, tmp_path)
         harness.agent.ask(
             "session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS}
@@ -305,9 +313,9 @@ async def test_the_inbox_of_a_token_is_limited_to_its_folders(audit: Audit, tmp_
         )["code"] == -32003
 
 
-async def test_a_read_only_client_sees_updates_and_gets_no_requests(audit: Audit, tmp_path: Path) -> None:
+async def test_a_read_only_client_sees_updates_and_gets_no_requests(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
-        worker, reader = await harness.client(), await harness.client(Pass("t3", read_only=True))
+        worker, reader = await harness.client(), await harness.client(TokenRights("t3", read_only=True))
         await open_session(harness, worker, tmp_path)
         await reader.load("s1", str(tmp_path))
         harness.agent.ask(
@@ -321,7 +329,7 @@ async def test_a_read_only_client_sees_updates_and_gets_no_requests(audit: Audit
         assert (await reader.error("session/prompt", prompt))["code"] == -32003
 
 
-async def test_the_session_overview_shows_idle_running_and_waiting(audit: Audit, tmp_path: Path) -> None:
+async def test_the_session_overview_shows_idle_running_and_waiting(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         worker, watcher = await harness.client(), await harness.client()
         await open_session(harness, worker, tmp_path)
@@ -350,7 +358,7 @@ async def test_the_session_overview_shows_idle_running_and_waiting(audit: Audit,
             pass
 
 
-async def test_boolean_options_go_only_to_clients_that_support_them(audit: Audit, tmp_path: Path) -> None:
+async def test_boolean_options_go_only_to_clients_that_support_them(audit: AuditLog, tmp_path: Path) -> None:
     switch = {"type": "boolean", "id": "web", "name": "Web", "currentValue": True}
     choice = {
         "type": "select",
@@ -373,7 +381,9 @@ async def test_boolean_options_go_only_to_clients_that_support_them(audit: Audit
         assert (await knowing.update())["configOptions"] == [switch, choice]
 
 
-async def test_a_session_without_a_title_is_listed_by_its_first_prompt(audit: Audit, tmp_path: Path) -> None:
+async def test_a_session_without_a_title_is_listed_by_its_first_prompt(
+    audit: AuditLog, tmp_path: Path
+) -> None:
     async with gateway_harness({}, audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)

@@ -8,12 +8,12 @@ import pytest
 from tests.gateway.gateway_harness import gateway_harness, open_session
 
 from accord.errors import HandshakeFailed
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
 from accord.wire.transport import Transport
 
 
-async def test_the_initialize_result_is_the_agents_plus_the_gateways_additions(audit: Audit) -> None:
+async def test_the_initialize_result_is_the_agents_plus_the_gateways_additions(audit: AuditLog) -> None:
     async with gateway_harness({"promptCapabilities": {"image": True}}, audit=audit) as harness:
         client = harness.connect()
         initialize_result = await client.initialize()
@@ -27,7 +27,7 @@ async def test_the_initialize_result_is_the_agents_plus_the_gateways_additions(a
         assert offered["terminal"] is True
 
 
-async def test_initialize_must_come_first_and_once(audit: Audit) -> None:
+async def test_initialize_must_come_first_and_once(audit: AuditLog) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = harness.connect()
         assert (await client.error("session/list"))["code"] == -32600
@@ -36,7 +36,7 @@ async def test_initialize_must_come_first_and_once(audit: Audit) -> None:
 
 
 async def test_a_turn_is_forwarded_in_order_and_valid_frames_are_unchanged(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -58,7 +58,7 @@ async def test_a_turn_is_forwarded_in_order_and_valid_frames_are_unchanged(
 
 
 @pytest.mark.dialect(9)
-async def test_a_dialect_is_forwarded_in_official_form(audit: Audit, tmp_path: Path) -> None:
+async def test_a_dialect_is_forwarded_in_official_form(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -67,7 +67,7 @@ async def test_a_dialect_is_forwarded_in_official_form(audit: Audit, tmp_path: P
         assert [(await client.update())["content"]["text"] for _ in range(2)] == ["a", "b"]
 
 
-async def test_an_update_before_the_session_new_answer_is_not_lost(audit: Audit, tmp_path: Path) -> None:
+async def test_an_update_before_the_session_new_answer_is_not_lost(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         asked = client.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -79,7 +79,7 @@ async def test_an_update_before_the_session_new_answer_is_not_lost(audit: Audit,
 
 
 async def test_file_requests_are_served_by_the_gateway_within_the_folders(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("text")
     async with gateway_harness(audit=audit) as harness:
@@ -96,7 +96,7 @@ async def test_file_requests_are_served_by_the_gateway_within_the_folders(
 
 
 async def test_terminals_run_at_the_gateway_and_stream_to_clients_that_support_it(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client(_meta={"accord": {"terminal": True}})
@@ -117,7 +117,7 @@ async def test_terminals_run_at_the_gateway_and_stream_to_clients_that_support_i
         assert output["exitStatus"]["exitCode"] == 0
 
 
-async def test_cancel_request_reaches_the_agent_with_the_agents_id(audit: Audit, tmp_path: Path) -> None:
+async def test_cancel_request_reaches_the_agent_with_the_agents_id(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         asked = client.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -129,7 +129,7 @@ async def test_cancel_request_reaches_the_agent_with_the_agents_id(audit: Audit,
         assert (await client.answer_to(asked))["error"]["code"] == -32800
 
 
-async def test_extension_methods_are_forwarded_both_ways(audit: Audit, tmp_path: Path) -> None:
+async def test_extension_methods_are_forwarded_both_ways(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         asked = client.ask("_vendor/thing", {"deep": [1, {"x": None}]})
@@ -143,7 +143,7 @@ async def test_extension_methods_are_forwarded_both_ways(audit: Audit, tmp_path:
         assert (await client.error("_accord/no_such"))["code"] == -32601
 
 
-async def test_a_pretty_printed_frame_reaches_the_agent_on_one_line(audit: Audit) -> None:
+async def test_a_pretty_printed_frame_reaches_the_agent_on_one_line(audit: AuditLog) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "_vendor/thing", "params": {"a": 1}}
@@ -172,7 +172,7 @@ async def test_a_pretty_printed_frame_reaches_the_agent_on_one_line(audit: Audit
     ],
 )
 async def test_an_invalid_frame_is_rejected_and_the_connection_stays_open(
-    audit: Audit, frame: bytes, code: int
+    audit: AuditLog, frame: bytes, code: int
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -182,12 +182,12 @@ async def test_an_invalid_frame_is_rejected_and_the_connection_stays_open(
         await client.call("_accord/agents")
 
 
-async def test_a_token_is_limited_to_its_folders_and_agents(audit: Audit, tmp_path: Path) -> None:
+async def test_a_token_is_limited_to_its_folders_and_agents(audit: AuditLog, tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     inside.mkdir()
     outside.mkdir()
     (inside / "link").symlink_to(outside)
-    rights = Pass("t2", "guest", folders=(str(inside),))
+    rights = TokenRights("t2", "guest", folders=(str(inside),))
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client(rights)
         for folder in (outside, inside / "link", inside / ".." / "out"):
@@ -198,12 +198,12 @@ async def test_a_token_is_limited_to_its_folders_and_agents(audit: Audit, tmp_pa
         )
         assert error["code"] == -32003
         with pytest.raises(Exception, match="no agent"):
-            harness.connect(Pass("t3", agents=frozenset({"other"})))
+            harness.connect(TokenRights("t3", agents=frozenset({"other"})))
 
 
-async def test_a_read_only_token_changes_nothing(audit: Audit, tmp_path: Path) -> None:
+async def test_a_read_only_token_changes_nothing(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
-        owner, reader = harness.connect(), harness.connect(Pass("t4", "reader", read_only=True))
+        owner, reader = harness.connect(), harness.connect(TokenRights("t4", "reader", read_only=True))
         gateway_info = [
             (await client.initialize())["agentCapabilities"]["_meta"]["accord"] for client in (owner, reader)
         ]
@@ -217,7 +217,7 @@ async def test_a_read_only_token_changes_nothing(audit: Audit, tmp_path: Path) -
             assert (await reader.error(method, params))["code"] == -32003, method
 
 
-async def test_an_agent_that_cannot_start_is_reported_with_the_other_agents(audit: Audit) -> None:
+async def test_an_agent_that_cannot_start_is_reported_with_the_other_agents(audit: AuditLog) -> None:
     def start() -> Transport:
         raise HandshakeFailed("hand: it exited with code 7", exit_code=7, stderr="no such model\n")
 
@@ -228,7 +228,7 @@ async def test_an_agent_that_cannot_start_is_reported_with_the_other_agents(audi
 
 
 async def test_a_client_without_terminal_support_gets_the_output_as_text(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
@@ -252,7 +252,7 @@ async def test_a_client_without_terminal_support_gets_the_output_as_text(
         assert [item["content"]["text"] for item in updates[0]["content"]] == ["```\nhello\n```"]
 
 
-async def test_a_cancel_sent_as_a_request_is_forwarded_and_answered(audit: Audit, tmp_path: Path) -> None:
+async def test_a_cancel_sent_as_a_request_is_forwarded_and_answered(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         client = await harness.client()
         await open_session(harness, client, tmp_path)
@@ -262,10 +262,10 @@ async def test_a_cancel_sent_as_a_request_is_forwarded_and_answered(audit: Audit
 
 
 async def test_a_token_limited_to_folders_reaches_the_agent_only_through_its_sessions(
-    audit: Audit, tmp_path: Path
+    audit: AuditLog, tmp_path: Path
 ) -> None:
     async with gateway_harness(audit=audit) as harness:
-        client = await harness.client(Pass("t2", "guest", folders=(str(tmp_path),)))
+        client = await harness.client(TokenRights("t2", "guest", folders=(str(tmp_path),)))
         for method, params in (
             ("logout", {}),
             ("providers/list", {}),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jsonschema import Draft202012Validator
 from tests.requirements import need_official_schemas
 
-from accord.testing.wire import violations_in
+from accord.testing.raw_peer import violations_in
 
 Side = Literal["agent", "client"]
 Edition = Literal["schema", "schema.unstable"]

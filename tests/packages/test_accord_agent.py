@@ -43,7 +43,7 @@ def test_the_registry_entry_is_valid() -> None:
 def test_uvx_starts_the_script_named_like_the_package() -> None:
     package = entry()["distribution"]["uvx"]["package"].partition("==")[0]
     assert package == project(FOLDER)["name"]
-    assert project(FOLDER)["scripts"] == {package: "accord.cli.agent:script"}
+    assert project(FOLDER)["scripts"] == {package: "accord.cli.agent_command:script"}
 
 
 @pytest.mark.parametrize(

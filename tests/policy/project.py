@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from accord.policy import (
-    Answer,
-    Bounds,
+    ActionRequest,
     Decision,
     Grants,
     Policy,
-    Request,
     Rules,
+    SessionDirectories,
+    UserAnswer,
     read_permissions,
     remember,
 )
@@ -25,39 +25,39 @@ class Project:
     extra: Path
     home: Path
     elsewhere: Path
-    bounds: Bounds
+    bounds: SessionDirectories
 
-    def request(self, **more: Any) -> Request:
+    def request(self, **more: Any) -> ActionRequest:
         defaults: dict[str, Any] = {"bounds": self.bounds, "mode": "ask"}
-        return Request(**(defaults | more))
+        return ActionRequest(**(defaults | more))
 
-    def run(self, line: str | tuple[str, ...], **more: Any) -> Request:
+    def run(self, line: str | tuple[str, ...], **more: Any) -> ActionRequest:
         return self.request(
             **({"tool": "bash", "category": "execute", "kind": "execute", "command": line} | more)
         )
 
-    def read(self, path: str | Path, **more: Any) -> Request:
+    def read(self, path: str | Path, **more: Any) -> ActionRequest:
         return self.request(
             **({"tool": "read_file", "category": "read-only", "kind": "read", "paths": (path,)} | more)
         )
 
-    def edit(self, path: str | Path, **more: Any) -> Request:
+    def edit(self, path: str | Path, **more: Any) -> ActionRequest:
         return self.request(
             **({"tool": "edit_file", "category": "write", "kind": "edit", "paths": (path,)} | more)
         )
 
-    def fetch(self, url: str, **more: Any) -> Request:
+    def fetch(self, url: str, **more: Any) -> ActionRequest:
         return self.request(
             **({"tool": "web_fetch", "category": "read-only", "kind": "fetch", "url": url} | more)
         )
 
-    def mcp(self, **more: Any) -> Request:
+    def mcp(self, **more: Any) -> ActionRequest:
         return self.request(**({"tool": "mcp__db__query", "category": "external", "kind": "other"} | more))
 
     def verdict(self, line: str, user: Any = None, project: Any = None, **more: Any) -> str:
         return self.decide(self.run(line, **more), user, project).effect
 
-    def decide(self, request: Request, user: Any = None, project: Any = None) -> Decision:
+    def decide(self, request: ActionRequest, user: Any = None, project: Any = None) -> Decision:
         return Policy(rules(user), None if project is None else rules(project)).decide(request)
 
 
@@ -81,17 +81,17 @@ def make_project(folder: Path) -> Project:
     (root / "leads_out").symlink_to(elsewhere)
     (root / "harmless_name").symlink_to(root / ".env")
     (root / "inside_link").symlink_to(root / "src")
-    return Project(root, extra, home, elsewhere, Bounds.of(root, [extra], home=home))
+    return Project(root, extra, home, elsewhere, SessionDirectories.of(root, [extra], home=home))
 
 
-def granted(*answers: tuple[Request, str], user: Any = None) -> Grants:
+def granted(*answers: tuple[ActionRequest, str], user: Any = None) -> Grants:
     """Return the grants of a session in which the requests were answered like this."""
     grants = Grants()
     for request, kind in answers:
         asked = replace(request, grants=grants)
         decision = Policy(rules(user)).decide(asked)
         assert decision.effect == "ask", decision
-        remember(asked, decision, Answer(kind))  # type: ignore[arg-type]
+        remember(asked, decision, UserAnswer(kind))  # type: ignore[arg-type]
     return grants
 
 

@@ -11,14 +11,23 @@ import pytest
 from tests.policy.project import Project
 
 from accord.errors import UsageError
-from accord.policy import Answer, Audit, AuditFailed, Bounds, Policy, Request, Trust, redacted
+from accord.policy import (
+    ActionRequest,
+    AuditFailed,
+    DecisionLog,
+    Policy,
+    SessionDirectories,
+    TrustStore,
+    UserAnswer,
+    redacted,
+)
 
 
 def test_a_decision_is_one_json_line_in_a_private_file(project: Project, tmp_path: Path):
-    audit = Audit(tmp_path / "audit" / "decisions.jsonl")
+    audit = DecisionLog(tmp_path / "audit" / "decisions.jsonl")
     first, second = project.run("npm test"), project.read(".env", mode="plan")
-    audit.record(first, project.decide(first), Answer("allow_once"), session="s1")
-    audit.record(second, project.decide(second), Answer())
+    audit.record(first, project.decide(first), UserAnswer("allow_once"), session="s1")
+    audit.record(second, project.decide(second), UserAnswer())
     lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
     assert lines[0].pop("time").endswith("+00:00")
     assert lines[0] == {
@@ -41,8 +50,8 @@ def test_a_decision_is_one_json_line_in_a_private_file(project: Project, tmp_pat
 
 def test_audit_log_and_trust_are_in_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
-    assert Audit().path == tmp_path / "data" / "decisions.jsonl"
-    assert Trust().folder == tmp_path / "data" / "trust"
+    assert DecisionLog().path == tmp_path / "data" / "decisions.jsonl"
+    assert TrustStore().folder == tmp_path / "data" / "trust"
 
 
 def test_an_audit_log_that_others_can_read_is_made_private(project: Project, tmp_path: Path):
@@ -50,7 +59,7 @@ def test_an_audit_log_that_others_can_read_is_made_private(project: Project, tmp
     path.write_text("")
     path.chmod(0o644)
     request = project.run("ls")
-    Audit(path).record(request, project.decide(request))
+    DecisionLog(path).record(request, project.decide(request))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -59,7 +68,7 @@ def test_concurrent_writers_lose_no_entry(project: Project, tmp_path: Path):
     decision = project.decide(request)
 
     def write(number: int) -> None:
-        Audit(tmp_path / "decisions.jsonl").record(request, decision, session=str(number))
+        DecisionLog(tmp_path / "decisions.jsonl").record(request, decision, session=str(number))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(200)))
@@ -73,17 +82,17 @@ def test_an_audit_entry_that_cannot_be_written_is_an_error(project: Project, tmp
     request = project.run("ls")
     (tmp_path / "folder").mkdir()
     with pytest.raises(AuditFailed, match="could not be written"):
-        Audit(tmp_path / "folder").record(request, project.decide(request))
+        DecisionLog(tmp_path / "folder").record(request, project.decide(request))
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(AuditFailed):
-        Audit(tmp_path / "link").record(request, project.decide(request))
+        DecisionLog(tmp_path / "link").record(request, project.decide(request))
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_an_audit_log_inside_the_project_is_refused(project: Project):
     request = project.run("ls")
     with pytest.raises(UsageError, match="inside the session's folders"):
-        Audit(project.root / "decisions.jsonl").record(request, project.decide(request))
+        DecisionLog(project.root / "decisions.jsonl").record(request, project.decide(request))
     assert not (project.root / "decisions.jsonl").exists()
 
 
@@ -91,16 +100,18 @@ def test_a_session_in_the_home_folder_can_write_its_audit_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / ".accord-home"))
-    request = Request(bounds=Bounds.of(tmp_path), tool="list_files", category="read-only", mode="full-access")
-    Audit().record(request, Policy().decide(request))
-    assert Audit().path.is_relative_to(tmp_path)
-    for category, path in (("read-only", Audit().path), ("write", Trust().folder / "x")):
+    request = ActionRequest(
+        bounds=SessionDirectories.of(tmp_path), tool="list_files", category="read-only", mode="full-access"
+    )
+    DecisionLog().record(request, Policy().decide(request))
+    assert DecisionLog().path.is_relative_to(tmp_path)
+    for category, path in (("read-only", DecisionLog().path), ("write", TrustStore().folder / "x")):
         touching = replace(request, category=category, paths=(path,))
         assert Policy().decide(touching).effect == "ask"  # in every mode
 
 
 def test_unusual_text_is_one_audit_line(project: Project, tmp_path: Path):
-    audit = Audit(tmp_path / "decisions.jsonl")
+    audit = DecisionLog(tmp_path / "decisions.jsonl")
     request = project.run("ls \ud800\n\0\x1b[31m")
     audit.record(request, project.decide(request))
     assert len(audit.path.read_text().splitlines()) == 1
@@ -136,7 +147,7 @@ def test_ordinary_text_is_not_redacted():
 
 
 def test_trust_covers_one_content_of_one_path(tmp_path: Path):
-    trust = Trust(tmp_path / "data" / "trust")
+    trust = TrustStore(tmp_path / "data" / "trust")
     file, other = tmp_path / "acp.json", tmp_path / "other.json"
     assert not trust.is_trusted(file, b"{}")
     trust.trust(file, b"{}")
@@ -151,15 +162,15 @@ def test_trust_covers_one_content_of_one_path(tmp_path: Path):
 
 
 def test_trust_is_stored_privately_and_persists(tmp_path: Path):
-    Trust(tmp_path / "trust").trust(tmp_path / "x", b"y")
-    assert Trust(tmp_path / "trust").is_trusted(tmp_path / "x", b"y")
+    TrustStore(tmp_path / "trust").trust(tmp_path / "x", b"y")
+    assert TrustStore(tmp_path / "trust").is_trusted(tmp_path / "x", b"y")
     (entry,) = (tmp_path / "trust").iterdir()
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "trust").stat().st_mode) == 0o700
 
 
 def test_trust_follows_links_and_spellings_of_a_path(tmp_path: Path):
-    trust = Trust(tmp_path / "trust")
+    trust = TrustStore(tmp_path / "trust")
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
     trust.trust(tmp_path / "link" / "x", b"1")
@@ -170,7 +181,7 @@ def test_trust_follows_links_and_spellings_of_a_path(tmp_path: Path):
     "content", [b"", b"{}", b"null", b"\xff", b'{"path": 1, "sha256": 2}', b'{"path": "x"}']
 )
 def test_a_damaged_trust_entry_is_not_trusted(tmp_path: Path, content: bytes):
-    trust = Trust(tmp_path / "trust")
+    trust = TrustStore(tmp_path / "trust")
     trust.trust(tmp_path / "x", b"1")
     (entry,) = trust.folder.iterdir()
     entry.write_bytes(content)
@@ -178,7 +189,7 @@ def test_a_damaged_trust_entry_is_not_trusted(tmp_path: Path, content: bytes):
 
 
 def test_a_trust_entry_moved_to_another_name_is_not_trusted(tmp_path: Path):
-    trust = Trust(tmp_path / "trust")
+    trust = TrustStore(tmp_path / "trust")
     trust.trust(tmp_path / "x", b"1")
     trust.trust(tmp_path / "y", b"2")
     places = {entry.name: entry.read_bytes() for entry in trust.folder.iterdir()}

@@ -8,7 +8,7 @@ import pytest
 from tests.policy.command_line_cases import ALLOWED, ASKED, UNREADABLE, split
 from tests.policy.project import Project, always
 
-from accord.policy import Bounds
+from accord.policy import SessionDirectories
 
 
 @pytest.mark.parametrize("line", split(ALLOWED))
@@ -42,11 +42,11 @@ def test_read_only_modes_never_allow_a_line_that_is_asked_for(project: Project, 
 WITHOUT_PARSER = """
 import sys
 sys.modules["tree_sitter_bash"] = None
-from accord.policy import Bounds, Policy, Request
+from accord.policy import ActionRequest, Policy, SessionDirectories
 for line in ("ls", "rm -rf /"):
     for mode in ("ask", "full-access"):
-        request = Request(
-            bounds=Bounds.of("/tmp"), category="execute", kind="execute", command=line, mode=mode
+        request = ActionRequest(
+            bounds=SessionDirectories.of("/tmp"), category="execute", kind="execute", command=line, mode=mode
         )
         print(Policy().decide(request).effect)
 """
@@ -66,7 +66,7 @@ def test_git_in_a_planted_repository_is_asked_for(project: Project, tmp_path: Pa
     for name in ("objects", "refs", "deep"):
         (planted / name).mkdir(parents=True)
     (planted / "HEAD").write_text("ref: refs/heads/main")
-    bounds = Bounds.of(tmp_path / "project", home=project.home)
+    bounds = SessionDirectories.of(tmp_path / "project", home=project.home)
     for line in (
         "git -C planted status",
         "cd planted && git log",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.policy.project import Project, always, granted
 
-from accord.policy import DESCRIPTIONS, MODES, Grants, Request, category_of
+from accord.policy import DESCRIPTIONS, MODES, ActionRequest, Grants, category_of
 
 # The columns: read, write, command, command in the sandbox, external tool, read-only external tool, read
 # outside, write outside, secret, fetch from a new host, leave plan mode.
@@ -149,5 +149,5 @@ def test_grants_of_one_session_do_not_apply_to_another(project: Project):
     assert project.verdict("npm test") == "ask"
 
 
-def with_mode(mode: str, request: Request, grants: Grants | None = None) -> Request:
+def with_mode(mode: str, request: ActionRequest, grants: Grants | None = None) -> ActionRequest:
     return replace(request, mode=mode, grants=grants or request.grants)  # type: ignore[arg-type]

@@ -337,12 +337,12 @@ def test_writing_an_essential_file_is_denied(project: Project, path: str):
 
 
 def test_links_to_essential_paths_are_followed(project: Project, tmp_path):
-    from accord.policy import Bounds
+    from accord.policy import SessionDirectories
 
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("/")
     (tmp_path / "work" / "passwords").symlink_to("/etc/passwd")
-    bounds = Bounds.of(tmp_path / "work", home=project.home)
+    bounds = SessionDirectories.of(tmp_path / "work", home=project.home)
     for line in (
         "rm -rf link/",
         "rm -rf link/*",

@@ -6,7 +6,7 @@ import pytest
 from tests.policy.project import Project, granted
 
 from accord.errors import UsageError
-from accord.policy import Bounds, Policy, is_secret
+from accord.policy import Policy, SessionDirectories, is_secret
 
 
 def test_a_path_is_inside_when_its_resolved_form_is_in_a_root(project: Project):
@@ -40,7 +40,7 @@ def test_an_invalid_path_is_never_inside(project: Project, path: str):
 
 def test_a_root_must_be_absolute():
     with pytest.raises(UsageError, match="absolute"):
-        Bounds.of("work")
+        SessionDirectories.of("work")
 
 
 SECRETS = """
@@ -78,7 +78,7 @@ def test_a_file_that_only_resembles_a_secret_is_allowed(project: Project, name: 
 def test_ambiguous_names_are_secret_only_when_they_are_files(project: Project, tmp_path: Path):
     (tmp_path / "token").write_text("x")
     (tmp_path / "secrets").mkdir()
-    bounds = Bounds.of(tmp_path)
+    bounds = SessionDirectories.of(tmp_path)
     assert project.decide(project.read("token", bounds=bounds)).effect == "ask"
     assert project.decide(project.read("secrets/main.py", bounds=bounds)).effect == "allow"
     assert project.decide(project.read("token")).effect == "allow"
@@ -91,7 +91,7 @@ def test_a_link_to_a_secret_is_secret(project: Project):
 
 def test_the_files_of_accord_are_secret(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "own"))
-    bounds = Bounds.of(tmp_path)
+    bounds = SessionDirectories.of(tmp_path)
     for path in ("own/data/trust/x.json", "own/config/config.json"):
         for request in (project.read(path, bounds=bounds), project.edit(path, bounds=bounds)):
             assert project.decide(request).rule == "secret"

@@ -88,7 +88,7 @@ def test_lines_with_unknown_programs_are_never_allowed(project: Project, line: s
     # These lines contain no program that runs without a question, or they run nothing.
     decision = project.decide(project.run(line))
     if decision.effect == "allow":
-        from accord.policy.programs.runs import runs
+        from accord.policy.programs.executed_commands import runs
         from accord.policy.shell import read_line
 
         found = runs(read_line(line))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.policy.bash_recorder import STUBS, BashRecorder
 from tests.policy.shell_line_strategies import composed, damaged, random_fragments
 
-from accord.policy.programs.runs import Runs, runs
-from accord.policy.shell import Command, read_line
+from accord.policy.programs.executed_commands import ExecutedCommands, runs
+from accord.policy.shell import SimpleCommand, read_line
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
@@ -24,14 +24,14 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> BashRecorder:
     return BashRecorder(tmp_path_factory.mktemp("recorder"))
 
 
-def predicted(line: str) -> Runs | None:
+def predicted(line: str) -> ExecutedCommands | None:
     """Return the predicted commands, or None if the parser has doubts about the line."""
     found = runs(read_line(line))
     certain = found.parsed and not found.doubts and all(command.program for command in found.commands)
     return found if certain else None
 
 
-def was_predicted(call: list[str], commands: list[Command]) -> bool:
+def was_predicted(call: list[str], commands: list[SimpleCommand]) -> bool:
     for command in commands:
         texts = [word.text for word in command.words]
         if texts == call or (texts and texts[0] == call[0] and None in texts):

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from tests.policy.project import Project, granted
 
 from accord.errors import InternalError
-from accord.policy import Answer, Decision, Grants, Policy, options_for, read_answer, remember
+from accord.policy import Decision, Grants, Policy, UserAnswer, options_for, read_answer, remember
 from accord.schema import (
     CancelledOutcome,
     PermissionOption,
     RequestPermissionResponse,
     SelectedPermissionOutcome,
 )
-from accord.schema.walk import violations
+from accord.schema.validation import violations
 
 FOUR = [
     PermissionOption("allow_once", "Allow", "allow_once"),
@@ -147,8 +147,8 @@ def test_strict_mode_accepts_only_the_official_form():
 
 def test_an_option_id_offered_twice_is_not_an_answer():
     twice = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
-    assert read_answer(twice, select_option("a")) == Answer()
-    assert read_answer(twice, twice[0]) == Answer()
+    assert read_answer(twice, select_option("a")) == UserAnswer()
+    assert read_answer(twice, twice[0]) == UserAnswer()
 
 
 _json = st.recursive(
@@ -223,19 +223,19 @@ def test_the_last_answer_counts(project: Project):
     grants = Grants()
     first = project.run("npm test", grants=grants)
     decision = Policy().decide(first)
-    remember(first, decision, Answer("reject_always"))
+    remember(first, decision, UserAnswer("reject_always"))
     assert Policy().decide(first).effect == "deny"
-    remember(first, decision, Answer("allow_always"))
+    remember(first, decision, UserAnswer("allow_always"))
     assert Policy().decide(first).effect == "allow"
-    remember(first, decision, Answer("reject_always"))
+    remember(first, decision, UserAnswer("reject_always"))
     assert Policy().decide(first).effect == "deny"
 
 
 def test_an_answer_without_a_scope_is_not_remembered(project: Project):
     grants = Grants()
     request = project.run("rm x", grants=grants)
-    remember(request, Policy().decide(request), Answer("allow_always"))
-    remember(request, Decision("ask", "", ""), Answer("reject_always"))
+    remember(request, Policy().decide(request), UserAnswer("allow_always"))
+    remember(request, Decision("ask", "", ""), UserAnswer("reject_always"))
     assert Policy().decide(request).effect == "ask"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from accord.schema.shape import BOUNDS
+from accord.schema.type_shape import BOUNDS
 
 ENVELOPES = {
     f"{side}{kind}"

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from tests.schema.official_facts import ABSORBED
 
 import accord.schema
-from accord.schema.marks import UNSTABLE, is_unstable
+from accord.schema.base import UNSTABLE, is_unstable
 from accord.schema.methods import METHODS
-from accord.schema.shape import (
+from accord.schema.type_shape import (
     Anything,
     Boolean,
     Constants,

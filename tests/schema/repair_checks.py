@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from accord.schema import codec
-from accord.schema.dialects import METHOD_ALIASES, repair_params, repair_result
-from accord.schema.methods import METHODS, Method
+from accord.schema.dialects import repair_params, repair_result
+from accord.schema.methods import METHOD_ALIASES, METHODS, Method
 
 
 def method_of(name: str) -> Method:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from accord.schema import SetSessionConfigOptionRequest, Unknown
-from accord.schema.shape import (
+from accord.schema.type_shape import (
     BOUNDS,
     Anything,
     Boolean,

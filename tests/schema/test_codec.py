@@ -25,8 +25,9 @@ from accord.schema import (
     ToolCall,
     Unknown,
 )
-from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
-from accord.schema.walk import violations
+from accord.schema.base import Mismatch
+from accord.schema.codec import decode, encode, exact, read, to_builtins
+from accord.schema.validation import violations
 
 
 def chunk(text: bytes) -> bytes:

@@ -14,9 +14,10 @@ from tests.schema.our_facts import OURS, names
 from tests.schema.schema_strategies import damaged, json_values, values
 
 import accord.schema
-from accord.schema.codec import Mismatch, decode, encode, exact, read, to_builtins
-from accord.schema.shape import Text, shape_of
-from accord.schema.walk import violations
+from accord.schema.base import Mismatch
+from accord.schema.codec import decode, encode, exact, read, to_builtins
+from accord.schema.type_shape import Text, shape_of
+from accord.schema.validation import violations
 
 quick = settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from accord.schema.rules import BASES, RULES, rule, rules
+from accord.schema.conformance_rules import BASES, RULES, rule, rules
 
 WITHDRAWN = {234, 292, 293, 302, 303, 304, 305, 306, 307, 308, 309}
 

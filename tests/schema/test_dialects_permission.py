@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.schema.repair_checks import params_after, result_after
 
+from accord.schema.client_requests import RequestPermissionRequest
 from accord.schema.codec import read
-from accord.schema.dialects import Outcome, official_kind, read_outcome, repair_params
-from accord.schema.permissions import RequestPermissionRequest
+from accord.schema.dialects import PermissionDecision, official_kind, read_outcome, repair_params
 
 OFFERED = [("y", "allow_once"), ("always", "allow_always"), ("n", "reject_once")]
 KINDS_AS_IDS = [(kind, kind) for kind in ("allow_once", "allow_always", "reject_once", "reject_always")]
-NO = Outcome()
+NO = PermissionDecision()
 
 
 def nested(outcome: str, **members: Any) -> dict[str, Any]:
@@ -26,10 +26,10 @@ def nested(outcome: str, **members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("strict", [True, False])
 def test_the_official_answer_selects_an_offered_option(strict: bool):
     yes = read_outcome(nested("selected", optionId="y"), OFFERED, strict=strict)
-    assert yes == Outcome("y", "allow_once")
+    assert yes == PermissionDecision("y", "allow_once")
     assert yes.allowed
     no = read_outcome(nested("selected", optionId="n"), OFFERED, strict=strict)
-    assert no == Outcome("n", "reject_once")
+    assert no == PermissionDecision("n", "reject_once")
     assert not no.allowed
 
 
@@ -107,7 +107,9 @@ def test_a_bare_word_is_a_rejection_even_with_one_allow_option(word: str, offere
 @pytest.mark.dialect(24)
 @pytest.mark.parametrize("word", ["allowed", "selected", "approved"])
 def test_allowed_needs_an_offered_option_id(word: str):
-    assert read_outcome({"outcome": word, "option_id": "y"}, OFFERED) == Outcome("y", "allow_once", (24,))
+    assert read_outcome({"outcome": word, "option_id": "y"}, OFFERED) == PermissionDecision(
+        "y", "allow_once", (24,)
+    )
     assert read_outcome({"outcome": word, "option_id": "nope"}, OFFERED) == NO
     assert read_outcome({"outcome": word, "option_id": "allow_once"}, OFFERED) == NO
     assert read_outcome({"outcome": word}, OFFERED) == NO
@@ -118,7 +120,7 @@ def test_allowed_needs_an_offered_option_id(word: str):
 @pytest.mark.parametrize("word", ["denied", "rejected"])
 def test_denied_selects_the_one_reject_option(word: str):
     denied = read_outcome({"outcome": word, "option_id": "y"}, OFFERED)
-    assert denied == Outcome("n", "reject_once", (24,))
+    assert denied == PermissionDecision("n", "reject_once", (24,))
     assert not denied.allowed
     assert read_outcome({"outcome": word}, [("y", "allow_once")]) == NO
     assert read_outcome({"outcome": word}, [("a", "reject_once"), ("b", "reject_once")]) == NO
@@ -126,7 +128,9 @@ def test_denied_selects_the_one_reject_option(word: str):
 
 @pytest.mark.dialect(24)
 def test_a_nested_answer_with_a_snake_case_option_id():
-    assert read_outcome(nested("selected", option_id="y"), OFFERED) == Outcome("y", "allow_once", (24,))
+    assert read_outcome(nested("selected", option_id="y"), OFFERED) == PermissionDecision(
+        "y", "allow_once", (24,)
+    )
     assert read_outcome(nested("selected", option_id="y"), OFFERED, strict=True) == NO
 
 
@@ -134,12 +138,14 @@ def test_a_nested_answer_with_a_snake_case_option_id():
 @pytest.mark.dialect(25)
 @pytest.mark.parametrize("wrap", [lambda word: word, lambda word: {"outcome": word}])
 def test_a_bare_option_id_or_kind(wrap: Any):
-    assert read_outcome(wrap("y"), OFFERED) == Outcome("y", "allow_once", (25,))
-    assert read_outcome(wrap("allow_once"), OFFERED) == Outcome("y", "allow_once", (25,))
-    assert read_outcome(wrap("allow_always"), OFFERED) == Outcome("always", "allow_always", (25,))
-    assert read_outcome(wrap("reject_once"), OFFERED) == Outcome("n", "reject_once", (25,))
+    assert read_outcome(wrap("y"), OFFERED) == PermissionDecision("y", "allow_once", (25,))
+    assert read_outcome(wrap("allow_once"), OFFERED) == PermissionDecision("y", "allow_once", (25,))
+    assert read_outcome(wrap("allow_always"), OFFERED) == PermissionDecision("always", "allow_always", (25,))
+    assert read_outcome(wrap("reject_once"), OFFERED) == PermissionDecision("n", "reject_once", (25,))
     assert read_outcome(wrap("reject_always"), OFFERED) == NO
-    assert read_outcome(wrap("allow_once"), KINDS_AS_IDS) == Outcome("allow_once", "allow_once", (25,))
+    assert read_outcome(wrap("allow_once"), KINDS_AS_IDS) == PermissionDecision(
+        "allow_once", "allow_once", (25,)
+    )
 
 
 @pytest.mark.rule(388)
@@ -148,7 +154,7 @@ def test_a_kind_that_several_options_have_selects_none():
     two = [("a", "allow_once"), ("b", "allow_once")]
     assert read_outcome("allow_once", two) == NO
     assert read_outcome({"outcome": "allow_once"}, two) == NO
-    assert read_outcome("a", two) == Outcome("a", "allow_once", (25,))
+    assert read_outcome("a", two) == PermissionDecision("a", "allow_once", (25,))
 
 
 @pytest.mark.rule(388)
@@ -170,7 +176,7 @@ def test_a_bare_kind_with_another_option_id_is_a_rejection():
 
 @pytest.mark.dialect(26)
 def test_an_answer_that_is_not_nested():
-    assert read_outcome({"outcome": "selected", "optionId": "y"}, OFFERED) == Outcome(
+    assert read_outcome({"outcome": "selected", "optionId": "y"}, OFFERED) == PermissionDecision(
         "y", "allow_once", (26,)
     )
     assert read_outcome({"outcome": "selected", "optionId": "nope"}, OFFERED) == NO
@@ -207,7 +213,7 @@ def test_an_id_with_two_kinds_selects_none():
     offered = [("x", "allow_once"), ("x", "reject_once"), ("x", "allow_once")]
     assert read_outcome(nested("selected", optionId="x"), offered) == NO
     twice = [("x", "allow_once"), ("x", "allow_once")]
-    assert read_outcome(nested("selected", optionId="x"), twice) == Outcome("x", "allow_once")
+    assert read_outcome(nested("selected", optionId="x"), twice) == PermissionDecision("x", "allow_once")
     assert read_outcome("allow_once", twice) == NO
 
 

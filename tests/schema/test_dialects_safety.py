@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.schema.repair_checks import method_of
 
 from accord.schema.dialects import DIALECTS, repair_params, repair_result
-from accord.schema.dialects.telltales import PARAMS_TELLTALES, RESULT_TELLTALES
+from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES
 from accord.schema.methods import METHODS
 
 NAMES = sorted(

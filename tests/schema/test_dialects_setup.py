@@ -8,12 +8,9 @@ import pytest
 from tests.schema.repair_checks import method_of, params_after, read_params, read_result, result_after
 
 from accord.schema.codec import read
-from accord.schema.content import ContentBlock
+from accord.schema.content import ContentBlock, PromptResponse
 from accord.schema.dialects import (
-    ALIASES,
     DIALECTS,
-    METHOD_ALIASES,
-    aliases,
     final_text,
     repair_params,
     repair_result,
@@ -22,9 +19,8 @@ from accord.schema.dialects import (
     variables,
 )
 from accord.schema.initialize import InitializeRequest, InitializeResponse
-from accord.schema.methods import notification, request
-from accord.schema.prompts import PromptResponse
-from accord.schema.sessions import NewSessionResponse
+from accord.schema.methods import ALIASES, METHOD_ALIASES, aliases, notification, request
+from accord.schema.session_requests import NewSessionResponse
 
 HI = {"type": "text", "text": "hi"}
 SESSION_STARTS = ("session/new", "session/load", "session/resume", "session/fork")
@@ -509,8 +505,8 @@ def test_sessions_list_is_an_alias():
 
 
 def test_the_repairs_know_every_content_and_update_tag():
-    from accord.schema.dialects.content import BLOCK_TAGS
-    from accord.schema.dialects.updates import TAGS
+    from accord.schema.dialects.content_repairs import BLOCK_TAGS
+    from accord.schema.dialects.update_repairs import TAGS
     from accord.schema.updates import SessionUpdate
 
     assert {part.__struct_config__.tag for part in ContentBlock.__args__} == BLOCK_TAGS

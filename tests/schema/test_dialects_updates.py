@@ -4,8 +4,8 @@ import pytest
 from tests.schema.repair_checks import all_params_after, params_after, update_after
 
 from accord.schema.codec import read
+from accord.schema.content import ToolCall
 from accord.schema.dialects import display_kind, official_kind, repair_params
-from accord.schema.tools import ToolCall
 from accord.schema.updates import SessionNotification
 
 HI = {"type": "text", "text": "hi"}

@@ -22,7 +22,8 @@ from accord.schema import (
     TitledMultiSelectItems,
     Unknown,
 )
-from accord.schema.codec import Mismatch, decode, encode
+from accord.schema.base import Mismatch
+from accord.schema.codec import decode, encode
 
 FORM = {"mode": "form", "message": "Which?", "sessionId": "s", "requestedSchema": {}}
 URL = {"mode": "url", "message": "Sign in", "requestId": 7, "elicitationId": "e", "url": "https://h"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.schema.jsontext import NotJson, is_utf8, mend_surrogates, parse_json
+from accord.schema.codec import NotJson, is_utf8, mend_surrogates, parse_json
 
 
 @pytest.mark.rule(392, 393)

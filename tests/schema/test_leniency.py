@@ -49,7 +49,8 @@ from accord.schema import (
     Unknown,
     Usage,
 )
-from accord.schema.codec import Mismatch, decode
+from accord.schema.base import Mismatch
+from accord.schema.codec import decode
 
 
 def received(cls: Any, **members: Any) -> Any:

@@ -14,10 +14,10 @@ from tests.schema.test_dialects_safety import JSON
 
 from accord.errors import BadAnswer, InvalidParams
 from accord.schema.base import Unknown
+from accord.schema.client_requests import PermissionOption
 from accord.schema.dialects import final_text, set_by
+from accord.schema.message_reader import MessageReader, SplitUpdate
 from accord.schema.methods import METHODS
-from accord.schema.permissions import PermissionOption
-from accord.schema.reader import Reader, Several
 
 OPTIONS = [PermissionOption("y", "Allow", "allow_once"), PermissionOption("n", "Reject", "reject_once")]
 HI = {"type": "text", "text": "hi"}
@@ -28,7 +28,7 @@ class Peer:
 
     def __init__(self, *, strict: bool = False, session: str | None = None) -> None:
         self.reports: list[tuple[int, str]] = []
-        self.reader = Reader(
+        self.reader = MessageReader(
             strict=strict,
             report=lambda row, text: self.reports.append((row, text)),
             active_session=lambda: session,
@@ -127,7 +127,7 @@ def test_strict_reading_rejects_what_tolerant_reading_repairs(method: str, param
 @pytest.mark.dialect(9)
 def test_a_chunk_with_several_blocks_becomes_several_updates():
     several = Peer().send("session/update", chunk(content=["a", {"type": "text", "text": "b"}]))
-    assert isinstance(several, Several)
+    assert isinstance(several, SplitUpdate)
     assert several.session_id == "s"
     assert [one.update.content.text for one in several] == ["a", "b"]
     alone = Peer().send("session/update", chunk(content=["a"]))
@@ -268,7 +268,7 @@ def test_an_aliased_method_is_reported_and_read():
 @pytest.mark.rule(390, 391)
 @pytest.mark.dialect(21, 30, 43)
 def test_a_strict_reader_has_no_aliases():
-    strict = Reader(strict=True)
+    strict = MessageReader(strict=True)
     for side in ("agent", "client", "proxy"):
         assert strict.aliases(side, "request") == strict.aliases(side, "notification") == ()
 
@@ -276,7 +276,7 @@ def test_a_strict_reader_has_no_aliases():
 @settings(max_examples=200)
 @given(st.sampled_from(METHODS), JSON, st.booleans())
 def test_any_message_is_read_or_rejected(method: Any, value: Any, strict: bool):
-    reader = Reader(strict=strict, active_session=lambda: "s")
+    reader = MessageReader(strict=strict, active_session=lambda: "s")
     reads: list[Callable[[bytes], Any]] = [reader.params_reader(method)]
     if method.result is not None:
         reads.append(reader.result_reader(method))

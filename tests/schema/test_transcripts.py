@@ -7,7 +7,7 @@ import pytest
 from tests.schema.transcripts import Message, messages
 
 from accord.schema.codec import encode, exact, read, to_builtins
-from accord.schema.walk import violations
+from accord.schema.validation import violations
 
 MESSAGES = messages()
 every_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.title)

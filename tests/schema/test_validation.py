@@ -23,7 +23,7 @@ from accord.schema import (
     ToolCall,
     UsageUpdate,
 )
-from accord.schema.walk import Violation, violations
+from accord.schema.validation import Violation, violations
 
 STDIO = {"name": "db", "command": "/bin/db", "args": [], "env": []}
 CALL = {"toolCallId": "c", "title": "t"}

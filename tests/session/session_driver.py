@@ -2,12 +2,7 @@
 
 from typing import Any
 
-from accord.schema import (
-    PromptResponse,
-    RequestPermissionRequest,
-    SessionNotification,
-    TextContent,
-)
+from accord.schema import PromptResponse, RequestPermissionRequest, SessionNotification, TextContent
 from accord.schema.codec import read
 from accord.session import (
     Event,
@@ -17,7 +12,7 @@ from accord.session import (
     TurnCancelling,
     TurnEnded,
     TurnStarted,
-    v1,
+    protocol_v1,
 )
 
 
@@ -52,7 +47,9 @@ class SessionDriver:
     def ask_permission(self, permission_id: str, **tool_call: Any) -> Event:
         options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
         params = {"sessionId": "s1", "toolCall": tool_call, "options": options}
-        return self.state.apply(v1.permission_asked(permission_id, read(RequestPermissionRequest, params)))
+        return self.state.apply(
+            protocol_v1.permission_asked(permission_id, read(RequestPermissionRequest, params))
+        )
 
     def start_turn(self, words: str = "go") -> None:
         self.state.apply(TurnStarted([TextContent(text=words)]))
@@ -61,7 +58,7 @@ class SessionDriver:
         self.state.apply(TurnCancelling())
 
     def end_turn(self, reason: str = "end_turn", **members: Any) -> TurnEnded:
-        event = v1.prompt_answered(read(PromptResponse, {"stopReason": reason, **members}))
+        event = protocol_v1.prompt_answered(read(PromptResponse, {"stopReason": reason, **members}))
         self.state.apply(event)
         return event
 

@@ -4,7 +4,7 @@ import pytest
 from tests.session.session_driver import SessionDriver, text
 
 from accord.schema import AgentMessageChunk, ImageContent, TextContent
-from accord.session import Body, Message, MessageChanged, SessionState, text_of
+from accord.session import GrowingContent, Message, MessageChanged, SessionState, text_of
 
 
 @pytest.mark.rule(149)
@@ -142,7 +142,7 @@ def test_annotated_text_is_not_merged() -> None:
 
 
 def test_reading_a_body_between_appends_does_not_change_it() -> None:
-    read_often, read_once = Body(), Body()
+    read_often, read_once = GrowingContent(), GrowingContent()
     for word in "abcdef":
         block = TextContent(text=word)
         read_often.append(block)

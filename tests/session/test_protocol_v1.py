@@ -35,9 +35,9 @@ from accord.session import (
     TurnCancelling,
     TurnEnded,
     TurnStarted,
+    protocol_v1,
     text_of,
     turn_failed,
-    v1,
 )
 
 HI = TextContent(text="hi")
@@ -53,9 +53,9 @@ STEP = PlanEntry(content="a", priority="low", status="pending")
     ],
 )
 def test_updates_with_the_same_shape_are_used_as_events(update: Any) -> None:
-    assert v1.event_of(update) is update
+    assert protocol_v1.event_of(update) is update
     assert SessionState().apply(update) is update
-    assert v1.updates_of(update) == [update]
+    assert protocol_v1.updates_of(update) == [update]
 
 
 @pytest.mark.parametrize(
@@ -80,32 +80,32 @@ def test_updates_with_the_same_shape_are_used_as_events(update: Any) -> None:
     ],
 )
 def test_updates_with_another_shape_are_converted(update: Any, event: Any) -> None:
-    assert v1.event_of(update) == event
+    assert protocol_v1.event_of(update) == event
 
 
 def test_events_without_an_update_form_give_no_updates() -> None:
-    assert v1.updates_of(TurnCancelling()) == []
-    assert v1.updates_of(TurnEnded("end_turn")) == []
+    assert protocol_v1.updates_of(TurnCancelling()) == []
+    assert protocol_v1.updates_of(TurnEnded("end_turn")) == []
 
 
 def test_removing_the_default_plan_empties_it_and_others_are_removed() -> None:
-    assert v1.updates_of(PlanChanged("", None)) == [Plan(entries=[])]
-    assert v1.updates_of(PlanChanged("p", None)) == [PlanRemoved(plan_id="p")]
+    assert protocol_v1.updates_of(PlanChanged("", None)) == [Plan(entries=[])]
+    assert protocol_v1.updates_of(PlanChanged("p", None)) == [PlanRemoved(plan_id="p")]
 
 
 def test_whole_messages_and_prompts_become_chunks() -> None:
-    assert v1.updates_of(MessageChanged("agent", "m", [HI, HI])) == [AgentMessageChunk(HI, "m")] * 2
-    assert v1.updates_of(TurnStarted([HI])) == [UserMessageChunk(HI)]
+    assert protocol_v1.updates_of(MessageChanged("agent", "m", [HI, HI])) == [AgentMessageChunk(HI, "m")] * 2
+    assert protocol_v1.updates_of(TurnStarted([HI])) == [UserMessageChunk(HI)]
 
 
 def test_a_call_first_seen_in_an_update_is_forwarded_as_an_announcement() -> None:
     event = SessionDriver().tool_call_update("t1", status="in_progress")
-    assert v1.updates_of(event) == [ToolCall(tool_call_id="t1", title="t1", status="in_progress")]
+    assert protocol_v1.updates_of(event) == [ToolCall(tool_call_id="t1", title="t1", status="in_progress")]
 
 
 def test_a_cleared_list_becomes_an_empty_list() -> None:
     event = ToolCallChanged(ToolCallUpdate("t", title=None, content=None))
-    assert v1.updates_of(event) == [ToolCallChange(tool_call_id="t", title=UNSET, content=[])]
+    assert protocol_v1.updates_of(event) == [ToolCallChange(tool_call_id="t", title=UNSET, content=[])]
 
 
 def test_text_of_finds_text_in_every_kind_of_content() -> None:

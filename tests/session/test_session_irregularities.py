@@ -5,7 +5,7 @@ from tests.session.session_driver import SessionDriver, text
 
 from accord.schema import NewSessionResponse, Unknown
 from accord.schema.codec import read
-from accord.session import PermissionAnswered, v1
+from accord.session import PermissionAnswered, protocol_v1
 
 
 def test_updates_before_the_session_new_response_are_kept() -> None:
@@ -13,7 +13,7 @@ def test_updates_before_the_session_new_response_are_kept() -> None:
     driver.update("available_commands_update", availableCommands=[{"name": "web", "description": "Search"}])
     driver.update("current_mode_update", currentModeId="code")
     driver.agent_text("Welcome.")
-    driver.state.apply(v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1"})))
+    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1"})))
     assert [command.name for command in driver.state.commands] == ["web"]
     assert driver.state.settings.current_mode_id == "code"
     assert driver.timeline_summary == ["Welcome."]

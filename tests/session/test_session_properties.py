@@ -16,7 +16,7 @@ from accord.schema import (
     UserMessageChunk,
 )
 from accord.schema.codec import decode, encode, read
-from accord.schema.walk import violations
+from accord.schema.validation import violations
 from accord.session import (
     Entry,
     Event,
@@ -29,8 +29,8 @@ from accord.session import (
     TurnCancelling,
     TurnEnded,
     TurnStarted,
+    protocol_v1,
     text_of,
-    v1,
 )
 
 ids = st.sampled_from(["a", "b", "c"])
@@ -265,7 +265,7 @@ def text_by_kind(kind: str, state: SessionState) -> str:
 
 
 def forward(other: SessionState, event: Event) -> None:
-    for update in v1.updates_of(event):
+    for update in protocol_v1.updates_of(event):
         raw = encode({"sessionId": "s", "update": update})
         if not isinstance(update, Unknown):
             assert violations(SessionNotification, json.loads(raw)) == []

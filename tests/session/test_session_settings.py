@@ -7,7 +7,7 @@ from tests.session.session_driver import SessionDriver
 
 from accord.schema import Cost, NewSessionResponse
 from accord.schema.codec import read
-from accord.session import Choice, ModeChanged, Picker, v1
+from accord.session import ModeChanged, Picker, PickerChoice, protocol_v1
 
 MODES = {
     "currentModeId": "ask",
@@ -29,7 +29,7 @@ def select(option_id: str, current: str, *values: str, **members: Any) -> dict[s
 
 def opened(**answer: Any) -> SessionDriver:
     driver = SessionDriver()
-    driver.state.apply(v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", **answer})))
+    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", **answer})))
     return driver
 
 
@@ -39,7 +39,12 @@ def test_modes_without_options_give_a_mode_picker() -> None:
     settings = driver.state.settings
     assert settings.pickers == [
         Picker(
-            "modes", "mode", "Mode", "ask", (Choice("ask", "Ask"), Choice("code", "Code", "Edits")), "mode"
+            "modes",
+            "mode",
+            "Mode",
+            "ask",
+            (PickerChoice("ask", "Ask"), PickerChoice("code", "Code", "Edits")),
+            "mode",
         )
     ]
     event = driver.update("current_mode_update", currentModeId="code")
@@ -80,7 +85,7 @@ def test_a_picker_accepts_only_the_offered_values() -> None:
     fast, model = driver.state.settings.pickers
     assert (fast.offers(True), fast.offers("true"), fast.current) == (True, False, False)
     assert (model.offers("a"), model.offers("b"), model.offers(True)) == (True, False, False)
-    assert model.choices == (Choice("a", "A", group="Big"),)
+    assert model.choices == (PickerChoice("a", "A", group="Big"),)
 
 
 @pytest.mark.rule(221)
@@ -125,7 +130,7 @@ def test_a_legacy_model_list_is_shown_next_to_the_modes() -> None:
 
 def test_a_response_without_settings_keeps_the_settings() -> None:
     driver = opened(modes=MODES, configOptions=[select("a", "1", "1")])
-    driver.state.apply(v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", "modes": None})))
+    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", "modes": None})))
     assert [picker.id for picker in driver.state.settings.pickers] == ["a"]
     assert driver.state.settings.current_mode_id == "ask"
 

@@ -11,7 +11,7 @@ from random import Random
 
 from accord.schema import AgentMessageChunk, TextContent, ToolCall
 from accord.session import TurnStarted
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite_store import SqliteStore
 
 
 def report(*words: object) -> None:

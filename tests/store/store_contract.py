@@ -40,7 +40,7 @@ from accord.session import (
     TurnStarted,
     text_of,
 )
-from accord.store import EVENT, SESSION, Head, Parent, Store
+from accord.store import EVENT, SESSION, ForkParent, SessionSummary, Store
 
 
 class ManualClock:
@@ -92,7 +92,7 @@ def logged_texts(store: Store, session_id: str, after: int = 0) -> list[str]:
     return [text_of(event) for event in store.events(session_id, after)]
 
 
-def ids(heads: tuple[Head, ...]) -> list[str]:
+def ids(heads: tuple[SessionSummary, ...]) -> list[str]:
     return [head.session_id for head in heads]
 
 
@@ -654,7 +654,7 @@ def a_fork_copies_the_history_and_then_diverges(backend: StoreBackend) -> None:
     assert (fork.cwd, fork.agent, fork.title, fork.title_set) == ("/home/me", "claude", "Mine", False)
     assert (fork.additional_directories, fork.archived) == ((), False)
     assert (fork.created, fork.updated) == (backend.clock.at, backend.clock.at)
-    assert fork.parent == Parent("s1", 5)
+    assert fork.parent == ForkParent("s1", 5)
     append_texts(store, "f1", "fork")
     append_texts(store, "s1", "source")
     assert logged_texts(store, "f1") == ["one", "two", "fork"]
@@ -685,7 +685,7 @@ def a_fork_can_start_after_any_record(backend: StoreBackend) -> None:
     assert logged_texts(store, "early") == ["0", "1", "early"]
     assert logged_texts(store, "late") == ["0", "1", "2", "a", "b", "late"]
     assert logged_texts(store, "empty") == ["empty"]
-    assert store.head("early").parent == Parent("mid", 3)
+    assert store.head("early").parent == ForkParent("mid", 3)
     for name in ("s1", "mid", "early", "late", "empty"):
         records = list(store.read(name))
         assert [record.seq for record in records] == list(range(1, store.last(name) + 1))

@@ -11,7 +11,7 @@ from typing import Any
 from accord.errors import AccordError
 from accord.schema import AgentMessageChunk, TextContent
 from accord.store import Journal
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""`CommitFirst`: a frame is sent only after the records logged before it are committed."""
+"""`CommitTransport`: a frame is sent only after the records logged before it are committed."""
 
 import logging
 import sqlite3
@@ -15,15 +15,15 @@ from tests.wire.transport_contract import CHECKS, Inbox, Link
 from accord.agent import Agent, AgentSession, Turn
 from accord.schema import AgentMessageChunk, TextContent
 from accord.session import TurnEnded, TurnStarted, text_of
-from accord.store import CommitFirst, Journal, MemoryStore, Store
-from accord.store.sqlite import SqliteStore
-from accord.testing.wire import raw_pair
-from accord.wire.memory import memory_pair
+from accord.store import CommitTransport, Journal, MemoryStore, Store
+from accord.store.sqlite_store import SqliteStore
+from accord.testing.raw_peer import raw_pair
+from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Transport
 
 
 class LoggingTransport:
-    """A transport in front of `CommitFirst` that logs a record with every frame."""
+    """A transport in front of `CommitTransport` that logs a record with every frame."""
 
     def __init__(self, gate: Transport, journal: Journal) -> None:
         self._gate = gate
@@ -42,7 +42,7 @@ async def commit_first_link() -> AsyncGenerator[Link]:
     link = MemoryLink()
     store = MemoryStore()
     store.create("s1", "/home/me")
-    commit_first = CommitFirst(link.near, store)
+    commit_first = CommitTransport(link.near, store)
     link.near = LoggingTransport(commit_first, store.journal("s1"))  # type: ignore[assignment]
     try:
         yield link
@@ -57,7 +57,7 @@ async def test_commit_first_passes_the_transport_contract(check: str) -> None:
 
 
 class FrameRecorder:
-    """A transport behind `CommitFirst` that records, for each frame, what another process can read at that
+    """A transport behind `CommitTransport` that records, for each frame, what another process can read at that
     moment."""
 
     def __init__(self, store: Store) -> None:
@@ -78,7 +78,7 @@ async def test_frames_are_sent_after_the_commit_of_their_records(tmp_path: Path)
         store.create("s1", "/home/me")
         journal = store.journal("s1")
         recorder = FrameRecorder(other)
-        gate = CommitFirst(recorder, store)  # type: ignore[arg-type]
+        gate = CommitTransport(recorder, store)  # type: ignore[arg-type]
         gate.send(b"nothing logged")
         assert recorder.sent == [(b"nothing logged", [])]
         journal.append(chunk("one"))
@@ -112,7 +112,7 @@ async def test_a_failed_commit_is_logged_and_frames_are_still_sent(
         ours, theirs = memory_pair()
         inbox = Inbox()
         theirs.start(inbox)
-        gate = CommitFirst(ours, store)
+        gate = CommitTransport(ours, store)
         journal.append(chunk("one"))
         with caplog.at_level(logging.ERROR, "accord.store"):
             gate.send(b"one")
@@ -146,7 +146,7 @@ async def test_every_update_that_the_client_receives_is_in_the_log(tmp_path: Pat
             journal.append(TurnEnded("end_turn", "end_turn"))
 
         ours, client = raw_pair(hears="agent")
-        connection = agent.connect(CommitFirst(ours, store))
+        connection = agent.connect(CommitTransport(ours, store))
         await client.call("initialize", {"protocolVersion": 1})
         opened = await client.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})
         session_id = opened["sessionId"]

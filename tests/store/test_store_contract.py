@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.store.store_contract import CHECKS, ManualClock, StoreBackend
 
-from accord.store import MemoryStore, Shelf, Store
-from accord.store.sqlite import SqliteStore
+from accord.store import MemoryStore, SharedMemory, Store
+from accord.store.sqlite_store import SqliteStore
 
 KINDS = ("memory", "sqlite")
 
@@ -16,7 +16,7 @@ KINDS = ("memory", "sqlite")
 class MemoryBackend:
     def __init__(self, closing: ExitStack) -> None:
         self.clock = ManualClock()
-        self._shelf = Shelf()
+        self._shelf = SharedMemory()
         self._closing = closing
 
     def open(self) -> Store:

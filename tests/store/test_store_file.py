@@ -16,8 +16,8 @@ from tests.store.store_contract import ManualClock, append_texts, chunk, logged_
 from accord.errors import NotFound, StoreError, UsageError
 from accord.session import SessionOpened, TurnEnded, TurnStarted
 from accord.store import open_store
-from accord.store.sqlite import SqliteStore
-from accord.store.tables import STEPS, upgrade, version_of
+from accord.store.database import STEPS, upgrade, version_of
+from accord.store.sqlite_store import SqliteStore
 
 GUIDE = Path(__file__).parents[2] / "docs" / "store.md"
 

@@ -15,7 +15,7 @@ from tests.store.store_process import ROOT
 from accord.schema import AgentMessageChunk
 from accord.session import text_of
 from accord.store import repair
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite_store import SqliteStore
 
 RUNS = 64
 FILES = 8

@@ -8,7 +8,7 @@ from tests.store.store_contract import append_texts, logged_texts
 from tests.store.store_process import StoreProcess
 
 from accord.errors import SessionInUse
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite_store import SqliteStore
 
 
 @pytest.fixture

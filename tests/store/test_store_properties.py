@@ -13,8 +13,8 @@ from tests.store.store_contract import ManualClock, chunk
 from accord.errors import AccordError
 from accord.schema import SessionInfoUpdate, ToolCall, Unknown
 from accord.session import SessionOpened, TurnEnded, TurnStarted
-from accord.store import MemoryStore, Shelf, Store
-from accord.store.sqlite import SqliteStore
+from accord.store import MemoryStore, SharedMemory, Store
+from accord.store.sqlite_store import SqliteStore
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 FOLDERS = st.sampled_from(["/home/me", "/home/you/", "/home/you"])
@@ -50,7 +50,7 @@ class TwoStores(RuleBasedStateMachine):
         self.closing = ExitStack()
         self.path = Path(self.closing.enter_context(tempfile.TemporaryDirectory())) / "s.db"
         self.clock = ManualClock()
-        self.shelf = Shelf()
+        self.shelf = SharedMemory()
         self.memory = MemoryStore(self.shelf, now=self.clock.now)
         self.file = SqliteStore(self.path, now=self.clock.now)
         self.names: set[str] = set()

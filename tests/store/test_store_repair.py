@@ -29,8 +29,8 @@ from accord.session import (
     TurnCancelling,
     TurnEnded,
     TurnStarted,
+    protocol_v1,
     text_of,
-    v1,
 )
 from accord.store import INTERRUPTED, MemoryStore, repair
 
@@ -38,11 +38,11 @@ GO = TurnStarted([TextContent("go")])
 
 
 def call(call_id: str, **members: object) -> Event:
-    return v1.event_of(ToolCall(call_id, "Work", **members))  # type: ignore[arg-type]
+    return protocol_v1.event_of(ToolCall(call_id, "Work", **members))  # type: ignore[arg-type]
 
 
 def patch(call_id: str, **members: object) -> Event:
-    return v1.event_of(ToolCallChange(call_id, **members))  # type: ignore[arg-type]
+    return protocol_v1.event_of(ToolCallChange(call_id, **members))  # type: ignore[arg-type]
 
 
 def test_an_unfinished_turn_is_ended_as_interrupted() -> None:
@@ -179,6 +179,6 @@ def test_a_repaired_history_can_be_replayed_to_a_client(cut: int) -> None:
     state, _ = repair(events[:cut])
     client = SessionState()
     for event in state.snapshot():
-        for update in v1.updates_of(event):
+        for update in protocol_v1.updates_of(event):
             client.apply(update)
     assert all(one.finished for one in client.tool_calls.values())

@@ -11,8 +11,8 @@ import accord
 from accord.errors import UsageError
 from accord.schema.dialects import DIALECTS
 from accord.testing import hostile_command
-from accord.testing.hostile import habits
-from accord.testing.hostile.dialects import BY_CLIENTS, BY_OTHERS, SPOKEN
+from accord.testing.hostile import behaviors
+from accord.testing.hostile.dialect_agents import BY_CLIENTS, BY_OTHERS, SPOKEN
 
 
 def run_hostile_agent(*words: str, code: int = 0, stdin: str = "") -> str:
@@ -26,7 +26,7 @@ def run_hostile_agent(*words: str, code: int = 0, stdin: str = "") -> str:
 
 def test_without_a_name_the_behaviors_are_listed():
     listed = run_hostile_agent()
-    assert [line.split()[0] for line in listed.splitlines()[2:]] == list(habits())
+    assert [line.split()[0] for line in listed.splitlines()[2:]] == list(behaviors())
     assert run_hostile_agent("--help") == listed
 
 
@@ -65,4 +65,4 @@ async def test_the_example_of_the_guide_works(tmp_path: Path):
 def test_every_dialect_is_spoken_by_a_hostile_agent_or_by_clients():
     assert {*SPOKEN, *BY_CLIENTS, *BY_OTHERS} == set(DIALECTS)
     assert len(SPOKEN) + len(BY_CLIENTS) + len(BY_OTHERS) == len(DIALECTS)
-    assert set(BY_OTHERS.values()) <= set(habits())
+    assert set(BY_OTHERS.values()) <= set(behaviors())

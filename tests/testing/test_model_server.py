@@ -7,20 +7,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from accord.testing.models import (
-    Answer,
-    Call,
-    Drop,
-    Fault,
-    Gate,
-    ModelServer,
-    Raw,
+from accord.testing.model_script import (
+    DroppedConnection,
+    ModelAnswer,
+    ModelFault,
+    ModelToolCall,
+    RawBytes,
     Refusal,
     Reply,
-    SeenRequest,
+    ScriptedUsage,
+    StreamPause,
     Thought,
-    Tokens,
 )
+from accord.testing.model_server import ModelServer, SeenRequest
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",
@@ -93,12 +92,12 @@ class HttpCaller:
 
 @every_format
 async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> None:
-    answer = Answer(
+    answer = ModelAnswer(
         Thought("ponder"),
         "Bon",
         "jour",
-        Call("shell", {"command": "ls"}),
-        usage=Tokens(100, 20, 30, 0, thought=4),
+        ModelToolCall("shell", {"command": "ls"}),
+        usage=ScriptedUsage(100, 20, 30, 0, thought=4),
     )
     async with ModelServer([answer]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS[spoken], {"model": "m", "stream": True})
@@ -131,8 +130,8 @@ async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> Non
 
 
 async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
-    call = Call("write", {"path": "a", "content": "0123456789"}, id="c1", pieces=4)
-    async with ModelServer([Answer(call)]) as server, HttpCaller(server) as caller:
+    call = ModelToolCall("write", {"path": "a", "content": "0123456789"}, id="c1", pieces=4)
+    async with ModelServer([ModelAnswer(call)]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS["openai-chat"], {"model": "m"})
     deltas = [event["choices"][0]["delta"] for event in said.events if event["choices"]]
     calls = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
@@ -144,7 +143,7 @@ async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
 
 @every_format
 async def test_a_fault_has_the_providers_format(spoken: str) -> None:
-    fault = Fault(429, "slow down", retry_after=3, headers={"x-extra": "1"})
+    fault = ModelFault(429, "slow down", retry_after=3, headers={"x-extra": "1"})
     async with ModelServer([fault]) as server, HttpCaller(server) as caller:
         said = await caller.ask(PATHS[spoken], {"model": "m"})
     assert (said.status, said.headers["retry-after"], said.headers["x-extra"]) == (429, "3", "1")
@@ -152,8 +151,8 @@ async def test_a_fault_has_the_providers_format(spoken: str) -> None:
 
 
 async def test_a_script_is_played_in_order_and_can_be_extended() -> None:
-    async with ModelServer([Answer("one"), Fault(500)]) as server, HttpCaller(server) as caller:
-        server.add(lambda seen: Answer(f"you said {seen.body['say']}"))
+    async with ModelServer([ModelAnswer("one"), ModelFault(500)]) as server, HttpCaller(server) as caller:
+        server.add(lambda seen: ModelAnswer(f"you said {seen.body['say']}"))
         assert "one" in (await caller.ask(PATHS["anthropic"], {})).body.decode()
         assert (await caller.ask(PATHS["anthropic"], {})).status == 500
         assert "you said hi" in (await caller.ask(PATHS["anthropic"], {"say": "hi"})).body.decode()
@@ -162,7 +161,7 @@ async def test_a_script_is_played_in_order_and_can_be_extended() -> None:
 
 async def test_a_function_can_answer_every_request() -> None:
     def reply(seen: SeenRequest) -> Reply:
-        return Fault(404) if seen.model == "gone" else Answer(seen.model)
+        return ModelFault(404) if seen.model == "gone" else ModelAnswer(seen.model)
 
     async with ModelServer(reply) as server, HttpCaller(server) as caller:
         assert (await caller.ask(PATHS["openai-chat"], {"model": "gone"})).status == 404
@@ -171,7 +170,7 @@ async def test_a_function_can_answer_every_request() -> None:
 
 
 async def test_requests_are_kept() -> None:
-    async with ModelServer([Answer("ok")]) as server, HttpCaller(server) as caller:
+    async with ModelServer([ModelAnswer("ok")]) as server, HttpCaller(server) as caller:
         await caller.ask(PATHS["google"], {"contents": []}, X_Goog_Api_Key="k")
     (seen,) = server.requests
     assert (seen.format, seen.model, seen.body) == ("google", "m", {"contents": []})
@@ -180,8 +179,8 @@ async def test_requests_are_kept() -> None:
 
 
 async def test_a_gate_pauses_the_stream_until_the_test_opens_it() -> None:
-    gate = Gate()
-    async with ModelServer([Answer("before", gate, "after")]) as server, HttpCaller(server) as caller:
+    gate = StreamPause()
+    async with ModelServer([ModelAnswer("before", gate, "after")]) as server, HttpCaller(server) as caller:
         caller.send(PATHS["google"], {})
         await gate.reached()
         await caller.head()
@@ -194,17 +193,19 @@ async def test_a_gate_pauses_the_stream_until_the_test_opens_it() -> None:
 
 
 async def test_a_client_that_disconnects_at_a_gate_is_recorded_as_abandoned() -> None:
-    gate = Gate()
-    async with ModelServer([Answer("before", gate)]) as server:
+    gate = StreamPause()
+    async with ModelServer([ModelAnswer("before", gate)]) as server:
         async with HttpCaller(server) as caller:
             caller.send(PATHS["google"], {})
             await gate.reached()
         assert await (await server.request()).ended() == "abandoned"
 
 
-@pytest.mark.parametrize(("drop", "ending"), [(Drop(), b""), (Drop(clean=True), b"0\r\n\r\n")])
-async def test_a_dropped_stream_ends_where_the_script_says(drop: Drop, ending: bytes) -> None:
-    async with ModelServer([Answer("half", drop, "rest")]) as server, HttpCaller(server) as caller:
+@pytest.mark.parametrize(
+    ("drop", "ending"), [(DroppedConnection(), b""), (DroppedConnection(clean=True), b"0\r\n\r\n")]
+)
+async def test_a_dropped_stream_ends_where_the_script_says(drop: DroppedConnection, ending: bytes) -> None:
+    async with ModelServer([ModelAnswer("half", drop, "rest")]) as server, HttpCaller(server) as caller:
         caller.send(PATHS["google"], {})
         await caller.head()
         assert b"half" in await caller.chunk()
@@ -217,7 +218,9 @@ async def test_a_dropped_stream_ends_where_the_script_says(drop: Drop, ending: b
 
 @every_format
 async def test_a_stream_can_contain_raw_bytes_refusals_and_faults(spoken: str) -> None:
-    answer = Answer("a", Raw(b"data: {broken\n\n"), Fault(503, "in the middle"), Refusal("never"))
+    answer = ModelAnswer(
+        "a", RawBytes(b"data: {broken\n\n"), ModelFault(503, "in the middle"), Refusal("never")
+    )
     async with ModelServer([answer]) as server, HttpCaller(server) as caller:
         body = (await caller.ask(PATHS[spoken], {"model": "m"})).body
     assert body.index(b"{broken") < body.index(b"in the middle") < body.index(b"never")
@@ -228,7 +231,7 @@ async def test_models_are_listed_in_the_callers_format() -> None:
         openai = (await caller.ask("/v1/models")).json
         anthropic = (await caller.ask("/v1/models?limit=5", anthropic_version="2023-06-01")).json
         gemini = (await caller.ask("/v1beta/models")).json
-        server.listing = Fault(403, "not for you")
+        server.listing = ModelFault(403, "not for you")
         assert (await caller.ask("/v1/models")).status == 403
     assert [entry["id"] for entry in openai["data"]] == ["big", "small"]
     assert [entry["id"] for entry in anthropic["data"]] == ["big", "small"]
@@ -238,7 +241,7 @@ async def test_models_are_listed_in_the_callers_format() -> None:
 
 
 async def test_a_request_beyond_the_script_fails_the_test() -> None:
-    server = ModelServer([Answer("only one")])
+    server = ModelServer([ModelAnswer("only one")])
 
     async def ask_too_much() -> None:
         async with server, HttpCaller(server) as caller:
@@ -275,8 +278,8 @@ async def test_the_environment_points_a_provider_at_the_server(
 
 
 async def test_closing_the_server_ends_waiting_streams() -> None:
-    gate = Gate()
-    async with ModelServer([Answer(gate)]) as server:
+    gate = StreamPause()
+    async with ModelServer([ModelAnswer(gate)]) as server:
         caller = await HttpCaller(server).__aenter__()
         caller.send(PATHS["google"], {})
         await gate.reached()

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from tests.trace.trace_files import entries_in, starts_in
 
-from accord.trace.credentials import redact_text
-from accord.trace.files import FileSink
-from accord.trace.lines import entry_line, entry_of, frame_line
-from accord.trace.names import holds_pairs, is_secret, is_secret_member
-from accord.trace.redact import redact_command, redact_frame, redact_value
-from accord.trace.ring import Ring
-from accord.trace.twice import says_once
+from accord.trace.message_redaction import redact_command, redact_frame, redact_value, says_once
+from accord.trace.secret_names import holds_pairs, is_secret, is_secret_member
+from accord.trace.tap import FrameRing
+from accord.trace.text_redaction import redact_text
+from accord.trace.trace_format import entry_line, entry_of, frame_line
+from accord.trace.trace_writer import FileSink
 
 S = "hunter2SECRETvalue"
 PEM = ["-----BEGIN RSA PRIVATE KEY-----", f"MII{S}", f"{S}==", "-----END RSA PRIVATE KEY-----"]
@@ -482,7 +481,7 @@ def test_secrets_in_invalid_json_are_redacted(text: str):
     ],
 )
 def test_secrets_over_several_stderr_lines_are_redacted(lines: list[str], hidden: int, tmp_path: Path):
-    sink, ring = FileSink(tmp_path / "t"), Ring()
+    sink, ring = FileSink(tmp_path / "t"), FrameRing()
     for line in lines:
         sink.note_bytes("stderr", f"{line}\n".encode())
         if line:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.trace.credentials import REDACTED, redact_text
-from accord.trace.files import FileSink
-from accord.trace.lines import entry_line, entry_of, stderr_entry
-from accord.trace.names import is_secret
-from accord.trace.redact import redact_command, redact_frame, redact_value
-from accord.wire.transport import Oversized
+from accord.trace.message_redaction import redact_command, redact_frame, redact_value
+from accord.trace.secret_names import REDACTED, is_secret
+from accord.trace.text_redaction import redact_text
+from accord.trace.trace_format import entry_line, entry_of, stderr_entry
+from accord.trace.trace_writer import FileSink
+from accord.wire.transport import OversizedFrame
 
 LETTERS = st.text("abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789", min_size=36, max_size=48)
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz ÄéЖ你👋\n\t.,(){}<>", max_size=40)
@@ -211,7 +211,7 @@ def test_secrets_in_command_line_options_are_redacted(secret: str, option: str):
 @given(shaped(), st.integers(0, 300))
 def test_a_secret_in_an_oversized_frame_is_redacted(credential: str, cut: int):
     head = (b'{"jsonrpc":"2.0","params":{"text":"' + json.dumps(credential)[1:-1].encode())[: 40 + cut]
-    kept = entry_line(entry_of(0.0, "agent", Oversized(1 << 30, head, b"")))
+    kept = entry_line(entry_of(0.0, "agent", OversizedFrame(1 << 30, head, b"")))
     found = secret_of(credential).encode()
     assert found[:16] not in kept
 

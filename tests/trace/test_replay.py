@@ -15,12 +15,11 @@ from tests.trace.trace_files import TraceBuilder
 
 from accord.errors import Crashed, RequestTimeout
 from accord.testing import FakeClock
-from accord.testing.wire import RawPeer
-from accord.trace.compare import orders_differ
-from accord.trace.drive import Driver, Outcome
-from accord.trace.replay import ReplayedAgent, Report
-from accord.trace.script import read_script
-from accord.wire.memory import memory_pair
+from accord.testing.raw_peer import RawPeer
+from accord.trace.replay_comparison import orders_differ, read_script
+from accord.trace.replayed_agent import ReplayedAgent, ReplayReport
+from accord.trace.replayed_client import ReplayedCall, ReplayedClient
+from accord.wire.memory_transport import memory_pair
 
 REPLAY = [sys.executable, "-m", "accord.cli", "trace", "replay"]
 OPTIONS = [
@@ -38,7 +37,7 @@ class AgentReplay:
         self.agent = ReplayedAgent(read_script(builder.entries), theirs, **more)
         self.task = asyncio.create_task(self.agent.play())
 
-    async def disconnect(self) -> Report:
+    async def disconnect(self) -> ReplayReport:
         """Close the client's end and return the report."""
         await self.client.aclose()
         return await self.task
@@ -320,8 +319,8 @@ class ClientReplay:
     def __init__(self, builder: TraceBuilder, **more: Any) -> None:
         theirs, ours = memory_pair()
         self.agent = RawPeer(ours)
-        self.outcomes: list[Outcome] = []
-        driver = Driver(read_script(builder.entries), theirs, **more)
+        self.outcomes: list[ReplayedCall] = []
+        driver = ReplayedClient(read_script(builder.entries), theirs, **more)
         self.task = asyncio.create_task(driver.drive(self.outcomes.append))
 
     async def answer_handshake(self, session: str = "other") -> None:

@@ -13,11 +13,11 @@ import pytest
 import accord
 from accord.errors import UsageError
 from accord.testing import FakeClock
-from accord.trace import Ring, Seen, Tapped, tapped
-from accord.trace.summary import summary
-from accord.trace.timeline import Look, step_lines
-from accord.wire.memory import memory_pair
-from accord.wire.transport import End, Oversized, Transport
+from accord.trace import FrameRing, RingEntry, TappedTransport, tapped
+from accord.trace.step_summary import summary
+from accord.trace.trace_views import TimelineStyle, step_lines
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import OversizedFrame, Transport, TransportEnd
 
 AGENT = """
 import accord, sys
@@ -37,10 +37,10 @@ def frame(**members: Any) -> bytes:
 
 async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
     clock = FakeClock()
-    ring = Ring(3, clock=clock)
+    ring = FrameRing(3, clock=clock)
     ours, _ = memory_pair()
-    near = Tapped(ours, ring, ours="client")
-    seen_frames: list[Seen] = []
+    near = TappedTransport(ours, ring, ours="client")
+    seen_frames: list[RingEntry] = []
     near.send(b"0")
     unsubscribe = ring.subscribe(seen_frames.extend)
     await clock.advance(2)
@@ -62,7 +62,7 @@ async def test_the_ring_keeps_the_latest_frames_and_notifies_subscribers():
 
 async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
     clock = FakeClock()
-    ring = Ring(clock=clock)
+    ring = FrameRing(clock=clock)
     ring.note("client", [frame(id=1, method="session/new", params={"cwd": "/x"})])
     await clock.advance(1)
     ring.note("agent", [frame(id=1, result={"sessionId": "s1"})])
@@ -92,7 +92,7 @@ async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
         ("agent", "noise", "", "", None, None),
     ]
     assert summary(ring.seen[3].step) == "agent_message_chunk Hi"
-    (line,) = step_lines(ring.seen[6].step, Look())
+    (line,) = step_lines(ring.seen[6].step, TimelineStyle())
     assert line.split() == [
         "3.000",
         "←",
@@ -109,7 +109,7 @@ async def test_each_frame_has_its_method_its_session_and_the_call_it_answers():
 
 
 def test_an_answer_is_matched_after_its_call_left_the_ring():
-    ring = Ring(2)
+    ring = FrameRing(2)
     ring.note("client", [frame(id="a", method="session/prompt", params={"sessionId": "s"})])
     ring.note("agent", [frame(method="session/update", params={"sessionId": "s"})] * 5)
     ring.note("agent", [frame(id="a", result={})])
@@ -135,26 +135,26 @@ def test_an_answer_is_matched_after_its_call_left_the_ring():
     ],
 )
 def test_malformed_frames_are_kept(odd: bytes):
-    ring = Ring()
+    ring = FrameRing()
     ring.note("agent", [odd])
     (seen,) = ring.seen
     assert (seen.session, seen.size) == ("", len(odd))
-    assert step_lines(seen.step, Look())
+    assert step_lines(seen.step, TimelineStyle())
 
 
 def test_the_ring_is_bounded_in_bytes():
-    ring = Ring(100, most_bytes=1000)
+    ring = FrameRing(100, most_bytes=1000)
     for number in range(10):
         ring.note("agent", [b"%d" % number * 400])
     assert [entry.data[:1] for entry in ring.entries()] == [b"8", b"9"]
 
 
 def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
-    ring = Ring(100, most_bytes=10_000)
+    ring = FrameRing(100, most_bytes=10_000)
     big = frame(
         method="session/update", params={"sessionId": "s", "text": "x" * 50_000, "apiKey": "hunter22"}
     )
-    ring.note("agent", [big, Oversized(99_000_000, b'{"id":1,', b"}")])
+    ring.note("agent", [big, OversizedFrame(99_000_000, b'{"id":1,', b"}")])
     first, second = ring.seen
     assert (first.method, first.session, first.size) == ("session/update", "s", len(big))
     assert (first.entry.kind, first.entry.size, second.entry.size) == ("cut", len(big), 99_000_000)
@@ -162,20 +162,20 @@ def test_a_frame_larger_than_the_ring_is_cut_to_its_beginning():
 
 
 def test_the_oldest_unanswered_calls_are_forgotten():
-    ring = Ring(1)
+    ring = FrameRing(1)
     ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
     ring.note("client", [frame(id=0, result={}), frame(id=1, result={})])
     assert ring.seen[-1].method == "x"
-    ring = Ring(5)
+    ring = FrameRing(5)
     ring.note("agent", [frame(id=number, method="x") for number in range(10_001)])
     ring.note("client", [frame(id=0, result={})])
     assert ring.seen[-1].method == ""
 
 
 def test_call_ids_start_over_after_the_connection_ends():
-    ring = Ring()
+    ring = FrameRing()
     ring.note("client", [frame(id=1, method="session/prompt")])
-    ring.ended(End("the agent died", signal="SIGKILL"), "agent")
+    ring.ended(TransportEnd("the agent died", signal="SIGKILL"), "agent")
     ring.note("agent", [frame(id=1, result={})])
     assert [(seen.kind, seen.method) for seen in ring.seen] == [
         ("request", "session/prompt"),
@@ -183,15 +183,15 @@ def test_call_ids_start_over_after_the_connection_ends():
         ("exit", ""),
         ("answer", ""),
     ]
-    assert "SIGKILL" in step_lines(ring.seen[2].step, Look())[0]
+    assert "SIGKILL" in step_lines(ring.seen[2].step, TimelineStyle())[0]
 
 
 async def test_a_failing_subscriber_is_removed_and_reported_once():
-    ring, seen_frames, reported = Ring(), list[Seen](), list[str]()
+    ring, seen_frames, reported = FrameRing(), list[RingEntry](), list[str]()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
 
-    def fails(_: list[Seen]) -> None:
+    def fails(_: list[RingEntry]) -> None:
         raise ValueError("a bug of the screen")
 
     ring.subscribe(fails)
@@ -206,10 +206,10 @@ async def test_one_ring_observes_an_agent_process_across_a_restart(tmp_path: Pat
     """One ring stays attached over the agent's restarts and also holds its stderr."""
     program = tmp_path / "agent.py"
     program.write_text(AGENT)
-    ring = Ring()
+    ring = FrameRing()
 
     def wrap(transport: Transport) -> Transport:
-        return Tapped(transport, ring, ours="client")
+        return TappedTransport(transport, ring, ours="client")
 
     options = accord.ClientOptions(wrap=wrap, on_stderr=ring.note_stderr)
     async with accord.connect(sys.executable, str(program), options=options) as agent:
@@ -243,7 +243,7 @@ async def test_connect_fails_when_the_trace_file_cannot_be_written(tmp_path: Pat
 
 
 async def test_stderr_of_an_agent_that_exits_at_once_is_kept_through_a_tap():
-    options = accord.ClientOptions(wrap=lambda transport: Tapped(transport, ours="client"))
+    options = accord.ClientOptions(wrap=lambda transport: TappedTransport(transport, ours="client"))
     with pytest.raises(accord.HandshakeFailed) as caught:
         async with accord.connect(
             sys.executable, "-c", "import sys; sys.exit('no such model')", options=options

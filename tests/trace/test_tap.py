@@ -13,11 +13,11 @@ from tests.wire.links import memory_link, process_link
 from tests.wire.transport_contract import CHECKS, Inbox, Link, MakeLink
 
 from accord.errors import UsageError
-from accord.trace import Entry, Ring, Tapped, tapped
-from accord.trace.files import FileSink
-from accord.trace.lines import Damaged, read_line
-from accord.wire.memory import memory_pair
-from accord.wire.transport import Oversized, Transport
+from accord.trace import FrameRing, TappedTransport, TraceEntry, tapped
+from accord.trace.trace_format import DamagedLine, read_line
+from accord.trace.trace_writer import FileSink
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import OversizedFrame, Transport
 
 LINKS: dict[str, MakeLink] = {"memory": memory_link, "process": process_link}
 
@@ -42,7 +42,11 @@ async def test_a_tapped_transport_fulfills_the_transport_contract(
     @asynccontextmanager
     async def make() -> AsyncGenerator[Link]:
         async with LINKS[link]() as bare:
-            near = tapped(bare.near, tmp_path / "t") if sink == "file" else Tapped(bare.near, Ring(100))
+            near = (
+                tapped(bare.near, tmp_path / "t")
+                if sink == "file"
+                else TappedTransport(bare.near, FrameRing(100))
+            )
             yield TappedLink(bare, near)
             await near.aclose()
 
@@ -132,7 +136,7 @@ def test_a_new_run_starts_on_its_own_line_after_a_truncated_one(tmp_path: Path):
     file = tmp_path / "t"
     file.write_bytes(b'{"run":"aaaaaa","t":0.1,"from":"client","size":2,"fra')
     FileSink(file).close()
-    assert isinstance(read_line(file.read_bytes().splitlines()[0]), Damaged)
+    assert isinstance(read_line(file.read_bytes().splitlines()[0]), DamagedLine)
     assert len(starts_in(file)) == 1
 
 
@@ -160,7 +164,7 @@ async def test_a_full_disk_causes_one_warning_and_loses_no_frames():
     sink = FileSink("/dev/full", warn=warnings.append)
     ours, theirs = memory_pair()
     inbox = Inbox()
-    near = Tapped(ours, sink)
+    near = TappedTransport(ours, sink)
     near.start(Inbox())
     theirs.start(inbox)
     for number in range(100):
@@ -185,7 +189,7 @@ async def test_a_blocked_disk_drops_frames_and_records_how_many(tmp_path: Path):
     data = await asyncio.to_thread(_read_all, reader)
     await closing
     lines = [read_line(line) for line in data.splitlines()]
-    assert [(entry.kind, entry.sender, entry.count) for entry in lines if isinstance(entry, Entry)] == [
+    assert [(entry.kind, entry.sender, entry.count) for entry in lines if isinstance(entry, TraceEntry)] == [
         ("frame", "client", 0),
         ("lost", "agent", 2000),
     ]
@@ -199,7 +203,8 @@ def _read_all(fd: int) -> bytes:
 def test_an_oversized_frame_is_kept_as_its_size_and_beginning(tmp_path: Path):
     sink = FileSink(tmp_path / "t")
     sink.note(
-        "agent", [Oversized(99_000_000, b'{"jsonrpc":"2.0","apiKey":"hunter22","text":"sk-abcdef', b'"}')]
+        "agent",
+        [OversizedFrame(99_000_000, b'{"jsonrpc":"2.0","apiKey":"hunter22","text":"sk-abcdef', b'"}')],
     )
     sink.close()
     (entry,) = entries_in(tmp_path / "t")
@@ -212,10 +217,10 @@ def test_an_oversized_frame_is_kept_as_its_size_and_beginning(tmp_path: Path):
 
 async def test_sinks_can_be_attached_and_detached_while_connected(tmp_path: Path):
     ours, theirs = memory_pair()
-    near, inbox = Tapped(ours), Inbox()
+    near, inbox = TappedTransport(ours), Inbox()
     near.start(Inbox())
     theirs.start(inbox)
-    early, late = Ring(), Ring()
+    early, late = FrameRing(), FrameRing()
     near.send(b"1")
     leave = near.attach(early)
     near.attach(late)

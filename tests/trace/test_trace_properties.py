@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.testing import FakeClock
-from accord.trace.compare import folded
-from accord.trace.exchange import Step
-from accord.trace.lines import Entry, entry_line, entry_of, new_start, read_line
-from accord.trace.page import page
-from accord.trace.replay import ReplayedAgent
-from accord.trace.script import read_script
-from accord.trace.stats import Stats
-from accord.trace.timeline import Look, Timeline, as_object, step_lines, unanswered
-from accord.wire.memory import memory_pair
+from accord.trace.replay_comparison import folded, read_script
+from accord.trace.replayed_agent import ReplayedAgent
+from accord.trace.trace_format import TraceEntry, entry_line, entry_of, new_start, read_line
+from accord.trace.trace_stats import Stats
+from accord.trace.trace_steps import TraceStep
+from accord.trace.trace_views import Timeline, TimelineStyle, as_object, page, step_lines, unanswered
+from accord.wire.memory_transport import memory_pair
 
 VALUES = st.recursive(
     st.none()
@@ -96,7 +94,7 @@ ENTRIES = st.builds(
     st.sampled_from(["client", "agent"]),
     FRAMES,
 ) | st.builds(
-    Entry,
+    TraceEntry,
     run=st.just("r"),
     at=st.floats(0, 100, allow_nan=False),
     kind=st.sampled_from(["closed", "exit", "lost"]),
@@ -107,22 +105,26 @@ RUNS = st.lists(ENTRIES, max_size=15)
 
 @settings(deadline=None)
 @given(ENTRIES)
-def test_an_entry_survives_writing_and_reading(entry: Entry):
+def test_an_entry_survives_writing_and_reading(entry: TraceEntry):
     again = read_line(entry_line(entry)[:-1])
-    assert isinstance(again, Entry)
+    assert isinstance(again, TraceEntry)
     assert (again.kind, again.data, again.size) == (entry.kind, entry.data, entry.size)
 
 
 @settings(deadline=None)
 @given(RUNS)
-def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
+def test_any_recording_can_be_shown_and_counted(entries: list[TraceEntry]):
     start = new_start("r", "2026-11-16T10:00:00Z", by="x")
     timeline, figures = Timeline(), Stats()
     steps = list(timeline.steps([start, *entries]))
     for number, step in steps:
         figures.take(number, step)
-        if isinstance(step, Step):
-            for look in (Look(), Look(width=80, colours=True), Look(full=True, plain=True)):
+        if isinstance(step, TraceStep):
+            for look in (
+                TimelineStyle(),
+                TimelineStyle(width=80, colours=True),
+                TimelineStyle(full=True, plain=True),
+            ):
                 assert all("\n" not in line for line in step_lines(step, look))
             msgspec.json.encode(as_object(number, step))
     owed = timeline.owed()
@@ -135,7 +137,7 @@ def test_any_recording_can_be_shown_and_counted(entries: list[Entry]):
 
 @settings(deadline=None, max_examples=50)
 @given(RUNS, st.lists(FRAMES, max_size=8))
-def test_any_recording_can_be_played_to_any_client(entries: list[Entry], said: list[bytes]):
+def test_any_recording_can_be_played_to_any_client(entries: list[TraceEntry], said: list[bytes]):
     async def play() -> None:
         theirs, ours = memory_pair()
         clock = FakeClock()
@@ -175,5 +177,5 @@ def test_a_frame_is_kept_byte_for_byte():
         b"12345678901234567890123",
     ):
         again = read_line(entry_line(entry_of(0.0, "agent", frame))[:-1])
-        assert isinstance(again, Entry)
+        assert isinstance(again, TraceEntry)
         assert again.data == frame

@@ -15,8 +15,8 @@ import pytest
 from tests.requirements import need_chromium
 from tests.trace.trace_files import TraceBuilder
 
-from accord.trace.lines import Damaged, Entry, read_line
-from accord.trace.reading import lines_in, runs_in
+from accord.trace.trace_format import DamagedLine, TraceEntry, read_line
+from accord.trace.trace_reader import lines_in, runs_in
 
 TRACE = [sys.executable, "-m", "accord.cli", "trace"]
 
@@ -395,10 +395,10 @@ def test_a_truncated_recording_is_read_up_to_the_cut(file: Path, tmp_path: Path)
     for length in range(len(whole.splitlines()[0]) + 1, len(whole), 37):
         cut.write_bytes(whole[:length])
         found = list(lines_in(str(cut)))
-        read = [one for one in found if not isinstance(one, Damaged)]
+        read = [one for one in found if not isinstance(one, DamagedLine)]
         assert read == everything[: len(read)]
         assert len(read) >= whole[:length].count(b"\n")
-        assert all(not one.whole for one in found if isinstance(one, Damaged))
+        assert all(not one.whole for one in found if isinstance(one, DamagedLine))
     run = trace("show", cut)
     assert run.returncode == 0
     assert run.stderr == "accord trace: the recording was cut off in the middle of its last line\n"
@@ -419,8 +419,8 @@ def test_unknown_members_and_kinds_are_ignored(file: Path):
         more.write(b'{"run":"aaaaaa","t":99,"weather":"fine"}\n')
         more.write(b'{"run":"aaaaaa","t":99,"from":"client","size":2,"frame":{},"weather":"fine"}\n')
     found = list(lines_in(str(file)))
-    assert not any(isinstance(one, Damaged) for one in found)
-    assert isinstance(found[-1], Entry)
+    assert not any(isinstance(one, DamagedLine) for one in found)
+    assert isinstance(found[-1], TraceEntry)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ from typing import Any
 
 import msgspec
 
-from accord.trace.lines import Entry, Sender, Start, entry_line, entry_of, new_start, read_line, start_line
+from accord.trace.trace_format import (
+    Sender,
+    TraceEntry,
+    TraceStart,
+    entry_line,
+    entry_of,
+    new_start,
+    read_line,
+    start_line,
+)
 
 
 class TraceBuilder:
@@ -14,7 +23,7 @@ class TraceBuilder:
     def __init__(self, run: str = "aaaaaa", *, command: tuple[str, ...] = ("agent", "--acp")) -> None:
         self.run = run
         self.at = 0.0
-        self.entries: list[Entry] = []
+        self.entries: list[TraceEntry] = []
         self._start = new_start(run, "2026-11-16T10:00:00.000Z", by="a test", command=command)
         self._ids = 0
 
@@ -54,7 +63,7 @@ class TraceBuilder:
 
     def note(self, kind: Any, sender: Sender | None = None, **more: Any) -> "TraceBuilder":
         self.at += 1.0
-        self.entries.append(Entry(run=self.run, at=self.at, kind=kind, sender=sender, **more))
+        self.entries.append(TraceEntry(run=self.run, at=self.at, kind=kind, sender=sender, **more))
         return self
 
     def opened(self, session: str = "s1", **capabilities: Any) -> "TraceBuilder":
@@ -83,9 +92,13 @@ class TraceBuilder:
         return path
 
 
-def entries_in(file: Path) -> list[Entry]:
-    return [found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), Entry)]
+def entries_in(file: Path) -> list[TraceEntry]:
+    return [
+        found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), TraceEntry)
+    ]
 
 
-def starts_in(file: Path) -> list[Start]:
-    return [found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), Start)]
+def starts_in(file: Path) -> list[TraceStart]:
+    return [
+        found for line in file.read_bytes().splitlines() if isinstance(found := read_line(line), TraceStart)
+    ]

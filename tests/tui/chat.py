@@ -8,12 +8,12 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from accord.client.servers import Server
 from accord.clock import Clock
+from accord.frontend.agent_config import ConfiguredAgent
 from accord.testing import FakeClock
-from accord.tui.app import ChatApp
-from accord.tui.sessionview import SessionView
-from accord.tui.start import Start
+from accord.tui.chat_app import ChatApp
+from accord.tui.chat_types import ChatStart
+from accord.tui.session_view import SessionView
 
 DEMO_AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "demo_agent.py"))
 KEEPER = (sys.executable, str(Path(__file__).parent / "agents" / "keeper.py"))
@@ -96,16 +96,16 @@ async def running_chat(
     *,
     size: tuple[int, int] = (100, 30),
     env: dict[str, str | None] | None = None,
-    find: Callable[[Any], Server] | None = None,
+    find: Callable[[Any], ConfiguredAgent] | None = None,
     name: str = "demo",
     app: dict[str, Any] | None = None,
     **start: Any,
 ) -> AsyncGenerator[Chat]:
     """Run the app on a screen of this size, with the agent that `command` starts. `app` holds arguments of
     the app."""
-    server = Server(name=name, origin="user", command=tuple(command), env=env or {})
+    server = ConfiguredAgent(name=name, origin="user", command=tuple(command), env=env or {})
     clock = FakeClock()
-    begun = Start(find=find or (lambda _: server), cwd=str(cwd), name=name, **start)
+    begun = ChatStart(find=find or (lambda _: server), cwd=str(cwd), name=name, **start)
     chat = ChatApp(begun, clock=_as_clock(clock), **(app or {}))
     async with chat.run_test(size=size) as pilot:
         try:

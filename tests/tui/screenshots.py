@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.tui.chat import KEEPER, Chat, running_chat
 
-from accord.tui.draft import Draft
-from accord.tui.settings.table import Settings
+from accord.tui.chat_settings import ChatSettings
+from accord.tui.chat_types import Draft
 
 _FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 _IDS = re.compile(r"\bk[0-9]{2,}\b")  # session ids of the keeper agent
@@ -100,7 +100,7 @@ async def take_screenshot(name: str, folder: Path) -> None:
         {"sessionId": "a3", "cwd": "/home/me/other", "title": "Try the new model",
          "updatedAt": "2026-02-11T18:02:00Z"},
     ]))  # fmt: skip
-    app: dict[str, Any] = {"settings": Settings(theme=theme)}
+    app: dict[str, Any] = {"settings": ChatSettings(theme=theme)}
     env: dict[str, str | None] = {"KEEPER_FILE": str(kept)}
     async with running_chat(folder, KEEPER, size=size, env=env, name="keeper", app=app) as chat:
         await chat.wait_ready()

@@ -5,8 +5,7 @@ from pathlib import Path
 from tests.tui.chat import running_chat
 from textual.widgets import Checkbox, Input
 
-from accord.tui.dialogs.form import FormDialog
-from accord.tui.dialogs.permission import PermissionDialog
+from accord.tui.question_dialogs import FormDialog, PermissionDialog
 
 
 async def test_a_permission_dialog_shows_all_options_and_a_number_chooses(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from tests.tui.chat import Chat, running_chat
 
-from accord.tui.copying import MOST, copied_file
-from accord.tui.lists.line import LineScreen
-from accord.tui.lists.screen import ListScreen
+from accord.tui.export import MOST, copied_file
+from accord.tui.list_screen import LineScreen, ListScreen
 
 ANSWER = "say Two ways:\n\n```python\nprint(1)\n\nprint(2)\n```\n\nor\n\n```sh\nmake\n```\n"
 

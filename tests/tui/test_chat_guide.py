@@ -7,8 +7,7 @@ from pathlib import Path
 from tests.tui.screenshots import SCREENSHOTS
 
 from accord.tui.actions import ACTIONS
-from accord.tui.settings.file import read_settings, settings_file
-from accord.tui.settings.table import SETTINGS
+from accord.tui.chat_settings import SETTINGS, read_settings, settings_file
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
 

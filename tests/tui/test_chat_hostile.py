@@ -7,9 +7,9 @@ import pytest
 from tests.tui.chat import DEMO_AGENT, running_chat
 from tests.tui.test_chat_transcript import strips_of
 
-from accord.client.servers import Server, load
+from accord.frontend.agent_config import ConfiguredAgent, load
 from accord.testing import hostile_command
-from accord.tui.dialogs.trust import TrustDialog
+from accord.tui.question_dialogs import TrustDialog
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ async def test_a_project_file_is_used_only_after_the_user_agrees(
     (tmp_path / "acp.json").write_text('{"servers": {"theirs": {"command": "evil-program"}}}')
     asked: list[bool] = []
 
-    def find(trusting: Any) -> Server:
+    def find(trusting: Any) -> ConfiguredAgent:
         asked.append(load(str(tmp_path), trust=trusting).left_out is None)
-        return Server(name="demo", origin="user", command=DEMO_AGENT)
+        return ConfiguredAgent(name="demo", origin="user", command=DEMO_AGENT)
 
     async with running_chat(tmp_path, find=find) as chat:
         dialog = await chat.wait_for_dialog()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 
-from accord.client.servers import Server
 from accord.errors import UsageError
-from accord.tui.agents import AgentsScreen
-from accord.tui.lists.screen import ListScreen
-from accord.tui.pickers import OptionsScreen, ValuesScreen
+from accord.frontend.agent_config import ConfiguredAgent
+from accord.tui.list_screen import ListScreen
+from accord.tui.option_screens import OptionsScreen, ValuesScreen
+from accord.tui.sessions_screen import AgentsScreen
 
 
 def shown(chat: Chat) -> list[str]:
@@ -149,8 +149,8 @@ async def test_another_agent_replaces_an_unused_session(tmp_path: Path, home: Pa
     other = {"command": sys.executable, "args": [DEMO_AGENT[1]], "description": "the other one"}
     (home / "config" / "acp.json").write_text(json.dumps({"agent_servers": {"other": other}}))
 
-    def choose(name: str, cwd: str, trusting: object) -> Server:
-        return Server(name=name, origin="user", command=DEMO_AGENT)
+    def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
+        return ConfiguredAgent(name=name, origin="user", command=DEMO_AGENT)
 
     async with running_chat(tmp_path, KEEPER, app={"choose": choose}) as chat:
         await chat.wait_ready()
@@ -174,7 +174,7 @@ async def test_another_agent_replaces_an_unused_session(tmp_path: Path, home: Pa
 
 
 async def test_an_unknown_agent_is_reported_in_its_tab(tmp_path: Path) -> None:
-    def choose(name: str, cwd: str, trusting: object) -> Server:
+    def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
         raise UsageError(f"no agent is called {name!r}")
 
     async with running_chat(tmp_path, KEEPER, app={"choose": choose}) as chat:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 
-from accord.client.recording import Records
-from accord.client.servers import Server
-from accord.tui.lists.line import SureScreen
-from accord.tui.stored.screen import SessionsScreen
+from accord.frontend.agent_config import ConfiguredAgent
+from accord.frontend.recording import RecordedSessions
+from accord.tui.list_screen import ConfirmScreen
+from accord.tui.sessions_screen import SessionsScreen
 
 
 @pytest.fixture
@@ -115,12 +115,12 @@ async def test_delete_asks_for_confirmation(file: Path) -> None:
         screen = await open_list(chat)
         await chat.type("parser")
         await chat.pilot.press("delete")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: chat.app.screen is screen)
         assert "old-1" in file.read_text(), "the default answer must keep the session"
         await chat.pilot.press("delete")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: "Deleted at keeper" in chat.screen)
         assert "old-1" not in file.read_text()
@@ -133,7 +133,7 @@ async def test_a_refused_deletion_is_reported(file: Path) -> None:
         screen = await open_list(chat)
         await chat.type("locked")
         await chat.pilot.press("delete")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: "it is under a lock" in chat.screen)
         assert "Locked" in rows(screen)
@@ -160,9 +160,9 @@ async def test_recorded_sessions_are_listed_resumed_and_deleted(
         await chat.wait_until(lambda: chat.view.turns == 1 and chat.view.status.title)
     chosen: list[str] = []
 
-    def choose(name: str, cwd: str, trusting: object) -> Server:
+    def choose(name: str, cwd: str, trusting: object) -> ConfiguredAgent:
         chosen.append(name)
-        return Server(name=name, origin="user", command=DEMO_AGENT)
+        return ConfiguredAgent(name=name, origin="user", command=DEMO_AGENT)
 
     async with running_chat(tmp_path, KEEPER, name="keeper", app={"choose": choose}) as chat:
         await chat.wait_ready()
@@ -182,10 +182,10 @@ async def test_recorded_sessions_are_listed_resumed_and_deleted(
         screen = await open_list(chat)
         await chat.type("older")
         await chat.pilot.press("delete")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: "Deleted here" in chat.screen)
-        records = Records.open()
+        records = RecordedSessions.open()
         assert all(one.agent != "demo" for one in records.list())
         records.close()
 

@@ -9,13 +9,18 @@ import pytest
 from tests.tui.chat import Chat, running_chat
 
 from accord.errors import UsageError
-from accord.tui.actions import ACTIONS
-from accord.tui.ground import Ground, ask, find_ground, understood
-from accord.tui.help import HelpScreen
-from accord.tui.lists.screen import ListScreen
-from accord.tui.settings.file import read_settings, settings_file, write_setting
-from accord.tui.settings.screen import SettingsScreen
-from accord.tui.settings.table import SETTINGS, Settings, themes
+from accord.tui.actions import ACTIONS, HelpScreen
+from accord.tui.background_color import BackgroundColor, ask, find_ground, understood
+from accord.tui.chat_settings import (
+    SETTINGS,
+    ChatSettings,
+    read_settings,
+    settings_file,
+    themes,
+    write_setting,
+)
+from accord.tui.list_screen import ListScreen
+from accord.tui.option_screens import SettingsScreen
 
 NAMES = [action.name for action in ACTIONS]
 
@@ -28,9 +33,9 @@ def write_settings_file(text: str) -> Path:
 
 
 def test_without_a_file_the_defaults_are_used() -> None:
-    assert read_settings(NAMES) == Settings()
+    assert read_settings(NAMES) == ChatSettings()
     write_settings_file("")
-    assert read_settings(NAMES) == Settings()
+    assert read_settings(NAMES) == ChatSettings()
 
 
 def test_settings_are_read_from_the_file(home: Path) -> None:
@@ -39,7 +44,9 @@ def test_settings_are_read_from_the_file(home: Path) -> None:
     )
     assert path == home / "config" / "chat.json"
     found = read_settings(NAMES)
-    assert found == Settings(theme="nord", diffs="below", notify="off", mouse=False, keys={"wire": "ctrl+l"})
+    assert found == ChatSettings(
+        theme="nord", diffs="below", notify="off", mouse=False, keys={"wire": "ctrl+l"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,7 @@ async def test_a_setting_applies_when_the_file_cannot_be_written(tmp_path: Path,
 async def test_the_theme_setting_selects_the_theme(
     tmp_path: Path, theme: str, dark: bool | None, expected: str
 ) -> None:
-    async with running_chat(tmp_path, app={"settings": Settings(theme=theme), "dark": dark}) as chat:
+    async with running_chat(tmp_path, app={"settings": ChatSettings(theme=theme), "dark": dark}) as chat:
         assert chat.app.theme == expected
 
 
@@ -157,7 +164,7 @@ async def test_every_theme_can_be_drawn(tmp_path: Path) -> None:
 
 
 async def test_a_custom_key_replaces_the_default(tmp_path: Path) -> None:
-    async with running_chat(tmp_path, app={"settings": Settings(keys={"settings": "ctrl+l"})}) as chat:
+    async with running_chat(tmp_path, app={"settings": ChatSettings(keys={"settings": "ctrl+l"})}) as chat:
         await chat.wait_ready()
         await chat.pilot.press("f9")
         assert len(chat.app.screen_stack) == 1
@@ -217,15 +224,15 @@ async def test_f10_toggles_side_by_side_diffs(tmp_path: Path, width: int, first:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;4c", Ground(False)),
-        (b"\x1b]11;rgb:1e/1e/2e\x07\x1b[?6c", Ground(True)),
-        (b"\x1b[?6c", Ground(None)),
-        (b"", Ground(None)),
-        (b"he\x1b]11;rgb:0000/0000/0000\x1b\\\x1b[?6cllo", Ground(True, "hello")),
-        ("é\x1b[A".encode(), Ground(None, "é")),
+        (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;4c", BackgroundColor(False)),
+        (b"\x1b]11;rgb:1e/1e/2e\x07\x1b[?6c", BackgroundColor(True)),
+        (b"\x1b[?6c", BackgroundColor(None)),
+        (b"", BackgroundColor(None)),
+        (b"he\x1b]11;rgb:0000/0000/0000\x1b\\\x1b[?6cllo", BackgroundColor(True, "hello")),
+        ("é\x1b[A".encode(), BackgroundColor(None, "é")),
     ],
 )
-def test_terminal_responses_are_parsed(data: bytes, expected: Ground) -> None:
+def test_terminal_responses_are_parsed(data: bytes, expected: BackgroundColor) -> None:
     assert understood(data) == expected
 
 
@@ -236,11 +243,11 @@ def test_asking_the_terminal_restores_its_state() -> None:
     try:
         before = termios.tcgetattr(slave)
         os.set_blocking(master, False)
-        assert ask(slave, slave, wait=0) == Ground(None)
+        assert ask(slave, slave, wait=0) == BackgroundColor(None)
         assert b"]11;?" in os.read(master, 100)
         assert termios.tcgetattr(slave) == before
         os.write(master, b"typed ahead\n")
-        assert ask(slave, slave, wait=0) == Ground(None)
+        assert ask(slave, slave, wait=0) == BackgroundColor(None)
         assert os.read(master, 100) == b"typed ahead\r\n", (
             "only the echo must be written when input is pending"
         )
@@ -250,6 +257,6 @@ def test_asking_the_terminal_restores_its_state() -> None:
 
 
 def test_the_environment_gives_the_background_of_a_dumb_terminal() -> None:
-    assert find_ground({"TERM": "dumb", "COLORFGBG": "0;15"}) == Ground(False)
-    assert find_ground({"TERM": "dumb", "COLORFGBG": "15;default;0"}) == Ground(True)
-    assert find_ground({"TERM": "dumb"}) == Ground(None)
+    assert find_ground({"TERM": "dumb", "COLORFGBG": "0;15"}) == BackgroundColor(False)
+    assert find_ground({"TERM": "dumb", "COLORFGBG": "15;default;0"}) == BackgroundColor(True)
+    assert find_ground({"TERM": "dumb"}) == BackgroundColor(None)

@@ -7,10 +7,9 @@ import pytest
 from tests.tui.chat import KEEPER, Chat, running_chat
 from textual import events
 
-from accord.tui.attention import desktop_note
-from accord.tui.lists.line import SureScreen
-from accord.tui.settings.table import Settings
-from accord.tui.tabs import TabBar
+from accord.tui.chat_settings import ChatSettings
+from accord.tui.list_screen import ConfirmScreen
+from accord.tui.session_tabs import TabBar, desktop_note
 
 
 async def open_another(chat: Chat) -> None:
@@ -177,13 +176,13 @@ async def test_a_notification_is_sent_without_window_focus(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (Settings(notify="off"), []),
-        (Settings(notify="bell", notify_when="always"), ["\x07"]),
-        (Settings(notify="desktop", notify_when="always"), ["\x1b]9;demo: is done (fix evil)\x1b\\"]),
+        (ChatSettings(notify="off"), []),
+        (ChatSettings(notify="bell", notify_when="always"), ["\x07"]),
+        (ChatSettings(notify="desktop", notify_when="always"), ["\x1b]9;demo: is done (fix evil)\x1b\\"]),
     ],
 )
 async def test_settings_select_the_kind_of_notification(
-    tmp_path: Path, settings: Settings, expected: list[str]
+    tmp_path: Path, settings: ChatSettings, expected: list[str]
 ) -> None:
     written: list[str] = []
     app: dict[str, Any] = {"write": written.append, "settings": settings}
@@ -216,7 +215,7 @@ async def test_the_current_one_of_many_tabs_stays_in_view(tmp_path: Path) -> Non
 
 
 def _draft(text: str) -> Any:
-    from accord.tui.draft import Draft
+    from accord.tui.chat_types import Draft
 
     return Draft(text)
 
@@ -229,11 +228,11 @@ async def test_closing_a_tab_with_a_running_turn_asks_for_confirmation(tmp_path:
         await chat.send("wait")
         await chat.wait_for_text("waiting")
         await chat.pilot.press("alt+w")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
         assert chat.app.views == [first, second]
         await chat.pilot.press("alt+w")
-        await chat.wait_until(lambda: isinstance(chat.app.screen, SureScreen))
+        await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: chat.app.views == [first])

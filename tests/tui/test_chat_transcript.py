@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.tui.chat import Chat, running_chat
 
-from accord.tui.transcript.view import Transcript
+from accord.tui.transcript.transcript_view import TranscriptView
 
 
 def strips_of(chat: Chat) -> str:
@@ -61,7 +61,7 @@ async def test_the_end_stays_in_view_unless_the_user_scrolled_up(tmp_path: Path)
         await chat.wait_ready()
         await chat.send(f"say {lines}")
         await chat.wait_for_text("line 79", "done")
-        transcript: Transcript = chat.view.transcript
+        transcript: TranscriptView = chat.view.transcript
         await chat.wait_until(lambda: transcript.scroll_offset.y == transcript.max_scroll_y > 0)
         await chat.pilot.press("pageup", "pageup")
         before = chat.screen.splitlines()[3]

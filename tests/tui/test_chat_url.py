@@ -9,10 +9,9 @@ import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.tui.chat import DEMO_AGENT, Chat, running_chat
 
-from accord.cli.chat import start_of
-from accord.cli.chatting.arguments import read_arguments
+from accord.cli.chat_command import read_arguments, start_of
 from accord.errors import UsageError
-from accord.tui.wire.screen import WireScreen
+from accord.tui.wire_screen import WireScreen
 
 
 @pytest.fixture

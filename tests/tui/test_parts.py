@@ -6,18 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.tui.palette import Palette
-from accord.tui.parts.ansi import painted
-from accord.tui.parts.diff import DiffPart, Row, compare
-from accord.tui.parts.markdown import Drawing
-from accord.tui.parts.output import OutputPart
-from accord.tui.parts.part import Part, strip_of
-from accord.tui.parts.prose import Prose
-from accord.tui.parts.segments import segments_of
-from accord.tui.transcript.heights import Heights
-from accord.tui.transcript.item import Item
-from accord.tui.transcript.layout import KEPT_LINES, Layout
-from accord.tui.transcript.sheet import Sheet
+from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
+from accord.tui.parts.markdown_part import MarkdownDrawing
+from accord.tui.parts.message_parts import StreamingMessage, segments_of
+from accord.tui.parts.part import DrawnPart, strip_of
+from accord.tui.parts.tool_parts import OutputPart, painted
+from accord.tui.theme import Palette
+from accord.tui.transcript.transcript_layout import KEPT_LINES, HeightIndex, Item, ItemList, Layout
 
 PALETTE = Palette.of({}, dark=True)
 
@@ -53,12 +48,12 @@ def f():
 The end."""
 
 
-def drawn(prose: Prose, width: int = 60) -> list[str]:
+def drawn(prose: StreamingMessage, width: int = 60) -> list[str]:
     return [strip.text.rstrip() for part in prose.parts for strip in part.draw(width, PALETTE)]
 
 
-def complete(text: str) -> Prose:
-    prose = Prose()
+def complete(text: str) -> StreamingMessage:
+    prose = StreamingMessage()
     prose.show(text)
     return prose
 
@@ -66,7 +61,7 @@ def complete(text: str) -> Prose:
 @settings(deadline=None)
 @given(st.lists(st.integers(0, len(TEXT)), max_size=12))
 def test_streamed_markdown_looks_like_complete_markdown(cuts: list[int]) -> None:
-    prose = Prose()
+    prose = StreamingMessage()
     for cut in sorted(cuts):
         prose.show(TEXT[:cut])
     prose.show(TEXT)
@@ -76,8 +71,8 @@ def test_streamed_markdown_looks_like_complete_markdown(cuts: list[int]) -> None
 @settings(deadline=None)
 @given(st.text(alphabet="ab `*_#->\n\t1.|~[]()\x1b\u202e", max_size=200))
 def test_any_text_can_be_drawn_and_only_its_end_is_redrawn(text: str) -> None:
-    prose = Prose()
-    before: list[Part] = []
+    prose = StreamingMessage()
+    before: list[DrawnPart] = []
     for at in range(0, len(text) + 1, 7):
         prose.show(text[:at])
         assert all(old is new for old, new in zip(before[:-1], prose.parts, strict=False))
@@ -121,12 +116,12 @@ def test_no_drawn_line_exceeds_the_width() -> None:
     )
     for text in (TEXT, wide, "x" * 500, "漢字" * 100, "> " * 10 + "deep"):
         for width in (20, 47, 90):
-            for line in Drawing(PALETTE).of(text, width):
+            for line in MarkdownDrawing(PALETTE).of(text, width):
                 assert strip_of(line).cell_length <= max(width, 30)
 
 
 def test_links_show_their_url() -> None:
-    (line,) = Drawing(PALETTE).of("[bank](https://evil.example)", 80)
+    (line,) = MarkdownDrawing(PALETTE).of("[bank](https://evil.example)", 80)
     assert line.plain == "bank (https://evil.example)"
 
 
@@ -212,7 +207,7 @@ def test_a_shortened_diff_reports_how_much_is_shown() -> None:
 # -- layout ----------------------------------------------------------------------------------------------
 
 
-class Lines(Part):
+class Lines(DrawnPart):
     """A part with a given number of lines and a given estimate."""
 
     def __init__(self, name: str, count: int, guess: int) -> None:
@@ -256,7 +251,7 @@ def test_only_lines_near_the_view_are_kept() -> None:
 
 def test_heights_are_summed_after_any_change() -> None:
     rng = random.Random(11)
-    heights, plain = Heights(), []
+    heights, plain = HeightIndex(), []
     for _ in range(300):
         start = rng.randint(0, len(plain))
         stop = rng.randint(start, min(start + 40, len(plain)))
@@ -276,7 +271,7 @@ def test_heights_are_summed_after_any_change() -> None:
 
 
 def test_only_changed_items_are_arranged() -> None:
-    sheet = Sheet(PALETTE)
+    sheet = ItemList(PALETTE)
     items = [Item() for _ in range(4)]
     for number, item in enumerate(items):
         item.parts = [Lines(f"{number}a", 1, 1), Lines(f"{number}b", 2, 2)]
@@ -318,8 +313,8 @@ def test_a_small_change_in_a_huge_file_is_shown() -> None:
     lines = [f"line {number}" for number in range(15_000)]
     compared = compare("\n".join(lines), "\n".join([*lines[:9000], "new", *lines[9001:]]))
     assert (compared.added, compared.removed) == (1, 1)
-    assert Row(9000, None) in compared.rows
-    assert Row(None, 9000) in compared.rows
+    assert DiffRow(9000, None) in compared.rows
+    assert DiffRow(None, 9000) in compared.rows
     assert len(compared.rows) == 8
 
 
@@ -327,12 +322,12 @@ def test_both_sides_of_a_huge_change_are_shown() -> None:
     before, after = ("\n".join(f"{word} {number}" for number in range(30_000)) for word in ("old", "new"))
     compared = compare(before, after)
     assert (compared.added, compared.removed) == (30_000, 30_000)
-    assert Row(0, None) in compared.rows
-    assert Row(None, 9_999) in compared.rows
+    assert DiffRow(0, None) in compared.rows
+    assert DiffRow(None, 9_999) in compared.rows
 
 
 def test_lines_added_at_the_end_of_a_huge_file_are_shown() -> None:
     before = "same\n" * 15_000
     compared = compare(before, before + "same\nsame\n")
     assert (compared.added, compared.removed) == (2, 0)
-    assert compared.rows[-2:] == [Row(None, 15_000), Row(None, 15_001)]
+    assert compared.rows[-2:] == [DiffRow(None, 15_000), DiffRow(None, 15_001)]

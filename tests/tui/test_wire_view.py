@@ -6,8 +6,7 @@ from typing import Any
 from tests.tui.chat import Chat, running_chat
 
 from accord.testing import FakeClock
-from accord.tui.wire.screen import WireScreen
-from accord.tui.wire.sieve import Sieve
+from accord.tui.wire_screen import FrameFilter, WireScreen
 
 
 async def open_wire_view(chat: Chat) -> WireScreen:
@@ -142,23 +141,23 @@ async def test_messages_of_a_restarted_agent_are_listed(tmp_path: Path) -> None:
 
 
 def test_a_filter_matches_methods_and_text() -> None:
-    from accord.trace import Ring
+    from accord.trace import FrameRing
 
-    ring = Ring(clock=FakeClock())
+    ring = FrameRing(clock=FakeClock())
     ring.note(
         "client", [b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"abc"}}', b"noise"]
     )
     first, second = ring.seen
-    assert Sieve("cancel abc").wants(first)
-    assert not Sieve("cancel abc").wants(second)
-    assert Sieve("! noise").wants(second)
-    assert not Sieve("<").wants(first)
-    sieve = Sieve("cancel")
+    assert FrameFilter("cancel abc").wants(first)
+    assert not FrameFilter("cancel abc").wants(second)
+    assert FrameFilter("! noise").wants(second)
+    assert not FrameFilter("<").wants(first)
+    sieve = FrameFilter("cancel")
     assert [sieve.wants(one) for one in (first, second, first)] == [True, False, True]
 
 
 def _draft(text: str) -> Any:
-    from accord.tui.draft import Draft
+    from accord.tui.chat_types import Draft
 
     return Draft(text)
 

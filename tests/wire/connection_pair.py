@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from accord.errors import InvalidParams
-from accord.testing.wire import RawPeer
+from accord.testing.raw_peer import RawPeer
+from accord.wire.calls import ConnectionLimits, ConnectionReport, Route
 from accord.wire.connection import Connection
-from accord.wire.memory import memory_pair
-from accord.wire.routes import Limits, Report, Route
+from accord.wire.memory_transport import memory_pair
 
 
 def params_of(raw: msgspec.Raw | None) -> Any:
@@ -43,7 +43,7 @@ class ConnectionPair:
         **options: Any,
     ) -> None:
         ours, theirs = memory_pair()
-        self.reports: list[Report] = []
+        self.reports: list[ConnectionReport] = []
         self.connection = Connection(
             ours,
             requests={name: route(run) for name, run in (requests or {}).items()},
@@ -64,5 +64,5 @@ class ConnectionPair:
         await self.peer.answer_to(self.peer.ask("_settle"))
 
 
-def make_limits(**bounds: Any) -> Limits:
-    return Limits(**bounds)
+def make_limits(**bounds: Any) -> ConnectionLimits:
+    return ConnectionLimits(**bounds)

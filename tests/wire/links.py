@@ -11,14 +11,14 @@ from pathlib import Path
 
 from transport_contract import Inbox, Link
 
-from accord.wire.children import Patience
-from accord.wire.memory import memory_pair
+from accord.wire.memory_transport import memory_pair
 from accord.wire.process import spawn
+from accord.wire.process_tree import StopTimeouts
 from accord.wire.stdio import StdioTransport
-from accord.wire.transport import End, Frame, Transport
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 ECHO = str(Path(__file__).with_name("echo_child.py"))
-QUICK = Patience(leave=0.3, terminate=5.0)
+QUICK = StopTimeouts(leave=0.3, terminate=5.0)
 
 
 class MemoryLink:
@@ -35,7 +35,7 @@ class MemoryLink:
             self.far.send(frame)
         self.received.frames(frames)
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self.received.ended(end)
 
     async def far_has_echoed(self, number: int) -> None:

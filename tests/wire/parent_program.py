@@ -5,10 +5,10 @@ import os
 import signal
 import sys
 
-from accord.wire.children import Patience
 from accord.wire.process import spawn
-from accord.wire.transport import End, Frame
-from accord.wire.watchdog import WATCHDOG
+from accord.wire.process_posix import WATCHDOG
+from accord.wire.process_tree import StopTimeouts
+from accord.wire.transport import Frame, TransportEnd
 
 # A wrapper, a grandchild that ignores SIGTERM, and one in its own session. Each holds the named pipe open.
 TREE = """
@@ -24,13 +24,13 @@ class DiscardingReceiver:
     def frames(self, frames: list[Frame]) -> None:
         pass
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         pass
 
 
 async def main(action: str, held_pipe: str) -> None:
     transport = await spawn(
-        ["/bin/sh", "-c", TREE], env={"HELD_PIPE": held_pipe}, patience=Patience(0.1, 0.1)
+        ["/bin/sh", "-c", TREE], env={"HELD_PIPE": held_pipe}, patience=StopTimeouts(0.1, 0.1)
     )
     transport.start(DiscardingReceiver())
     shell = WATCHDOG._shell

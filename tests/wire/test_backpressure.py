@@ -6,8 +6,8 @@ from typing import Any
 from tests.wire.connection_pair import ConnectionPair, make_limits, route
 
 from accord.wire.connection import Connection
-from accord.wire.memory import HIGH_WATER, memory_pair
-from accord.wire.transport import End, Frame
+from accord.wire.memory_transport import HIGH_WATER, memory_pair
+from accord.wire.transport import Frame, TransportEnd
 
 
 async def settle() -> None:
@@ -46,7 +46,7 @@ class RecordingTransport:
         self.paused = False
 
     async def aclose(self) -> None:
-        self.receiver.ended(End("closed"))
+        self.receiver.ended(TransportEnd("closed"))
 
 
 class DiscardingReceiver:
@@ -54,7 +54,7 @@ class DiscardingReceiver:
 
     def frames(self, frames: list[Frame]) -> None: ...
 
-    def ended(self, end: End) -> None: ...
+    def ended(self, end: TransportEnd) -> None: ...
 
 
 def connected(**options: Any) -> tuple[Any, RecordingTransport]:

@@ -7,8 +7,8 @@ import pytest
 from tests.wire.connection_pair import ConnectionPair, make_limits
 
 from accord.errors import ConnectionClosed, RequestCancelled, UsageError
-from accord.testing.clock import FakeClock
-from accord.wire.transport import End
+from accord.testing.fake_clock import FakeClock
+from accord.wire.transport import TransportEnd
 
 
 async def settle() -> None:
@@ -140,7 +140,7 @@ async def test_connection_closed_carries_exit_code_and_stderr() -> None:
     pair = ConnectionPair()
     pending = asyncio.create_task(pair.request("ask"))
     await pair.peer.next("ask")
-    pair.connection.ended(End("agent exited with code 3", exit_code=3, stderr="boom\n"))
+    pair.connection.ended(TransportEnd("agent exited with code 3", exit_code=3, stderr="boom\n"))
     with pytest.raises(ConnectionClosed) as caught:
         await pending
     assert caught.value.exit_code == 3
@@ -271,7 +271,7 @@ async def test_closing_waits_for_a_notification_queued_behind_a_request() -> Non
         await settle()
         finished.append("notification")
 
-    def close(end: End) -> None:
+    def close(end: TransportEnd) -> None:
         closing.append(asyncio.create_task(pair.connection.aclose()))
 
     pair = ConnectionPair(requests={"quick": quick}, notifications={"late": late}, on_end=close)

@@ -8,11 +8,11 @@ import pytest
 from tests.wire.connection_pair import ConnectionPair, route
 
 from accord.errors import BadAnswer, InternalError, InvalidParams, MethodNotFound, NotFound, RpcError
-from accord.testing.wire import RawPeer, raw_pair
+from accord.testing.raw_peer import RawPeer, raw_pair
+from accord.wire.calls import Route
 from accord.wire.connection import Connection
-from accord.wire.memory import memory_pair
-from accord.wire.routes import Route
-from accord.wire.transport import Oversized
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import OversizedFrame
 
 
 def echo(params: dict[str, Any], call: Any) -> Any:
@@ -271,7 +271,7 @@ async def test_meta_keys_that_look_like_envelope_members_are_ignored() -> None:
 async def test_an_oversized_request_is_refused_with_its_id() -> None:
     pair = ConnectionPair(requests={"echo": echo})
     head = b'{"jsonrpc":"2.0","id":41,"method":"echo","params":{"text":"aaaa'
-    pair.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    pair.connection.frames([OversizedFrame(100_000_000, head, b'aaaa"}}')])
     answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == (41, -32600)
     assert "100000000" in answer["error"]["data"]
@@ -283,7 +283,7 @@ async def test_an_oversized_response_fails_its_request() -> None:
     pending = asyncio.create_task(pair.request("ask"))
     asked = await pair.peer.next("ask")
     head = b'{"jsonrpc":"2.0","id":%d,"result":{"id":7,"text":"aaaa' % asked["id"]
-    pair.connection.frames([Oversized(100_000_000, head, b'aaaa"}}')])
+    pair.connection.frames([OversizedFrame(100_000_000, head, b'aaaa"}}')])
     with pytest.raises(BadAnswer, match="100000000 bytes"):
         await pending
 
@@ -293,7 +293,7 @@ async def test_an_oversized_response_with_its_id_at_the_end_fails_its_request() 
     pending = asyncio.create_task(pair.request("ask"))
     asked = await pair.peer.next("ask")
     tail = b'"id":7}},"jsonrpc":"2.0","id":%d}' % asked["id"]
-    pair.connection.frames([Oversized(100_000_000, b'{"result":{"text":"aaaa', tail)])
+    pair.connection.frames([OversizedFrame(100_000_000, b'{"result":{"text":"aaaa', tail)])
     with pytest.raises(BadAnswer):
         await pending
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.wire.framing import SHOWN, LineFramer
-from accord.wire.transport import Frame, Oversized
+from accord.wire.transport import SHOWN, Frame, LineFramer, OversizedFrame
 
 BOM = b"\xef\xbb\xbf"
 
@@ -88,7 +87,7 @@ def test_any_split_of_any_stream_gives_the_same_frames(stream: bytes, places: li
     assert frames_of_pieces(split_at(stream, places), limit) == frames
     assert frames_of_pieces([stream[i : i + 1] for i in range(len(stream))], limit) == frames
     lines = [line.removeprefix(BOM).removesuffix(b"\r") for line in stream.split(b"\n")]
-    assert [frame.size if isinstance(frame, Oversized) else frame for frame in frames] == [
+    assert [frame.size if isinstance(frame, OversizedFrame) else frame for frame in frames] == [
         len(line) if len(line) > limit else line for line in lines if line.strip() or len(line) > limit
     ]
 
@@ -100,14 +99,14 @@ def test_a_line_over_the_limit_becomes_one_oversized_frame(piece: int, end: byte
     line = bytes(range(32, 127)) * 300
     stream = b"before\n" + mark + line + end + (b"after\n" if end else b"")
     frames = frames_of_pieces([stream[i : i + piece] for i in range(0, len(stream), piece)], limit=20_000)
-    assert frames[:2] == [b"before", Oversized(len(line), line[:SHOWN], line[-SHOWN:])]
+    assert frames[:2] == [b"before", OversizedFrame(len(line), line[:SHOWN], line[-SHOWN:])]
     assert frames[2:] == ([b"after"] if end else [])
 
 
 @pytest.mark.parametrize("size", [99, 100, 101])
 def test_the_limit_does_not_count_the_line_end(size: int):
     frame = b"x" * size
-    expected = frame if size <= 100 else Oversized(size, frame, frame)
+    expected = frame if size <= 100 else OversizedFrame(size, frame, frame)
     assert frames_of(BOM + frame + b"\r\n", limit=100) == [expected]
     assert frames_of_pieces([BOM, frame, b"\r", b"\n"], limit=100) == [expected]
 
@@ -123,7 +122,7 @@ def test_an_oversized_line_uses_bounded_memory():
     finally:
         tracemalloc.stop()
     assert peak < 4 << 20
-    assert framer.feed(b"\nnext\n") == [Oversized(64 << 20, b"x" * SHOWN, b"x" * SHOWN), b"next"]
+    assert framer.feed(b"\nnext\n") == [OversizedFrame(64 << 20, b"x" * SHOWN, b"x" * SHOWN), b"next"]
 
 
 def test_a_line_of_exactly_the_limit_arrives_whole():

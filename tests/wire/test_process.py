@@ -12,14 +12,13 @@ from loops import LOOPS
 from transport_contract import Inbox
 
 from accord.errors import NeverStarted
-from accord.testing.clock import FakeClock
-from accord.wire.children import Patience
-from accord.wire.lastwords import KEPT_BYTES, KEPT_LINES
-from accord.wire.process import ProcessTransport, spawn
-from accord.wire.transport import End, Oversized
+from accord.testing.fake_clock import FakeClock
+from accord.wire.process import KEPT_BYTES, KEPT_LINES, ProcessTransport, spawn
+from accord.wire.process_tree import StopTimeouts
+from accord.wire.transport import OversizedFrame, TransportEnd
 
 LOOP_FACTORIES = LOOPS
-QUICK = Patience(leave=0.2, terminate=0.2)
+QUICK = StopTimeouts(leave=0.2, terminate=0.2)
 
 HOLD_PIPE = 'exec 9>"$HELD_PIPE"; echo $$ >&9; '
 """Shell code that holds the named pipe open. Everything started afterwards holds it too."""
@@ -47,7 +46,9 @@ def is_reaped(pid: int) -> bool:
 
 async def test_the_end_of_a_child_that_exits_at_once_has_its_code_and_stderr():
     transport, inbox = await spawn_python("import sys; print('no key\\ngiven', file=sys.stderr); sys.exit(3)")
-    assert await inbox.end() == End("some-agent exited with code 3", exit_code=3, stderr="no key\ngiven")
+    assert await inbox.end() == TransportEnd(
+        "some-agent exited with code 3", exit_code=3, stderr="no key\ngiven"
+    )
     await transport.aclose()
     assert is_reaped(transport.tree.pid)
 
@@ -56,7 +57,7 @@ async def test_the_end_of_a_killed_child_has_the_signal():
     transport, inbox = await spawn_python("print('{}', flush=True); input()")
     await inbox.count(1)
     os.kill(transport.tree.pid, signal.SIGKILL)
-    assert await inbox.end() == End("some-agent was ended by SIGKILL", signal="SIGKILL")
+    assert await inbox.end() == TransportEnd("some-agent was ended by SIGKILL", signal="SIGKILL")
     await transport.aclose()
 
 
@@ -72,7 +73,7 @@ async def test_frames_of_a_child_that_exited_before_start_are_delivered():
     await transport.tree.wait()
     inbox = Inbox()
     transport.start(inbox)
-    assert await inbox.end() == End("sh exited with code 7", exit_code=7)
+    assert await inbox.end() == TransportEnd("sh exited with code 7", exit_code=7)
     assert inbox.received == [b"{}"]
     await transport.aclose()
 
@@ -108,7 +109,7 @@ async def test_the_stderr_tail_is_text_for_any_bytes():
 async def test_a_line_over_the_limit_is_oversized_and_the_next_one_arrives():
     transport, inbox = await spawn_python("print('x' * 5000); print('{}', flush=True); input()", limit=1000)
     big, small = await inbox.count(2)
-    assert isinstance(big, Oversized)
+    assert isinstance(big, OversizedFrame)
     assert (big.size, small) == (5000, b"{}")
     await transport.aclose()
 
@@ -133,7 +134,7 @@ async def test_a_child_that_closes_its_output_is_terminated():
     transport, inbox = await spawn_python(
         "import os, signal; print('{}', flush=True); os.close(1); signal.pause()", patience=QUICK
     )
-    assert await inbox.end() == End("some-agent closed its output")
+    assert await inbox.end() == TransportEnd("some-agent closed its output")
     assert inbox.received == [b"{}"]
     await transport.aclose()
     assert is_reaped(transport.tree.pid)
@@ -146,7 +147,7 @@ async def test_a_child_that_closes_its_input_is_terminated_on_the_next_send():
     )
     await inbox.count(1)
     transport.send(b"{}")
-    assert await inbox.end() == End("some-agent closed its input")
+    assert await inbox.end() == TransportEnd("some-agent closed its input")
     await transport.aclose()
 
 
@@ -170,7 +171,7 @@ async def test_closing_lets_a_child_exit_at_the_end_of_its_input():
     transport, inbox = await spawn_python("import sys; sys.stdin.read(); print('bye'); sys.exit(4)")
     await transport.aclose()
     assert inbox.received == [b"bye"]
-    assert inbox.ends == [End("this side closed the connection to some-agent", exit_code=4)]
+    assert inbox.ends == [TransportEnd("this side closed the connection to some-agent", exit_code=4)]
     assert is_reaped(transport.tree.pid)
 
 
@@ -239,7 +240,7 @@ async def test_a_grandchild_that_keeps_the_output_open_does_not_hide_the_childs_
     transport, inbox = await spawn_shell(
         HOLD_PIPE + "sleep 1000 & echo '{}'; exit 9", held_pipe, patience=QUICK
     )
-    assert await inbox.end() == End("sh exited with code 9", exit_code=9)
+    assert await inbox.end() == TransportEnd("sh exited with code 9", exit_code=9)
     assert inbox.received == [b"{}"]
     await transport.aclose()
     await held_pipe.wait_for_holders(1)
@@ -261,7 +262,7 @@ async def test_a_cancelled_close_continues(tmp_path: Path):
 async def test_cancelling_all_tasks_kills_a_child_that_is_closing(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     transport, inbox = await spawn_shell(
-        HOLD_PIPE + "trap '' TERM; sleep 1000; true", held_pipe, patience=Patience(leave=1000)
+        HOLD_PIPE + "trap '' TERM; sleep 1000; true", held_pipe, patience=StopTimeouts(leave=1000)
     )
     await held_pipe.wait_for_holders(1)
     close_task = asyncio.ensure_future(transport.aclose())

@@ -15,12 +15,11 @@ import pytest
 from held_pipe import HeldPipe
 from loops import LOOPS
 
-from accord.wire.children import Exit, Patience, start
-from accord.wire.kin import kin
-from accord.wire.watchdog import WATCHDOG
+from accord.wire.process_posix import WATCHDOG, kin
+from accord.wire.process_tree import ProcessExit, StopTimeouts, start
 
 LOOP_FACTORIES = LOOPS
-QUICK = Patience(leave=0.0, terminate=0.2)
+QUICK = StopTimeouts(leave=0.0, terminate=0.2)
 
 one_loop = pytest.mark.asyncio(loop_factories=["asyncio"])
 """For tests that do not depend on the event loop of the test."""
@@ -122,7 +121,7 @@ async def test_a_killed_watchdog_is_replaced():
     second = start(["sleep", "1000"])
     assert WATCHDOG._shell.pid != victim
     for tree in (first, second):
-        assert await tree.end(QUICK) == Exit(signal="SIGTERM")
+        assert await tree.end(QUICK) == ProcessExit(signal="SIGTERM")
 
 
 async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
@@ -136,7 +135,7 @@ async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
     tree.look()
     os.kill(tree.pid, signal.SIGKILL)
     async with asyncio.timeout(30):
-        assert await tree.wait() == Exit(signal="SIGKILL")
+        assert await tree.wait() == ProcessExit(signal="SIGKILL")
     apart = next(member for member in members.values() if member.session != tree.pid)
     assert apart.pid not in kin(tree.pid), "its parent is gone, so it cannot be found by descent"
     assert apart.pid in kin(tree.pid, members.values())
@@ -152,17 +151,17 @@ async def test_terminate_and_kill_reach_the_whole_tree(tmp_path: Path):
     await held_pipe.wait_for_holders(2)
     tree.terminate()
     async with asyncio.timeout(30):
-        assert await tree.wait() == Exit(signal="SIGTERM")
-    assert tree.exit == Exit(signal="SIGTERM")
+        assert await tree.wait() == ProcessExit(signal="SIGTERM")
+    assert tree.exit == ProcessExit(signal="SIGTERM")
     tree.kill()
     await held_pipe.wait_for_release()
-    assert await tree.end() == Exit(signal="SIGTERM")
+    assert await tree.end() == ProcessExit(signal="SIGTERM")
 
 
 async def test_a_stopped_tree_can_be_terminated():
     tree = start(["sleep", "1000"])
     os.kill(tree.pid, signal.SIGSTOP)
-    assert await tree.end(Patience(leave=0.0, terminate=30.0)) == Exit(signal="SIGTERM")
+    assert await tree.end(StopTimeouts(leave=0.0, terminate=30.0)) == ProcessExit(signal="SIGTERM")
 
 
 async def test_a_command_can_have_a_controlling_terminal():
@@ -175,7 +174,7 @@ async def test_a_command_can_have_a_controlling_terminal():
     assert os.read(master, 100).decode().split() == [os.ttyname(slave)] * 2
     os.write(master, b"\x03")
     async with asyncio.timeout(30):
-        assert await tree.wait() == Exit(signal="SIGINT")
+        assert await tree.wait() == ProcessExit(signal="SIGINT")
     await tree.end(QUICK)
     os.close(master)
     os.close(slave)
@@ -198,7 +197,7 @@ async def test_a_child_gets_default_signals_when_this_process_ignores_or_blocks_
         assert not any(ignored_by(tree.pid) >> number - 1 & 1 for number in numbers)
         tree.terminate()
         async with asyncio.timeout(30):
-            assert await tree.wait() == Exit(signal="SIGTERM")
+            assert await tree.wait() == ProcessExit(signal="SIGTERM")
         await tree.end(QUICK)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

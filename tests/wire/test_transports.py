@@ -14,8 +14,8 @@ from loops import LOOPS
 from tests.wire.remote.remote_links import http_link, websocket_link
 from transport_contract import CHECKS, Inbox, MakeLink
 
-from accord.wire.memory import memory_pair
-from accord.wire.transport import Oversized
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import OversizedFrame
 
 CHECK = str(Path(__file__).with_name("stdio_contract_program.py"))
 LINKS: dict[str, MakeLink] = {
@@ -87,7 +87,11 @@ async def test_a_frame_over_the_limit_of_a_memory_pair_arrives_as_oversized():
     left.send(b"0123456789")
     left.send(b"0123456789x")
     left.send(b"next")
-    assert await inbox.count(3) == [b"0123456789", Oversized(11, b"0123456789x", b"0123456789x"), b"next"]
+    assert await inbox.count(3) == [
+        b"0123456789",
+        OversizedFrame(11, b"0123456789x", b"0123456789x"),
+        b"next",
+    ]
 
 
 async def test_frames_sent_before_a_memory_pair_closes_still_arrive():

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from accord.wire.transport import End, Frame, Transport
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 
 class Inbox:
@@ -18,7 +18,7 @@ class Inbox:
     def __init__(self) -> None:
         self.received: list[Frame] = []
         self.batches: list[int] = []
-        self.ends: list[End] = []
+        self.ends: list[TransportEnd] = []
         self._changed = asyncio.Event()
 
     def frames(self, frames: list[Frame]) -> None:
@@ -28,7 +28,7 @@ class Inbox:
         self.batches.append(len(frames))
         self._changed.set()
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self.ends.append(end)
         self._changed.set()
 
@@ -37,7 +37,7 @@ class Inbox:
         await self._until(lambda: len(self.received) >= number)
         return self.received
 
-    async def end(self) -> End:
+    async def end(self) -> TransportEnd:
         """Wait for the end."""
         await self._until(lambda: bool(self.ends))
         return self.ends[0]

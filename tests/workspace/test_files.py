@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.workspace.helpers import SECRET, Write, names
 
 from accord.errors import InvalidParams, NotFound
-from accord.workspace.files import TextFiles
-from accord.workspace.lines import lines_of
 from accord.workspace.roots import OutsideRoots, Roots
+from accord.workspace.text_files import TextFiles, lines_of
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.workspace.output import OutputBuffer
+from accord.workspace.terminals import OutputBuffer
 
 WIDE = "aé€😀"  # one, two, three and four bytes
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.workspace.helpers import SECRET, names
 
 from accord.errors import InvalidParams
-from accord.workspace.folder import Folder
-from accord.workspace.roots import OutsideRoots, Roots
+from accord.workspace.roots import Folder, OutsideRoots, Roots
 
 
 def read(roots: Roots, path: Path) -> str:

@@ -9,17 +9,22 @@ import pytest
 from tests.workspace.helpers import Screen, Write
 
 from accord.errors import InvalidParams
-from accord.workspace.channel import Size
-from accord.workspace.command import Command
 from accord.workspace.roots import Roots
-from accord.workspace.terminal import ExitStatus, TerminalOutput
-from accord.workspace.terminals import DEFAULT_OUTPUT_BYTES, MAX_OUTPUT_BYTES, Terminals
+from accord.workspace.terminal_command import TerminalCommand
+from accord.workspace.terminals import (
+    DEFAULT_OUTPUT_BYTES,
+    MAX_OUTPUT_BYTES,
+    ExitStatus,
+    PtySize,
+    TerminalOutput,
+    Terminals,
+)
 
-Run = Callable[[Command], Awaitable[TerminalOutput]]
+Run = Callable[[TerminalCommand], Awaitable[TerminalOutput]]
 
 
 def runner_for(terminals: Terminals) -> Run:
-    async def run(command: Command) -> TerminalOutput:
+    async def run(command: TerminalCommand) -> TerminalOutput:
         id = await terminals.create(command)
         await terminals.wait(id)
         return await terminals.release(id)
@@ -27,7 +32,7 @@ def runner_for(terminals: Terminals) -> Run:
     return run
 
 
-@pytest.fixture(params=[Size(), None], ids=["pty", "pipe"])
+@pytest.fixture(params=[PtySize(), None], ids=["pty", "pipe"])
 async def run(request: pytest.FixtureRequest, roots: Roots) -> AsyncIterator[Run]:
     terminals = Terminals(roots, pty=request.param)
     yield runner_for(terminals)
@@ -41,7 +46,7 @@ async def test_output_over_the_limit_loses_its_start_at_a_character(
 ) -> None:
     text = "é€😀é€"
     path = write("text", text)
-    output = await run(Command("cat", args=[str(path)], output_byte_limit=limit))
+    output = await run(TerminalCommand("cat", args=[str(path)], output_byte_limit=limit))
     kept = output.output.encode()
     assert text.encode().endswith(kept)
     assert limit - 3 <= len(kept) <= limit
@@ -50,7 +55,7 @@ async def test_output_over_the_limit_loses_its_start_at_a_character(
 
 @pytest.mark.rule(251)
 async def test_output_within_the_limit_is_complete(run: Run) -> None:
-    output = await run(Command("printf", args=["12345"], output_byte_limit=5))
+    output = await run(TerminalCommand("printf", args=["12345"], output_byte_limit=5))
     assert output == TerminalOutput("12345", False, ExitStatus(exit_code=0))
 
 
@@ -59,7 +64,9 @@ async def test_large_output_does_not_use_more_memory(run: Run) -> None:
     tracemalloc.start()
     try:
         output = await run(
-            Command("head -c 100000000 /dev/zero | tr '\\0' x; echo 'that was it'", output_byte_limit=2000)
+            TerminalCommand(
+                "head -c 100000000 /dev/zero | tr '\\0' x; echo 'that was it'", output_byte_limit=2000
+            )
         )
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -74,53 +81,57 @@ async def test_output_is_limited_whatever_limit_the_agent_requests(
     roots: Roots, limit: int | None, kept: int
 ) -> None:
     run = runner_for(Terminals(roots, pty=None))
-    output = await run(Command("head -c 20000000 /dev/zero | tr '\\0' x", output_byte_limit=limit))
+    output = await run(TerminalCommand("head -c 20000000 /dev/zero | tr '\\0' x", output_byte_limit=limit))
     assert len(output.output) == kept
     assert output.truncated
 
 
 async def test_invalid_utf8_is_replaced_within_the_limit(run: Run, write: Write) -> None:
     path = write("bytes", b"ok \xff\xfe \xe2\x82 " * 20)
-    output = await run(Command("cat", args=[str(path)], output_byte_limit=50))
+    output = await run(TerminalCommand("cat", args=[str(path)], output_byte_limit=50))
     assert len(output.output.encode()) <= 50
     assert output.output.endswith("ok \ufffd\ufffd \ufffd ")
 
 
-@pytest.mark.parametrize("pty", [Size(), None], ids=["pty", "pipe"])
+@pytest.mark.parametrize("pty", [PtySize(), None], ids=["pty", "pipe"])
 async def test_a_character_written_in_two_parts_is_decoded(
-    roots: Roots, project: Path, pty: Size | None
+    roots: Roots, project: Path, pty: PtySize | None
 ) -> None:
     os.mkfifo(project / "go")
     screen = Screen()
     terminals = Terminals(roots, pty=pty, on_output=screen)
-    id = await terminals.create(Command(r"printf 'so far \360\237'; cat go; printf '\230\200 so good'"))
+    id = await terminals.create(
+        TerminalCommand(r"printf 'so far \360\237'; cat go; printf '\230\200 so good'")
+    )
     await screen.wait_for(id, "so far ")
     assert terminals.output(id).output == "so far "
-    await runner_for(terminals)(Command("printf '' > go"))
+    await runner_for(terminals)(TerminalCommand("printf '' > go"))
     await terminals.wait(id)
     assert terminals.output(id).output == screen.seen[id] == "so far 😀 so good"
     await terminals.aclose()
 
 
 async def test_a_command_on_a_pty_sees_a_terminal_of_the_given_size(roots: Roots) -> None:
-    run = runner_for(Terminals(roots, pty=Size(columns=100, rows=30), base_env={"PATH": os.environ["PATH"]}))
+    run = runner_for(
+        Terminals(roots, pty=PtySize(columns=100, rows=30), base_env={"PATH": os.environ["PATH"]})
+    )
     output = await run(
-        Command("[ -t 1 ] && [ -t 2 ] && [ ! -t 0 ] && stty size <&1; echo $TERM $PAGER $GIT_PAGER")
+        TerminalCommand("[ -t 1 ] && [ -t 2 ] && [ ! -t 0 ] && stty size <&1; echo $TERM $PAGER $GIT_PAGER")
     )
     assert output.output == "30 100\nxterm-256color cat cat\n"
 
 
 async def test_a_command_on_a_pipe_sees_no_terminal(roots: Roots) -> None:
     run = runner_for(Terminals(roots, pty=None))
-    assert (await run(Command("[ -t 1 ] || echo $TERM"))).output == "dumb\n"
+    assert (await run(TerminalCommand("[ -t 1 ] || echo $TERM"))).output == "dumb\n"
 
 
 async def test_the_request_environment_overrides_the_base_environment(run: Run, roots: Roots) -> None:
     os.environ["ACCORD_TEST_SECRET"] = "hidden"
     try:
         given = runner_for(Terminals(roots, base_env={"PATH": os.environ["PATH"], "MINE": "1", "ALSO": "2"}))
-        output = await given(Command("env", env={"MINE": "3", "TERM": "vt100", "PAGER": ""}))
-        ours = await run(Command("env"))
+        output = await given(TerminalCommand("env", env={"MINE": "3", "TERM": "vt100", "PAGER": ""}))
+        ours = await run(TerminalCommand("env"))
     finally:
         del os.environ["ACCORD_TEST_SECRET"]
     lines = set(output.output.splitlines())
@@ -149,7 +160,7 @@ async def test_a_shell_line_can_be_the_command(
 ) -> None:
     for name in ("run.sh", "my prog/run it"):
         write(name, "#!/bin/sh\necho ran\n").chmod(0o755)
-    output = await run(Command(line.format(project=project)))
+    output = await run(TerminalCommand(line.format(project=project)))
     assert output.output == expected.format(project=project)
 
 
@@ -157,29 +168,31 @@ async def test_a_shell_that_is_not_posix_is_not_used(roots: Roots, write: Write)
     fish = write("fish", "#!/bin/sh\necho I am a fish\n")
     fish.chmod(0o755)
     env = {"PATH": os.environ["PATH"], "SHELL": str(fish)}
-    assert (await runner_for(Terminals(roots, base_env=env))(Command("echo hi; true"))).output == "hi\n"
+    assert (
+        await runner_for(Terminals(roots, base_env=env))(TerminalCommand("echo hi; true"))
+    ).output == "hi\n"
     bash = fish.rename(fish.with_name("bash"))
     env["SHELL"] = str(bash)
     assert (
-        await runner_for(Terminals(roots, base_env=env))(Command("echo hi; true"))
+        await runner_for(Terminals(roots, base_env=env))(TerminalCommand("echo hi; true"))
     ).output == "I am a fish\n"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        Command("no-such-program"),
-        Command("no-such-program", args=["x"]),
-        Command("/no/such/program"),
-        Command("./text.txt"),
-        Command("npm run", args=["test"]),
-        Command("sub"),
-        Command("./sub"),
+        TerminalCommand("no-such-program"),
+        TerminalCommand("no-such-program", args=["x"]),
+        TerminalCommand("/no/such/program"),
+        TerminalCommand("./text.txt"),
+        TerminalCommand("npm run", args=["test"]),
+        TerminalCommand("sub"),
+        TerminalCommand("./sub"),
     ],
     ids=lambda command: command.command,
 )
 async def test_a_command_that_cannot_run_is_refused_with_its_name(
-    roots: Roots, write: Write, command: Command
+    roots: Roots, write: Write, command: TerminalCommand
 ) -> None:
     write("text.txt", "not a program")
     write("sub/x", "")
@@ -190,6 +203,6 @@ async def test_a_command_that_cannot_run_is_refused_with_its_name(
 
 
 async def test_an_unknown_command_in_a_shell_line_exits_with_127(run: Run) -> None:
-    output = await run(Command("no-such-program --flag"))
+    output = await run(TerminalCommand("no-such-program --flag"))
     assert "no-such-program" in output.output
     assert output.exit_status == ExitStatus(exit_code=127)

@@ -10,11 +10,9 @@ import pytest
 from tests.workspace.helpers import Lifeline, Screen
 
 from accord.errors import InvalidParams, NotFound, RequestCancelled
-from accord.workspace.channel import Size
-from accord.workspace.command import Command
 from accord.workspace.roots import OutsideRoots, Roots
-from accord.workspace.terminal import ExitStatus, TerminalOutput
-from accord.workspace.terminals import Terminals
+from accord.workspace.terminal_command import TerminalCommand
+from accord.workspace.terminals import ExitStatus, PtySize, TerminalOutput, Terminals
 
 FOR_EVER = "sleep 100000"
 
@@ -24,7 +22,7 @@ def screen() -> Screen:
     return Screen()
 
 
-@pytest.fixture(params=[Size(), None], ids=["pty", "pipe"])
+@pytest.fixture(params=[PtySize(), None], ids=["pty", "pipe"])
 async def terminals(request: pytest.FixtureRequest, roots: Roots, screen: Screen) -> AsyncIterator[Terminals]:
     terminals = Terminals(roots, pty=request.param, on_output=screen)
     yield terminals
@@ -38,11 +36,11 @@ def lifeline(project: Path) -> Iterator[Lifeline]:
     lifeline.close()
 
 
-def sh(script: str, *args: str, **fields: Any) -> Command:
-    return Command("/bin/sh", args=["-c", script, "sh", *args], **fields)
+def sh(script: str, *args: str, **fields: Any) -> TerminalCommand:
+    return TerminalCommand("/bin/sh", args=["-c", script, "sh", *args], **fields)
 
 
-async def result_of(terminals: Terminals, command: Command) -> TerminalOutput:
+async def result_of(terminals: Terminals, command: TerminalCommand) -> TerminalOutput:
     """Run a command to its end and release its terminal."""
     id = await terminals.create(command)
     status = await terminals.wait(id)
@@ -71,7 +69,7 @@ async def test_args_env_and_cwd_are_used(terminals: Terminals, project: Path) ->
 
 @pytest.mark.rule(249, 328)
 async def test_the_default_cwd_is_that_of_the_session(terminals: Terminals, project: Path) -> None:
-    command = Command("pwd", args=None, env=None, cwd=None, output_byte_limit=None)
+    command = TerminalCommand("pwd", args=None, env=None, cwd=None, output_byte_limit=None)
     assert await result_of(terminals, command) == TerminalOutput(
         f"{project}\n", False, ExitStatus(exit_code=0)
     )
@@ -283,7 +281,7 @@ async def test_a_release_closes_all_file_descriptors(terminals: Terminals) -> No
     await terminals.wait(background)
     await terminals.release(background)
     with pytest.raises(InvalidParams):
-        await terminals.create(Command("no-such-program"))
+        await terminals.create(TerminalCommand("no-such-program"))
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -350,6 +348,6 @@ async def test_a_field_of_the_wrong_type_starts_nothing(
 ) -> None:
     asked: dict[str, Any] = {"command": "touch started", **fields}
     with pytest.raises(InvalidParams) as refused:
-        await terminals.create(Command(**asked))
+        await terminals.create(TerminalCommand(**asked))
     assert refused.value.code == -32602
     assert not (project / "started").exists()

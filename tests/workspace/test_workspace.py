@@ -10,8 +10,16 @@ from tests.workspace.helpers import Lifeline, Screen
 
 import accord.workspace
 from accord.errors import NotFound
-from accord.testing.clock import FakeClock, FakeTimer
-from accord.workspace import Command, ExitStatus, LocalWorkspace, OutsideRoots, Roots, Terminals, Workspace
+from accord.testing.fake_clock import FakeClock, FakeTimer
+from accord.workspace import (
+    ExitStatus,
+    LocalWorkspace,
+    OutsideRoots,
+    Roots,
+    TerminalCommand,
+    Terminals,
+    Workspace,
+)
 
 
 @pytest.mark.rule(239, 243, 245, 249, 252, 254, 256)
@@ -56,7 +64,7 @@ class SignallingClock(FakeClock):
 async def test_wait_gives_open_output_a_short_time_after_the_exit(roots: Roots) -> None:
     clock = SignallingClock()
     terminals = Terminals(roots, clock=clock)
-    id = await terminals.create(Command("sleep 100000 & echo early; exit 4"))
+    id = await terminals.create(TerminalCommand("sleep 100000 & echo early; exit 4"))
     waiting = asyncio.create_task(terminals.wait(id))
     await clock.set.wait()
     await clock.advance(0.2)
@@ -70,11 +78,11 @@ async def test_wait_gives_open_output_a_short_time_after_the_exit(roots: Roots) 
 
 CLIENT = """
 import asyncio, sys
-from accord.workspace import Command, Roots, Terminals
+from accord.workspace import Roots, TerminalCommand, Terminals
 
 async def main():
     terminals = Terminals(Roots(sys.argv[1]), on_output=lambda id, text: print(text, flush=True))
-    await terminals.create(Command("exec 9>lifeline; sleep 100000 & echo ready; wait"))
+    await terminals.create(TerminalCommand("exec 9>lifeline; sleep 100000 & echo ready; wait"))
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -103,8 +111,8 @@ def test_terminals_work_on_uvloop_too(project: Path) -> None:
     async def talk() -> list[ExitStatus]:
         screen = Screen()
         terminals = Terminals(Roots(project), on_output=screen)
-        ended = await terminals.create(Command("echo done; exit 3"))
-        killed = await terminals.create(Command("echo ready; sleep 100000"))
+        ended = await terminals.create(TerminalCommand("echo done; exit 3"))
+        killed = await terminals.create(TerminalCommand("echo ready; sleep 100000"))
         await asyncio.gather(screen.wait_for(ended, "done\n"), screen.wait_for(killed, "ready\n"))
         await terminals.kill(killed)
         statuses = [await terminals.wait(ended), await terminals.wait(killed)]

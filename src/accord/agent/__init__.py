@@ -1,21 +1,17 @@
 """What one needs to write an agent: the app object, the sessions, the turn and what can be done in it."""
 
-from .app import Agent
-from .capabilities import Accepts
-from .client import Client, SessionClient
-from .connection import AgentConnection
-from .opening import unknown_session
-from .options import AgentOptions
-from .permission import PermissionAnswer
-from .request import ClientRequest
-from .session import AgentSession
-from .toolcall import ToolCallScope
-from .turn import Turn
+from accord.agent.agent_session import AgentSession
+from accord.agent.app import Agent, AgentConnection, AgentOptions
+from accord.agent.capabilities import AgentFeatures, unknown_session
+from accord.agent.client import Client, SessionClient
+from accord.agent.decorators import ClientRequest
+from accord.agent.tool_call_scope import PermissionAnswer, ToolCallScope
+from accord.agent.turn import Turn
 
 __all__ = [
-    "Accepts",
     "Agent",
     "AgentConnection",
+    "AgentFeatures",
     "AgentOptions",
     "AgentSession",
     "Client",

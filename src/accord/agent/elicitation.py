@@ -1,15 +1,21 @@
-"""Asking the user something, by a form or by a web page. Only modes the client offers; forms never ask for secrets."""
+"""Ask the user by a form or a web page, and validate the answer.
+
+Imported on first use.
+"""
 
 import os
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
 
 from msgspec import UnsetType
 
+from accord.agent.tool_call_scope import limited
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
-from accord.schema.elicitation import (
+from accord.schema.base import RequestId
+from accord.schema.client_requests import (
+    BooleanPropertySchema,
     CompleteElicitationNotification,
     CreateElicitationResponse,
     ElicitationAcceptAction,
@@ -20,20 +26,90 @@ from accord.schema.elicitation import (
     ElicitationPropertySchema,
     ElicitationSchema,
     ElicitationUrlMode,
+    IntegerPropertySchema,
+    MultiSelectPropertySchema,
+    NumberPropertySchema,
+    StringMultiSelectItems,
+    StringPropertySchema,
+    TitledMultiSelectItems,
 )
-from accord.schema.rpc import RequestId
-
-from .formcheck import problem
-from .waiting import limited
 
 if TYPE_CHECKING:
-    from .peer import Peer
+    from accord.agent.client import ClientPeer
+
+
+# MERGED agent.formcheck: Does what a user filled in fit the form? Checked again on our side: a client is not obliged to.
+
+
+def problem(schema: ElicitationSchema, content: Mapping[str, Any]) -> str | None:
+    """The first thing that does not fit, in words; None if all does."""
+    missing = [name for name in schema.required or () if name not in content]
+    if missing:
+        return f"{missing[0]} is missing"
+    for name, field in (schema.properties or {}).items():
+        if name in content and (wrong := _wrong(field, content[name])) is not None:
+            return f"{name} {wrong}"
+    return None
+
+
+def _wrong(field: ElicitationPropertySchema, value: Any) -> str | None:
+    match field:
+        case StringPropertySchema():
+            return _wrong_text(field, value)
+        case IntegerPropertySchema() if not isinstance(value, int) or isinstance(value, bool):
+            return "is no whole number"
+        case NumberPropertySchema() if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return "is no number"
+        case IntegerPropertySchema() | NumberPropertySchema():
+            return _out_of_bounds(value, field.minimum, field.maximum)
+        case BooleanPropertySchema():
+            return None if isinstance(value, bool) else "is neither true nor false"
+        case MultiSelectPropertySchema():
+            return _wrong_choices(field, value)
+        case _:
+            return None
+
+
+def _wrong_text(field: StringPropertySchema, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return "is no text"
+    choices = list(field.enum or ()) + [option.const for option in field.one_of or ()]
+    if choices and value not in choices:
+        return "is none of the choices"
+    return _out_of_bounds(len(value), field.min_length, field.max_length)
+
+
+def _wrong_choices(field: MultiSelectPropertySchema, value: Any) -> str | None:
+    if not isinstance(value, list):
+        return "is no list"
+    chosen = cast("list[Any]", value)
+    match field.items:
+        case StringMultiSelectItems():
+            known = field.items.enum
+        case TitledMultiSelectItems():
+            known = [option.const for option in field.items.any_of]
+        case _:
+            known = chosen
+    if any(item not in known for item in chosen):
+        return "holds something that is none of the choices"
+    return _out_of_bounds(len(chosen), field.min_items, field.max_items)
+
+
+def _out_of_bounds(value: float, low: Any, high: Any) -> str | None:
+    if isinstance(low, (int, float)) and value < low:
+        return f"is below {low}"
+    if isinstance(high, (int, float)) and value > high:
+        return f"is above {high}"
+    return None
+
+
+# MERGED agent.elicitation: Asking the user something, by a form or by a web page. Only modes the client offers; forms never ask for secrets.
 
 Form: TypeAlias = ElicitationSchema | Mapping[str, ElicitationPropertySchema]
 """A whole form, or just its fields by name, all of them required."""
 
 
-class Scope(TypedDict, total=False):
+class ElicitationScope(TypedDict, total=False):
     """What a question belongs to: a session, possibly one of its tool calls, or an open request of the client."""
 
     session_id: str
@@ -60,7 +136,7 @@ class ElicitationAnswer:
 class UrlAnswer(ElicitationAnswer):
     """True if the user agreed to open the page; what they did there, you learn elsewhere."""
 
-    def __init__(self, peer: "Peer", elicitation_id: str, answer: ElicitationAnswer) -> None:
+    def __init__(self, peer: "ClientPeer", elicitation_id: str, answer: ElicitationAnswer) -> None:
         super().__init__(answer.action, error=answer.error)
         self.id = elicitation_id
         self._peer = peer
@@ -74,7 +150,12 @@ class UrlAnswer(ElicitationAnswer):
 
 
 async def ask_form(
-    peer: "Peer", offered: bool, message: str, form: Form, scope: Scope, timeout: float | None
+    peer: "ClientPeer",
+    offered: bool,
+    message: str,
+    form: Form,
+    scope: ElicitationScope,
+    timeout: float | None,
 ) -> ElicitationAnswer:
     """Ask by a form."""
     peer.need(offered, "elicitation by forms")
@@ -100,7 +181,7 @@ async def ask_form(
 
 
 async def ask_url(
-    peer: "Peer", offered: bool, message: str, url: str, scope: Scope, timeout: float | None
+    peer: "ClientPeer", offered: bool, message: str, url: str, scope: ElicitationScope, timeout: float | None
 ) -> UrlAnswer:
     """Ask by a web page. There is no falling back to a form."""
     peer.need(offered, "elicitation by web pages")
@@ -119,7 +200,10 @@ async def ask_url(
 
 
 async def _ask(
-    peer: "Peer", params: ElicitationFormMode | ElicitationUrlMode, scope: Scope, timeout: float | None
+    peer: "ClientPeer",
+    params: ElicitationFormMode | ElicitationUrlMode,
+    scope: ElicitationScope,
+    timeout: float | None,
 ) -> ElicitationAnswer:
     question = peer.call("elicitation/create", params, key=scope.get("session_id"))
     try:

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET, MsgspecError, Raw, defstruct
 from msgspec.json import Decoder
 
+from accord.agent.builtin_methods import BuiltinMethods, Handshake, OptionMethods
+from accord.agent.decorators import AgentHandlers
 from accord.errors import InvalidParams, InvalidRequest
-from accord.schema.jsontext import NotJson, parse_json
+from accord.schema.codec import NotJson, parse_json
+from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, notification, served_by
-from accord.schema.reader import Reader
-from accord.wire.routes import Call, Route
-
-from .choices import Choices
-from .handlers import Handlers
-from .handshake import Handshake
-from .service import Service
+from accord.wire.calls import IncomingCall, Route
 
 if TYPE_CHECKING:
-    from .connection import AgentConnection
+    from accord.agent.app import AgentConnection
 
 Run = Callable[..., Any]
 
@@ -41,7 +38,7 @@ FRAMED: Final = frozenset(
 """Methods whose built-in behaviour stays around what the application does when it takes them over."""
 
 
-class Requests(Mapping[str, Route]):
+class RequestRouter(Mapping[str, Route]):
     """The requests an agent serves. Before `initialize` there is only that one; everything else is out of order."""
 
     def __init__(self, routes: Mapping[str, Route], handshake: Handshake) -> None:
@@ -61,14 +58,14 @@ class Requests(Mapping[str, Route]):
 
 
 def request_routes(
-    handlers: Handlers,
+    handlers: AgentHandlers,
     handshake: Handshake,
-    service: Service,
-    reader: Reader,
+    service: BuiltinMethods,
+    reader: MessageReader,
     notifications: Mapping[str, Route],
 ) -> dict[str, Route]:
     """A route for every request that is served."""
-    choices = Choices(handlers, service)
+    choices = OptionMethods(handlers, service)
     built_in: dict[str, Run] = {
         "initialize": handshake.initialize,
         "authenticate": handshake.authenticate,
@@ -107,7 +104,7 @@ def request_routes(
 
 
 def notification_routes(
-    handlers: Handlers, connection: "AgentConnection", service: Service, reader: Reader
+    handlers: AgentHandlers, connection: "AgentConnection", service: BuiltinMethods, reader: MessageReader
 ) -> dict[str, Route]:
     """A route for every notification that is heard."""
     routes: dict[str, Route] = {}
@@ -164,7 +161,7 @@ def _connection(params: Any) -> None:
     return None
 
 
-def _refuse(params: Any, call: Call) -> None:
+def _refuse(params: Any, call: IncomingCall) -> None:
     raise InvalidRequest("Not initialized")
 
 
@@ -178,12 +175,12 @@ def _plain(raw: Raw | None) -> Any:
         raise InvalidParams(str(error)) from None
 
 
-def _taken(function: Run, service: Service) -> Run:
-    def run(params: Any, call: Call) -> Any:
+def _taken(function: Run, service: BuiltinMethods) -> Run:
+    def run(params: Any, call: IncomingCall) -> Any:
         session = service.sessions.get(getattr(params, "session_id", ""))
         return service.begin(function, params, service.request(call, session))
 
-    async def run_later(params: Any, call: Call) -> Any:
+    async def run_later(params: Any, call: IncomingCall) -> Any:
         return await run(params, call)
 
     # A coroutine is not even made before its turn: a request may be given up until then.
@@ -193,14 +190,16 @@ def _taken(function: Run, service: Service) -> Run:
 def _answered(notified: Run) -> Run:
     """A notification that comes with an id is acted on, and answered."""
 
-    def run(params: Any, call: Call) -> dict[str, Any]:
+    def run(params: Any, call: IncomingCall) -> dict[str, Any]:
         notified(params)
         return {}
 
     return run
 
 
-def _heard(own: Run | None, function: Run | None, connection: "AgentConnection", service: Service) -> Run:
+def _heard(
+    own: Run | None, function: Run | None, connection: "AgentConnection", service: BuiltinMethods
+) -> Run:
     def run(params: Any) -> Any:
         if own is not None:
             own(params)

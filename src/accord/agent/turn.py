@@ -1,44 +1,61 @@
-"""One prompt turn, as the code that answers it sees it: what was asked, and everything it can say and do about it."""
+"""`Turn`, the handle a prompt handler works with, and the task that runs it.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
 
-from accord.errors import UsageError
-from accord.schema.content import ContentBlock, TextContent
-from accord.schema.permissions import PermissionOption
-from accord.schema.plans import Plan, PlanFile, PlanItems, PlanMarkdown
-from accord.schema.prompts import PromptRequest
-from accord.schema.tools import ToolCall, ToolCallChange, ToolCallUpdate, ToolKind
+from accord.agent.agent_session import AgentSession, Command
+from accord.agent.client import LOG, ClientPeer, SessionClient
+from accord.agent.session_updates import Compaction, Step, Subagent, block_of, entries
+from accord.agent.tool_call_scope import (
+    ALLOW_OR_REJECT,
+    Location,
+    PermissionAnswer,
+    ToolCallScope,
+    ask_permission,
+)
+from accord.errors import InternalError, RpcError, UsageError
+from accord.schema.client_requests import PermissionOption
+from accord.schema.content import (
+    ContentBlock,
+    PromptRequest,
+    PromptResponse,
+    StopReason,
+    TextContent,
+    ToolCall,
+    ToolCallChange,
+    ToolCallUpdate,
+    ToolKind,
+)
 from accord.schema.updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
     Cost,
+    Plan,
+    PlanFile,
+    PlanItems,
+    PlanMarkdown,
     SessionNotification,
     SessionUpdate,
 )
 
-from .blocks import block_of
-from .client import SessionClient
-from .compaction import Compaction
-from .peer import Peer
-from .permission import ALLOW_OR_REJECT, PermissionAnswer, ask
-from .plans import Step, entries
-from .session import AgentSession, Command
-from .subagent import Subagent
-from .toolcall import Location, ToolCallScope
-
 if TYPE_CHECKING:
-    from .elicitation import ElicitationAnswer, Form, Scope, UrlAnswer
-    from .terminal import ClientTerminal, CommandResult
+    from accord.agent.client_services import ClientTerminal, CommandResult
+    from accord.agent.elicitation import ElicitationAnswer, ElicitationScope, Form, UrlAnswer
+
+
+# MERGED agent.turn: One prompt turn, as the code that answers it sees it: what was asked, and everything it can say and do about it.
 
 
 class Turn:
     """A prompt and its answer in the making. Usable until the prompt is answered."""
 
-    def __init__(self, peer: Peer, session: AgentSession, request: PromptRequest) -> None:
+    def __init__(self, peer: ClientPeer, session: AgentSession, request: PromptRequest) -> None:
         self.session = session
         self.request = request
         self.blocks: list[ContentBlock] = request.prompt
@@ -189,7 +206,7 @@ class Turn:
         if isinstance(tool_call, ToolCallScope):
             return await tool_call.ask_permission(options, timeout=timeout)
         offered = ALLOW_OR_REJECT if options is None else options
-        return await ask(self._peer, self.session.id, tool_call, offered, timeout)
+        return await ask_permission(self._peer, self.session.id, tool_call, offered, timeout)
 
     def terminal(
         self,
@@ -201,7 +218,7 @@ class Turn:
         output_byte_limit: int | None = None,
     ) -> "ClientTerminal":
         """A command run by the client, as an async context manager that always releases it."""
-        from .terminal import ClientTerminal
+        from accord.agent.client_services import ClientTerminal
 
         self._must_be_live()
         return ClientTerminal(
@@ -220,10 +237,10 @@ class Turn:
         call: ToolCallScope | None = None,
     ) -> "CommandResult":
         """Run a command at the client from start to end; one that takes longer than `timeout` is killed."""
-        from .terminal import run
+        from accord.agent.client_services import run_terminal
 
         terminal = self.terminal(command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
-        return await run(terminal, timeout, call)
+        return await run_terminal(terminal, timeout, call)
 
     # -- questions ----------------------------------------------------------------------------------------------
 
@@ -231,7 +248,7 @@ class Turn:
         self, message: str, form: "Form", *, call: ToolCallScope | None = None, timeout: float | None = None
     ) -> "ElicitationAnswer":
         """Ask the user by a form. Never for secrets: those need `elicit_url`."""
-        from .elicitation import ask_form
+        from accord.agent.elicitation import ask_form
 
         self._must_be_live()
         return await ask_form(
@@ -242,12 +259,12 @@ class Turn:
         self, message: str, url: str, *, call: ToolCallScope | None = None, timeout: float | None = None
     ) -> "UrlAnswer":
         """Ask the user to open a web page, for whatever must not pass through the client."""
-        from .elicitation import ask_url
+        from accord.agent.elicitation import ask_url
 
         self._must_be_live()
         return await ask_url(self._peer, self.client.can_open_urls, message, url, self._scope(call), timeout)
 
-    def _scope(self, call: ToolCallScope | None) -> "Scope":
+    def _scope(self, call: ToolCallScope | None) -> "ElicitationScope":
         return {"session_id": self.session.id, "tool_call_id": UNSET if call is None else call.id}
 
     # -- about the session --------------------------------------------------------------------------------------
@@ -331,3 +348,96 @@ class Turn:
     def _must_be_live(self) -> None:
         if self._state != "live":
             raise UsageError("the turn is over: its prompt is answered, and nothing can be added to it")
+
+
+# MERGED agent.course: The course of a turn: the application's code runs in a task of its own, and the prompt is answered, once, in any case.
+
+TurnResult: TypeAlias = StopReason | PromptResponse | None
+"""What the code of a turn gives: why it stopped (None: the turn is done), or the whole answer."""
+
+_REASONS: Final = frozenset(get_args(StopReason))
+
+
+class TurnTask:
+    """One prompt being worked on, from its start to its answer."""
+
+    def __init__(self, peer: ClientPeer, turn: Turn) -> None:
+        self.turn = turn
+        loop = asyncio.get_running_loop()
+        self.answered: asyncio.Future[None] = loop.create_future()
+        """Done once the answer is on its way."""
+        self._over: asyncio.Future[None] = loop.create_future()
+        self._peer = peer
+        self._work: asyncio.Task[TurnResult] | None = None
+
+    async def run(self, function: Callable[[Turn], Awaitable[TurnResult] | TurnResult]) -> PromptResponse:
+        """Do the work and return the answer. Cancelling this cancels the turn; it still returns."""
+        self._work = asyncio.get_running_loop().create_task(_done(function, self.turn))
+        self._work.add_done_callback(lambda _: self._end())
+        if self.turn.cancelled:
+            self._work.cancel()
+        while not self._over.done():
+            try:
+                await asyncio.wait((self._over,))
+            except asyncio.CancelledError:
+                self.cancel()
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+        return self._answer(self._work)
+
+    def cancel(self) -> None:
+        """Stop the work. Once: a second cancellation would only disturb its cleaning up. Bounded."""
+        if self.turn.cancelled or (self._work is not None and self._work.done()):
+            return
+        self.turn.cancelled = True
+        if self._work is not None:
+            self._work.cancel()
+        timer = self._peer.clock.call_later(self._peer.grace, self._end)
+        self._over.add_done_callback(lambda _: timer.cancel())
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _answer(self, work: "asyncio.Task[TurnResult]") -> PromptResponse:
+        if not work.done():
+            LOG.warning(
+                "a cancelled turn of session %s does not stop; answered without it", self.turn.session.id
+            )
+            self.turn.close(dropped=True)
+            self._peer.adopt(work)
+            return PromptResponse("cancelled")
+        self.turn.close()
+        if work.cancelled():
+            return PromptResponse("cancelled")
+        error = work.exception()
+        if error is not None and not (self.turn.cancelled or isinstance(error, RpcError)):
+            LOG.error("the turn of session %s failed", self.turn.session.id, exc_info=error)
+        if self.turn.cancelled:
+            return PromptResponse("cancelled", usage=UNSET if error is not None else _usage(work.result()))
+        if error is not None:
+            raise error
+        return _response(work.result())
+
+
+async def _done(function: Callable[[Turn], Any], turn: Turn) -> TurnResult:
+    result = function(turn)
+    return await result if hasattr(result, "__await__") else result
+
+
+def _usage(result: TurnResult) -> Any:
+    return result.usage if isinstance(result, PromptResponse) else UNSET
+
+
+def _response(result: TurnResult) -> PromptResponse:
+    response = (
+        result
+        if isinstance(result, PromptResponse)
+        else PromptResponse("end_turn" if result is None else result)
+    )
+    if not isinstance(response.stop_reason, str) or response.stop_reason not in _REASONS:
+        LOG.error(
+            "a turn gave %r; a stop reason is one of %s", response.stop_reason, ", ".join(sorted(_REASONS))
+        )
+        raise InternalError(data="the agent gave no valid stop reason")
+    return response

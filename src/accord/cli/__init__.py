@@ -12,7 +12,7 @@ from accord.errors import AccordError, AuthRequired, BadAnswer, ConnectionClosed
 DONE, FAILED, USAGE, AGENT_BROKE, TIMEOUT, NO_PERMISSION, AUTH, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
 
-class Command(NamedTuple):
+class Subcommand(NamedTuple):
     """One subcommand: what it is for, the module with its `main(arguments)`, and the extra it needs."""
 
     summary: str
@@ -21,15 +21,19 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "run": Command("one turn of any agent, for the shell, scripts and CI", "accord.cli.run"),
-    "chat": Command("the terminal client for any agent", "accord.cli.chat"),
-    "agent": Command("the coding agent, ACP on stdio", "accord.cli.agent"),
-    "serve": Command("the gateway: agents in the browser and on the network", "accord.cli.serve"),
-    "check": Command("does an agent follow the protocol?", "accord.cli.check"),
-    "trace": Command("record the wire, look at it, play it again", "accord.cli.trace"),
-    "agents": Command("the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents"),
-    "sessions": Command("the sessions there were: list, show, export, fork, delete", "accord.cli.sessions"),
-    "doctor": Command("what works here, what is missing", "accord.cli.doctor"),
+    "run": Subcommand("one turn of any agent, for the shell, scripts and CI", "accord.cli.run_command"),
+    "chat": Subcommand("the terminal client for any agent", "accord.cli.chat_command"),
+    "agent": Subcommand("the coding agent, ACP on stdio", "accord.cli.agent_command"),
+    "serve": Subcommand("the gateway: agents in the browser and on the network", "accord.cli.serve_command"),
+    "check": Subcommand("does an agent follow the protocol?", "accord.cli.check_command"),
+    "trace": Subcommand("record the wire, look at it, play it again", "accord.cli.trace_command"),
+    "agents": Subcommand(
+        "the agents that can be launched, acp.json, set-up of editors", "accord.cli.agents_command"
+    ),
+    "sessions": Subcommand(
+        "the sessions there were: list, show, export, fork, delete", "accord.cli.sessions_command"
+    ),
+    "doctor": Subcommand("what works here, what is missing", "accord.cli.doctor_command"),
 }
 
 
@@ -56,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return DONE
     except AccordError as error:
-        from accord.cleaning import clean_text  # what an agent said may be part of it
+        from accord.safe_text import clean_text  # what an agent said may be part of it
 
         print(f"accord {name}: {clean_text(str(error))}", file=sys.stderr)
         return exit_code(error)

@@ -1,54 +1,57 @@
 """Drive an agent: start it, open sessions, prompt them, and serve what it asks for."""
 
-from accord.client.answer import Answer
-from accord.client.authstatus import AuthStatus
-from accord.client.connect import Connecting, connect, connect_transport
-from accord.client.elicitation import DECLINED, Address, Form
-from accord.client.events import (
+from accord.client.client_events import (
     AgentEnded,
     AgentEvent,
     AgentRestarted,
+    AuthStatus,
     AuthStatusChanged,
     ClientEvent,
     SessionLost,
     SessionReattached,
+    TerminalPrinted,
+    TerminalView,
 )
-from accord.client.handlers import ClientHandlers, local_workspace
-from accord.client.limits import TimeLimits
-from accord.client.login import Launch, run_in_terminal
-from accord.client.mcp import McpCall, McpMethodFailed
-from accord.client.options import ClientOptions, DialectReport, Features
-from accord.client.permissions import (
-    PermissionRequest,
-    allow_all,
-    allow_reads,
-    reject_all,
+from accord.client.client_options import (
+    ClientFeatures,
+    ClientOptions,
+    DialectReport,
+    RestartPolicy,
+    TimeLimits,
 )
-from accord.client.remote import RemoteAgent
-from accord.client.restart import RestartPolicy
-from accord.client.session import ClientSession
-from accord.client.terminals import TerminalPrinted, TerminalView
+from accord.client.client_session import ClientSession
+from accord.client.elicitation_forms import DECLINED, ElicitationForm, ElicitationUrl
+from accord.client.handlers import (
+    AgentCommand,
+    ClientHandlers,
+    McpCall,
+    McpMethodFailed,
+    local_workspace,
+    run_in_terminal,
+)
+from accord.client.permissions import PermissionRequest, allow_all, allow_reads, reject_all
+from accord.client.prompt_turn import TurnResult
+from accord.client.remote_agent import PendingAgent, RemoteAgent, connect, connect_transport
 
 __all__ = [
     "DECLINED",
-    "Address",
+    "AgentCommand",
     "AgentEnded",
     "AgentEvent",
     "AgentRestarted",
-    "Answer",
     "AuthStatus",
     "AuthStatusChanged",
     "ClientEvent",
+    "ClientFeatures",
     "ClientHandlers",
     "ClientOptions",
     "ClientSession",
-    "Connecting",
     "DialectReport",
-    "Features",
-    "Form",
-    "Launch",
+    "ElicitationForm",
+    "ElicitationUrl",
     "McpCall",
     "McpMethodFailed",
+    "PendingAgent",
     "PermissionRequest",
     "RemoteAgent",
     "RestartPolicy",
@@ -57,6 +60,7 @@ __all__ = [
     "TerminalPrinted",
     "TerminalView",
     "TimeLimits",
+    "TurnResult",
     "allow_all",
     "allow_reads",
     "connect",

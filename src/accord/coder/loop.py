@@ -1,7 +1,7 @@
 """The loop: ask the model, show what it says, do what it asks for, until it has nothing more to ask for.
 
-It knows neither the wire nor the store: it speaks to a `Voice`, remembers in a `History`, and works with a `Toolbox`. A turn of the
-user and a sub-agent's task are both a `Run` of it.
+It knows neither the wire nor the store: it speaks to a `TurnOutput`, remembers in a `ModelHistory`, and works with a `ToolRunner`. A turn of the
+user and a sub-agent's task are both a `AgentLoop` of it.
 """
 
 import asyncio
@@ -10,24 +10,22 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.coder.history import History
-from accord.coder.messages import UserMessage, note, text_of, uses_of
+from accord.coder.model_history import ModelHistory, UserMessage, note, text_of, uses_of
 from accord.coder.models.model import (
-    Draft,
     Effort,
     Model,
     ModelError,
     ModelRequest,
+    PartialAnswer,
+    RequestUsage,
     Retrying,
     Stopped,
     TextDelta,
     ThoughtDelta,
-    Usage,
 )
-from accord.coder.repetition import Repetition
-from accord.coder.toolbox import Toolbox
-from accord.coder.voice import Voice
-from accord.schema.prompts import StopReason
+from accord.coder.tool_runner import RepeatedCalls, ToolRunner
+from accord.coder.turn_output import TurnOutput
+from accord.schema.content import StopReason
 
 CANCELLED: Final = "The user cancelled the turn here."
 OVERFLOWS: Final = 2
@@ -35,25 +33,25 @@ OVERFLOWS: Final = 2
 
 
 @dataclass(kw_only=True)
-class Run:
+class AgentLoop:
     """One run: everything it needs, and what it has done so far."""
 
-    voice: Voice
+    voice: TurnOutput
     model: Model
-    history: History
-    toolbox: Toolbox
+    history: ModelHistory
+    toolbox: ToolRunner
     system: str
     notes: Callable[[], Awaitable[Sequence[UserMessage]]]
     """What the model is to be told before its next request: another mode, instructions for a folder it looked into."""
     requests: int
     """How many requests it may make."""
     effort: Effort | None = None
-    spent: Callable[[Usage, ModelRequest], Awaitable[None]]
+    spent: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
     """Told what each request has used."""
     make_room: Callable[[ModelRequest, bool], Awaitable[bool]]
     """Before each request: makes the history smaller if it must be; the flag says that the request did not fit. Whether it is
     smaller now."""
-    _repetition: Repetition = field(default_factory=Repetition)
+    _repetition: RepeatedCalls = field(default_factory=RepeatedCalls)
     last: str = ""
     """What the model said last."""
 
@@ -102,7 +100,7 @@ class Run:
                 request = self.request()
 
     async def _ask(self, request: ModelRequest) -> Stopped:
-        draft = Draft()
+        draft = PartialAnswer()
         try:
             async with aclosing(self.model.stream(request)) as events:
                 async for event in events:
@@ -111,7 +109,7 @@ class Run:
                         await self.voice.say(event.text)
                     elif isinstance(event, ThoughtDelta):
                         await self.voice.think(event.text)
-                    elif isinstance(event, Usage):
+                    elif isinstance(event, RequestUsage):
                         await self.spent(event, request)
                     elif isinstance(event, Retrying):
                         await self.voice.notice(*retrying(event), severity="warning")

@@ -1,7 +1,5 @@
-"""The gateway: agents on one side, clients on the other, the sessions between.
-
-What one read of an agent brought is logged in one transaction and then sent, encoded once for everybody who is attached.
-Nothing here waits for a client: a line that is slow is the front's to cut off.
+"""The gateway object: hosted agents, connected clients and the sessions between them; the inbox and session
+overview.
 """
 
 import asyncio
@@ -12,25 +10,136 @@ from typing import Any, Final, TypeVar
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import AccordError, NotFound
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Lease, LimitReached, Meter
-from accord.gateway.access.passes import Pass
-from accord.gateway.asks import Asks
-from accord.gateway.hearing import Hearing
-from accord.gateway.hosted import AgentSource, HostedAgent
-from accord.gateway.line import Line, Outgoing
-from accord.gateway.logbook import Logbook
-from accord.gateway.methods import Methods
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
+from accord.gateway.agent_events import AgentEvents
+from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.gateway_client import GatewayClient
+from accord.gateway.hosted_agent import AgentSource, HostedAgent
+from accord.gateway.live_sessions import LiveSession, LiveSessions
+from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
-from accord.gateway.overview import Overview
-from accord.gateway.sessions import LiveSession, Sessions
-from accord.gateway.visitor import Visitor
-from accord.schema import (
-    CloseSessionRequest,
-    SessionNotification,
-    SessionUpdate,
-)
+from accord.gateway.pending_requests import WAITING, PendingRequest, PendingRequests
+from accord.gateway.session_log import SessionLogs
+from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
+from accord.store import iso_time
+
+# MERGED gateway.overview: What is open over all sessions: the inbox of questions that wait for a person, the list of sessions, and who watches them.
+
+
+class SessionOverview:
+    """The inbox and the list, as each token may see them."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+
+    def in_inbox_of(self, visitor: GatewayClient, ask: PendingRequest) -> bool:
+        """Whether this client may see it and answer it."""
+        session = ask.session
+        if ask.method not in WAITING or session is None or visitor.visa.read_only:
+            return False
+        return visitor.visa.covers(session.agent.name, session.folders)
+
+    def ask_told(self, ask: PendingRequest, here: bool, reason: str) -> None:
+        self._gateway.metrics.pending_approvals = sum(
+            1 for other in self._gateway.asks if other.method in WAITING
+        )
+        if here:
+            params = b'{"added":%s}' % ask.item
+        else:
+            params = encode({"removed": {"id": str(ask.number), "reason": reason}})
+        told = tuple(
+            visitor
+            for visitor in self._gateway.visitors
+            if visitor.wants_inbox and self.in_inbox_of(visitor, ask)
+        )
+        if told:
+            frame = OutgoingFrame(b'{"jsonrpc":"2.0","method":"_accord/inbox","params":%s}' % params)
+            self._gateway.post(told, frame, None)
+        if ask.session is not None:
+            self.changed(ask.session)
+
+    def sessions(self, visa: TokenRights) -> list[dict[str, Any]]:
+        """All sessions that were ever here and that the token covers, the ones used last first."""
+        self._gateway.sessions.book.commit()
+        told: list[dict[str, Any]] = []
+        for recorded in self._gateway.sessions.book.list():
+            agent = self._gateway.agents.get(recorded.agent)
+            if agent is None:
+                continue
+            session = self._gateway.sessions.find(agent.name, recorded.session_id)
+            if session is not None and not session.log.kept:
+                session = None  # it only has the same id
+            head = recorded.head
+            folders = session.folders if session else (head.cwd, *head.additional_directories)
+            if not visa.covers(agent.name, folders):
+                continue
+            told.append(
+                _line(
+                    agent.name,
+                    recorded.session_id,
+                    folders[0],
+                    (session.title if session else None) or head.title,
+                    iso_time(head.updated),
+                    session,
+                )
+            )
+        return told
+
+    def changed(self, session: LiveSession) -> None:
+        """Tell those who watch the sessions how this one stands."""
+        self._gateway.metrics.sessions.clear()
+        self._gateway.metrics.sessions.update(each.state for each in self._gateway.sessions)
+        told = tuple(
+            visitor
+            for visitor in self._gateway.visitors
+            if visitor.wants_sessions and visitor.visa.covers(session.agent.name, session.folders)
+        )
+        if told:
+            head = session.log.head
+            updated = iso_time(head.updated) if head is not None else None
+            title = session.title or (head.title if head is not None else None)
+            entry = _line(session.agent.name, session.id, session.cwd, title, updated, session)
+            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % encode({"changed": entry})
+            self._gateway.post(told, OutgoingFrame(body), None)
+
+    def removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
+        """Tell those who watch the sessions that one is no more."""
+        params = encode({"removed": {"agent": agent, "sessionId": session_id}})
+        told = tuple(
+            visitor
+            for visitor in self._gateway.visitors
+            if visitor.wants_sessions and visitor.visa.covers(agent, folders)
+        )
+        if told:
+            body = b'{"jsonrpc":"2.0","method":"_accord/sessions","params":%s}' % params
+            self._gateway.post(told, OutgoingFrame(body), None)
+
+
+def _line(
+    agent: str, session_id: str, cwd: str, title: str | None, updated: str | None, session: LiveSession | None
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "agent": agent,
+        "sessionId": session_id,
+        "cwd": cwd,
+        "state": session.state if session is not None else "idle",
+        "clients": len(session.visitors) if session is not None else 0,
+        "live": session.live if session is not None else False,
+    }
+    if title:
+        told["title"] = title
+    if updated:
+        told["updatedAt"] = updated
+    return told
+
+
+# MERGED gateway.gateway: The gateway: agents on one side, clients on the other, the sessions between.
+#
+# What one read of an agent brought is logged in one transaction and then sent, encoded once for everybody who is attached.
+# Nothing here waits for a client: a line that is slow is the front's to cut off.
 
 T = TypeVar("T")
 
@@ -48,31 +157,31 @@ class Gateway:
     def __init__(
         self,
         sources: Sequence[AgentSource],
-        book: Logbook,
+        book: SessionLogs,
         *,
-        meter: Meter | None = None,
-        audit: Audit | None = None,
+        meter: LimitCounter | None = None,
+        audit: AuditLog | None = None,
         metrics: Metrics | None = None,
         idle: float = IDLE,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         assert sources, "a gateway offers one agent at least"
-        self.hearing = Hearing(self)
+        self.hearing = AgentEvents(self)
         self.agents = {source.name: HostedAgent(source, self.hearing, clock) for source in sources}
         self.default_agent = next(iter(self.agents.values()))
-        self.sessions = Sessions(book)
-        self.overview = Overview(self)
-        self.asks = Asks(self.overview.ask_told)
-        self.methods = Methods()
-        self.meter = meter or Meter()
-        self.audit = audit or Audit()
+        self.sessions = LiveSessions(book)
+        self.overview = SessionOverview(self)
+        self.asks = PendingRequests(self.overview.ask_told)
+        self.methods = MethodTable()
+        self.meter = meter or LimitCounter()
+        self.audit = audit or AuditLog()
         self.metrics = metrics or Metrics()
-        self.visitors: list[Visitor] = []
+        self.visitors: list[GatewayClient] = []
         self.stopping = False
         """Whether it only waits for the running turns to end."""
         self.clock = clock
         self._idle = idle
-        self._queue: list[tuple[Iterable[Visitor], Outgoing, str | None]] = []
+        self._queue: list[tuple[Iterable[GatewayClient], OutgoingFrame, str | None]] = []
         self._flushing = False
         self._opening: dict[tuple[str, str], asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -80,26 +189,26 @@ class Gateway:
 
     # -- clients ------------------------------------------------------------------------------------------------
 
-    def open(self, line: Line, visa: Pass, agent: str | None) -> Visitor:
+    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> GatewayClient:
         """The other end of a new line. Raises NotFound for an agent that is not here, or not for this token."""
         hosted = self.agents.get(agent) if agent is not None else self._default_for(visa)
         if hosted is None or not visa.may_use(hosted.name):
             raise NotFound(
                 f"there is no agent {agent!r} here" if agent else "there is no agent for this token"
             )
-        visitor = Visitor(self, line, visa, hosted)
+        visitor = GatewayClient(self, line, visa, hosted)
         self.visitors.append(visitor)
         self.audit.record(visa, "connect", agent=hosted.name, connection=line.id)
         if self._watch is None:
             self._watch = self.clock.call_later(_EVERY, self._look_around)
         return visitor
 
-    def _default_for(self, visa: Pass) -> HostedAgent | None:
+    def _default_for(self, visa: TokenRights) -> HostedAgent | None:
         if visa.may_use(self.default_agent.name):
             return self.default_agent
         return next((agent for agent in self.agents.values() if visa.may_use(agent.name)), None)
 
-    def left(self, visitor: Visitor) -> None:
+    def left(self, visitor: GatewayClient) -> None:
         """A client is gone for good; what it asked for goes on."""
         if visitor in self.visitors:
             self.visitors.remove(visitor)
@@ -109,7 +218,7 @@ class Gateway:
         self.audit.record(visitor.visa, "disconnect", connection=visitor.line.id)
         self.flush()
 
-    def attach(self, visitor: Visitor, session: LiveSession) -> None:
+    def attach(self, visitor: GatewayClient, session: LiveSession) -> None:
         """From now on it sees what happens in the session, and what waits in it; unless it has left meanwhile."""
         if not visitor.here:
             session.left = self.clock.now()
@@ -122,7 +231,7 @@ class Gateway:
             self.asks.show(ask, visitor)
         self.overview.changed(session)
 
-    def detach(self, visitor: Visitor, session: LiveSession) -> None:
+    def detach(self, visitor: GatewayClient, session: LiveSession) -> None:
         """It sees no more of the session."""
         visitor.sessions.pop(session.id, None)
         session.visitors = tuple(other for other in session.visitors if other is not visitor)
@@ -139,14 +248,14 @@ class Gateway:
 
     # -- sending ------------------------------------------------------------------------------------------------
 
-    def post(self, visitors: Iterable[Visitor], frame: Outgoing, stream: str | None) -> None:
+    def post(self, visitors: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None) -> None:
         """Send a frame to these, once everything logged before it is in the file."""
         self._queue.append((visitors, frame, stream))
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
 
-    def later(self, visitors: Iterable[Visitor], frame: Outgoing, stream: str | None) -> None:
+    def later(self, visitors: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None) -> None:
         """The same within a batch, whose end flushes."""
         self._queue.append((visitors, frame, stream))
 
@@ -160,7 +269,9 @@ class Gateway:
                 if visitor.here:
                     visitor.line.send(frame, stream)
 
-    def tell(self, session: LiveSession, update: SessionUpdate, visitors: Iterable[Visitor]) -> Outgoing:
+    def tell(
+        self, session: LiveSession, update: SessionUpdate, visitors: Iterable[GatewayClient]
+    ) -> OutgoingFrame:
         """Send an update of our own to some of those attached, as each of them takes it."""
         frame = _update(session, update)
         for visitor in visitors:
@@ -168,7 +279,7 @@ class Gateway:
             self.post((visitor,), frame if told is update else _update(session, told), session.id)
         return frame
 
-    async def drained(self, visitor: Visitor, below: int) -> None:
+    async def drained(self, visitor: GatewayClient, below: int) -> None:
         """Return once less is unsent to this client, or it is gone."""
         pause = 0.001
         while visitor.here and visitor.line.unsent > below:
@@ -205,14 +316,14 @@ class Gateway:
         logged = self.sessions.book.set_aside(agent.name, session_id)
         return self.sessions.add(agent, session_id, cwd, additional, logged=logged)
 
-    async def room(self, visa: Pass) -> Lease:
+    async def room(self, visa: TokenRights) -> LimitLease:
         """A place for one more live session. Where there is none left, sessions that can be loaded again and that nobody uses
         are closed, the longest unused first. Raises LimitReached.
         """
         while True:
             try:
                 return self.meter.session(visa)
-            except LimitReached:
+            except GatewayLimitReached:
                 unused = [
                     session
                     for session in self.sessions
@@ -316,6 +427,6 @@ class Gateway:
         LOG.warning(text, *facts)
 
 
-def _update(session: LiveSession, update: SessionUpdate) -> Outgoing:
+def _update(session: LiveSession, update: SessionUpdate) -> OutgoingFrame:
     body = encode(SessionNotification(session.id, update))
-    return Outgoing(b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % body)
+    return OutgoingFrame(b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % body)

@@ -1,33 +1,114 @@
-"""One life of an agent's program, at the wire: frames in and out, ids, and calls that are answered in the order of the wire.
-
-Everything happens in the read that brought it: an update, an answer and a request of the agent are handed on in the order
-in which they came, without a task or a queue between. What one read brought is one batch, so that it can be logged at once.
-"""
+"""The JSON-RPC connection to one agent process, and messages in official shape."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.errors import BadAnswer, ConnectionClosed, InternalError, RpcError
-from accord.gateway.official import Official, line, our_id
+from accord.errors import BadAnswer, ConnectionClosed, InternalError, InvalidParams, RpcError
 from accord.schema import SessionNotification
-from accord.schema.codec import UNFIT, encode
-from accord.schema.dialects.names import Alias
-from accord.schema.methods import Method, notification, request
-from accord.schema.reader import Reader, Several
+from accord.schema.codec import UNFIT, NotJson, decoder, encode, is_utf8, parse_json
+from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
+from accord.schema.methods import Alias, Method, notification, request
 from accord.wire.envelope import (
     ABSENT,
     Envelope,
-    NoMessage,
+    InvalidMessage,
     RequestId,
     encode_failure,
     envelope_of,
     id_of_oversized,
     read_error,
 )
-from accord.wire.transport import End, Frame, Oversized, Transport
+from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
+
+# MERGED gateway.official: What a peer sends, in official shape: what is right already stays the bytes it was, a dialect is written anew.
+#
+# One of these stands for each peer, since a dialect is noted once per peer.
+
+_DIGITS: Final = 19
+"""More than any number of ours has."""
+
+
+class OfficialMessage(NamedTuple):
+    """One message's parameters or result, as it goes on and as we understand it."""
+
+    body: bytes
+    value: Any
+
+
+class OfficialReader:
+    """Reads parameters and results of one peer."""
+
+    def __init__(self, reader: MessageReader) -> None:
+        self._reader = reader
+        self._params: dict[tuple[Method, str], Callable[[Raw | None], Any]] = {}
+        self._results: dict[Method, Callable[[Raw], Any]] = {}
+
+    def params(self, method: Method, raw: Raw | None, alias: Alias | None = None) -> OfficialMessage:
+        """The parameters of a method of the table. Raises InvalidParams."""
+        if raw is not None and alias is None and not _tells(raw, PARAMS_TELLTALES.get(method.name, ())):
+            try:
+                return OfficialMessage(line(raw), decoder(method.params).decode(raw))
+            except UNFIT:
+                pass
+        key = (method, alias.sent if alias else "")
+        read = self._params.get(key)
+        if read is None:
+            read = self._params[key] = self._reader.params_reader(method, alias)
+        value = read(raw)
+        return OfficialMessage(b"" if isinstance(value, SplitUpdate) else encode(value), value)
+
+    def result(self, method: Method, raw: Raw) -> OfficialMessage:
+        """The result of a method of the table. Raises BadAnswer."""
+        if not _tells(raw, RESULT_TELLTALES.get(method.name, ())):
+            try:
+                return OfficialMessage(line(raw), decoder(method.result).decode(raw))
+            except UNFIT:
+                pass
+        read = self._results.get(method)
+        if read is None:
+            read = self._results[method] = self._reader.result_reader(method)
+        value = read(raw)
+        return OfficialMessage(encode(value), value)
+
+
+def line(raw: Raw) -> bytes:
+    """The JSON text on one line, as pipes and event streams want it. Raises one of `UNFIT` where it is not UTF-8."""
+    text = bytes(raw)
+    if not text.isascii() and not is_utf8(text):
+        text.decode()
+    if b"\n" in text or b"\r" in text:
+        return encode(parse_json(text))
+    return text
+
+
+def plain(raw: Raw | None) -> OfficialMessage:
+    """The parameters or result of a method that is in no table. Raises InvalidParams."""
+    if raw is None:
+        return OfficialMessage(b"", None)
+    try:
+        return OfficialMessage(line(raw), parse_json(raw))
+    except (NotJson, *UNFIT) as error:
+        raise InvalidParams(f"Invalid params: {error}") from None
+
+
+def our_id(id: Any) -> int | None:
+    """The number that an answer names: we number our requests, and some peers give numbers back as texts."""
+    if isinstance(id, str) and len(id) < _DIGITS and id.isascii() and id.isdecimal():
+        return int(id)
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
+
+
+def _tells(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
+    return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
+
+
+# MERGED gateway.upstream: One life of an agent's program, at the wire: frames in and out, ids, and calls that are answered in the order of the wire.
+#
+# Everything happens in the read that brought it: an update, an answer and a request of the agent are handed on in the order
+# in which they came, without a task or a queue between. What one read brought is one batch, so that it can be logged at once.
 
 T = TypeVar("T")
 
@@ -38,17 +119,17 @@ _LONGEST_ID: Final = 100
 _EXPRESS: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 
 
-class Answer(Struct, frozen=True):
+class AgentReply(Struct, frozen=True):
     """What a call came to: the raw result, or an error."""
 
     result: Raw | None = None
     error: RpcError | ConnectionClosed | None = None
 
 
-Done = Callable[[Answer], None]
+Done = Callable[[AgentReply], None]
 
 
-class Ears(Protocol):
+class UpstreamListener(Protocol):
     """Who hears an agent. All calls come from one read, in the order of the wire; `batch_over` ends each."""
 
     @property
@@ -68,7 +149,7 @@ class Ears(Protocol):
         """That was all of one read."""
         ...
 
-    def ended(self, upstream: "Upstream", end: End) -> None:
+    def ended(self, upstream: "Upstream", end: TransportEnd) -> None:
         """The program is gone; every open call has been failed."""
         ...
 
@@ -80,9 +161,9 @@ class Ears(Protocol):
 class Upstream:
     """A running agent. `start` it, then call and answer."""
 
-    def __init__(self, transport: Transport, ears: Ears, reader: Reader) -> None:
-        self.end: End | None = None
-        self.official = Official(reader)
+    def __init__(self, transport: Transport, ears: UpstreamListener, reader: MessageReader) -> None:
+        self.end: TransportEnd | None = None
+        self.official = OfficialReader(reader)
         self._transport = transport
         self._ears = ears
         self._open: dict[int, tuple[str, Done]] = {}
@@ -121,7 +202,7 @@ class Upstream:
         self._last_id += 1
         id = self._last_id
         if self.end is not None:
-            done(Answer(error=_gone(method, self.end)))
+            done(AgentReply(error=_gone(method, self.end)))
             return id
         self._open[id] = (method, done)
         self._transport.send(
@@ -134,7 +215,7 @@ class Upstream:
         entry = _entry(request("agent", method))
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def done(answer: Answer) -> None:
+        def done(answer: AgentReply) -> None:
             if answered.done():
                 return
             try:
@@ -149,7 +230,7 @@ class Upstream:
             self.cancel(id)
             raise
 
-    def result(self, method: Method, answer: Answer) -> Any:
+    def result(self, method: Method, answer: AgentReply) -> Any:
         """The answer read and in official shape. Raises what it says, and BadAnswer."""
         if answer.error is not None:
             raise answer.error
@@ -184,7 +265,7 @@ class Upstream:
         whole, update = self._whole, self._ears.update
         try:
             for frame in frames:
-                if isinstance(frame, Oversized):
+                if isinstance(frame, OversizedFrame):
                     self._oversized(frame)
                     continue
                 if frame.startswith(_EXPRESS):
@@ -196,19 +277,19 @@ class Upstream:
         finally:
             self._ears.batch_over()
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         """Nothing more will come."""
         self.end = end
         unanswered, self._open = self._open, {}
         for method, done in unanswered.values():
-            done(Answer(error=_gone(method, end)))
+            done(AgentReply(error=_gone(method, end)))
         self._ears.ended(self, end)
         self._ears.batch_over()
 
     def _slow(self, frame: bytes) -> None:
         try:
             envelope = envelope_of(frame)
-        except NoMessage as problem:
+        except InvalidMessage as problem:
             self._ears.odd(f"a line that is no message: {problem.reason}")
             if problem.id is not None:
                 self.refuse(problem.id, RpcError.of(problem.code, problem.sentence, problem.reason))
@@ -235,7 +316,7 @@ class Upstream:
         except RpcError as error:
             self._ears.odd(f"{_UPDATE}: {error}")
             return
-        for one in read if isinstance(read, Several) else (read,):
+        for one in read if isinstance(read, SplitUpdate) else (read,):
             self._ears.update(one, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(one))
 
     def _answered(self, id: Any, envelope: Envelope) -> None:
@@ -245,11 +326,11 @@ class Upstream:
             self._ears.odd(f"an answer to no open request (id {str(id)[:_LONGEST_ID]!r})")
             return
         if envelope.error is not ABSENT and envelope.result is ABSENT:
-            call[1](Answer(error=read_error(envelope.error)))
+            call[1](AgentReply(error=read_error(envelope.error)))
         else:
-            call[1](Answer(Raw(b"null") if envelope.result is ABSENT else envelope.result))
+            call[1](AgentReply(Raw(b"null") if envelope.result is ABSENT else envelope.result))
 
-    def _oversized(self, frame: Oversized) -> None:
+    def _oversized(self, frame: OversizedFrame) -> None:
         reason = f"a message of {frame.size} bytes is over the size limit"
         self._ears.odd(reason)
         id, is_answer = id_of_oversized(frame)
@@ -259,14 +340,14 @@ class Upstream:
             return
         call = self._open.pop(id, None) if isinstance(id, int) else None
         if call is not None:
-            call[1](Answer(error=InternalError(f"{call[0]}: {reason}")))
+            call[1](AgentReply(error=InternalError(f"{call[0]}: {reason}")))
 
 
 def _with_params(head: bytes, params: bytes) -> bytes:
     return b'%s,"params":%s}' % (head, params) if params else head + b"}"
 
 
-def _gone(method: str, end: End) -> ConnectionClosed:
+def _gone(method: str, end: TransportEnd) -> ConnectionClosed:
     return ConnectionClosed(
         f"{method} was not answered: {end.reason}",
         exit_code=end.exit_code,

@@ -1,56 +1,60 @@
 """May this be done? Rules, modes, shell parsing, the hard floor, and the sandbox that commands run in.
 
-`Policy.decide` answers a `Request`; `options_for`, `read_answer` and `remember` carry the question to the user and back; `Audit`
-writes down what came of it, `Trust` knows which files of a project count. One engine for the agent and the client. Names
+`Policy.decide` answers a `ActionRequest`; `options_for`, `read_answer` and `remember` carry the question to the user and back; `DecisionLog`
+writes down what came of it, `TrustStore` knows which files of a project count. One engine for the agent and the client. Names
 are imported on first use: a session that has asked for nothing yet does not pay for them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from accord.policy.asking import Answer, options_for, read_answer, remember
-    from accord.policy.audit import Audit, AuditFailed, redacted
-    from accord.policy.bounds import Bounds, Place
-    from accord.policy.grants import Grant, Grants, Scope
+    from accord.policy.audit_log import AuditFailed, DecisionLog, redacted
     from accord.policy.policy import Policy
     from accord.policy.request import (
         DESCRIPTIONS,
         MODES,
+        ActionRequest,
         Category,
         Decision,
         Effect,
+        Grant,
+        Grants,
+        GrantScope,
         Mode,
-        Request,
+        ResolvedPath,
+        SessionDirectories,
         category_of,
         host_of,
     )
-    from accord.policy.rules import BadRules, Rule, Rules, Word, read_permissions
-    from accord.policy.secretfiles import is_secret
-    from accord.policy.trust import Trust
+    from accord.policy.rules import BadRules, PermissionDefault, Rule, Rules, read_permissions
+    from accord.policy.secret_files import is_secret
+    from accord.policy.trust_store import TrustStore
+    from accord.policy.user_answer import UserAnswer, options_for, read_answer, remember
 
 __all__ = [
     "DESCRIPTIONS",
     "MODES",
-    "Answer",
-    "Audit",
+    "ActionRequest",
     "AuditFailed",
     "BadRules",
-    "Bounds",
     "Category",
     "Decision",
+    "DecisionLog",
     "Effect",
     "Grant",
+    "GrantScope",
     "Grants",
     "Mode",
-    "Place",
+    "PermissionDefault",
     "Policy",
-    "Request",
+    "ResolvedPath",
     "Rule",
     "Rules",
-    "Scope",
-    "Trust",
-    "Word",
+    "SessionDirectories",
+    "TrustStore",
+    "UserAnswer",
     "category_of",
     "host_of",
     "is_secret",
@@ -61,21 +65,18 @@ __all__ = [
     "remember",
 ]
 
-_HOMES: Final = {
-    "asking": "Answer options_for read_answer remember",
-    "audit": "Audit AuditFailed redacted",
-    "bounds": "Bounds Place",
-    "grants": "Grant Grants Scope",
-    "policy": "Policy",
-    "request": "DESCRIPTIONS MODES Category Decision Effect Mode Request category_of host_of",
-    "rules": "BadRules Rule Rules Word read_permissions",
-    "secretfiles": "is_secret",
-    "trust": "Trust",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accord.policy.audit_log": "AuditFailed DecisionLog redacted",
+        "accord.policy.policy": "Policy",
+        "accord.policy.request": (
+            "ResolvedPath SessionDirectories Grant GrantScope Grants ActionRequest Category DESCRIPTIONS "
+            "Decision Effect MODES Mode category_of host_of"
+        ),
+        "accord.policy.rules": "BadRules PermissionDefault Rule Rules read_permissions",
+        "accord.policy.secret_files": "is_secret",
+        "accord.policy.trust_store": "TrustStore",
+        "accord.policy.user_answer": "UserAnswer options_for read_answer remember",
+    },
+)

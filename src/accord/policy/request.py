@@ -1,15 +1,145 @@
-"""The question: may this be done? And the answer."""
+"""The request and the decision, the session's directories, and grants."""
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from accord.schema.tools import ToolKind
+from accord.errors import UsageError
+from accord.paths import config_dir, data_dir
+from accord.schema.content import ToolKind
 
-from .bounds import Bounds
-from .grants import Grants, Scope
+# MERGED policy.bounds: Where a session stands: its folders, the home folder, and where a path really leads from there.
+#
+# Resolving looks at the disk for links, nothing else here does. What cannot be resolved has no place, and what has no place is
+# never inside.
+
+_LONGEST: Final = 4096
+
+
+class ResolvedPath(NamedTuple):
+    """A path as it was named (absolute, `..` folded) and as it really is (links followed)."""
+
+    named: Path
+    real: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDirectories:
+    """The folders of a session, links resolved. Make one with `SessionDirectories.of`."""
+
+    cwd: Path
+    roots: tuple[Path, ...]
+    """Every folder it may use unasked; the working folder is one of them."""
+    home: Path
+    private: tuple[Path, ...] = ()
+    """Where Accord itself keeps settings, logins, trust and logs: nobody else's business in any mode."""
+
+    @staticmethod
+    def of(
+        cwd: str | os.PathLike[str],
+        additional: Iterable[str | os.PathLike[str]] = (),
+        *,
+        home: str | os.PathLike[str] | None = None,
+    ) -> "SessionDirectories":
+        """The bounds of a session with this `cwd` and additional folders, all absolute."""
+        folders = [cwd, *additional]
+        for folder in folders:
+            if not os.path.isabs(folder):
+                raise UsageError(f"the folder of a session must be an absolute path, not {str(folder)!r}")
+        real = [Path(os.path.realpath(folder)) for folder in folders]
+        own = Path(os.path.realpath(Path.home() if home is None else home))
+        private = tuple(Path(os.path.realpath(folder)) for folder in (config_dir(), data_dir()))
+        return SessionDirectories(real[0], tuple(dict.fromkeys(real)), own, private)
+
+    def place(self, path: str | os.PathLike[str], base: Path | None = None) -> ResolvedPath | None:
+        """Where a path leads, seen from `base` (or the working folder); None for what is no path."""
+        text = os.fspath(path)
+        if text == "~" or text.startswith("~/"):
+            text = f"{self.home}{text[1:]}"
+        if not text or "\0" in text or len(text) > _LONGEST:
+            return None
+        whole = os.path.join(base or self.cwd, text)
+        try:
+            # A `..` behind a link climbs from where the link leads: only the real path knows.
+            return ResolvedPath(Path(os.path.normpath(whole)), Path(os.path.realpath(whole)))
+        except (OSError, ValueError):
+            return None
+
+    def is_inside(self, path: Path) -> bool:
+        """Whether a real path lies in one of the roots."""
+        return any(path.is_relative_to(root) for root in self.roots)
+
+    def relative(self, path: Path) -> list[str]:
+        """The path as seen from each of the roots it lies in."""
+        return [path.relative_to(root).as_posix() for root in self.roots if path.is_relative_to(root)]
+
+
+# MERGED policy.grants: What the user agreed to, or refused, for the rest of a session ("always"), no wider than it was offered.
+
+GrantKind = Literal["tool", "command", "path", "host"]
+
+
+class Grant(NamedTuple):
+    """One thing that can be agreed to: a tool, a program with its subcommand, a path for one of them, a host."""
+
+    kind: GrantKind
+    key: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"`{' '.join(self.key)}`" if self.kind == "command" else self.key[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantScope:
+    """Everything that one "always" would cover. All of it has to be agreed to for the same request to pass again."""
+
+    grants: tuple[Grant, ...]
+
+    def __str__(self) -> str:
+        said = [str(grant) for grant in self.grants if grant.kind != "path"]
+        places = [grant for grant in self.grants if grant.kind == "path"]
+        said = said or [grant.key[-2] for grant in places]
+        where = " and ".join(dict.fromkeys(str(grant) for grant in places))
+        return ", ".join(dict.fromkeys(said)) + (f" on {where}" if where else "")
+
+
+@dataclass(slots=True)
+class Grants:
+    """What one session has been told. It lives as long as the session and is nobody else's."""
+
+    _allowed: set[Grant] = field(default_factory=set[Grant])
+    _refused: list[frozenset[Grant]] = field(default_factory=list[frozenset[Grant]])
+
+    def allow(self, scope: GrantScope) -> None:
+        """Agree to everything in the scope."""
+        self._allowed.update(scope.grants)
+        self._refused = [refused for refused in self._refused if not refused <= set(scope.grants)]
+
+    def refuse(self, scope: GrantScope) -> None:
+        """Refuse whatever includes all that is in the scope."""
+        if scope.grants:
+            self._refused.append(frozenset(scope.grants))
+            self._allowed.difference_update(scope.grants)
+
+    def see(self, host: str) -> None:
+        """A host was fetched from with the user's consent: it is not asked for again."""
+        self._allowed.add(Grant("host", (host,)))
+
+    def covers(self, grant: Grant | None) -> bool:
+        """Whether this was agreed to."""
+        return grant is not None and grant in self._allowed
+
+    def refuses(self, grants: Iterable[Grant]) -> bool:
+        """Whether something was refused that these include."""
+        asked = set(grants)
+        return any(refused <= asked for refused in self._refused)
+
+
+# MERGED policy.request: The question: may this be done? And the answer.
 
 Category = Literal["read-only", "write", "execute", "external"]
 Mode = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
@@ -31,10 +161,10 @@ _HOST: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ActionRequest:
     """What a tool call is about to do."""
 
-    bounds: Bounds
+    bounds: SessionDirectories
     tool: str = ""
     """The tool's own name, where it is known."""
     category: Category = "external"
@@ -66,7 +196,7 @@ class Decision:
     """One line, for people and for the model."""
     rule: str
     """What decided: `floor`, a rule by its place, `mode ask`, `secret`, `outside`, `shell`, `always`..."""
-    scope: Scope | None = None
+    scope: GrantScope | None = None
     """What an "always" would cover, where one is offered."""
 
     @property

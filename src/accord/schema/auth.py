@@ -1,10 +1,28 @@
-"""Signing in and out, and who is signed in (unstable)."""
+"""Sign-in, sign-out, account status and model providers.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
 from typing import Annotated, TypeAlias
 
-from .base import UNSET, Object
-from .ids import AuthMethodId
-from .marks import TAG_OR_REST, UNSTABLE, Choice, Items, Known, Opt, OrEmpty, Strict, unstable
+from accord.schema.base import (
+    TAG_OR_REST,
+    UNSET,
+    UNSTABLE,
+    AuthMethodId,
+    Choice,
+    Items,
+    KnownValues,
+    Lenient,
+    Object,
+    Opt,
+    OrEmpty,
+    ProviderId,
+    Strict,
+    unstable,
+)
+
+# MERGED schema.auth: Signing in and out, and who is signed in (unstable).
 
 
 class AuthMethodAgent(Object):
@@ -48,7 +66,7 @@ class LogoutResponse(Object):
 
 
 AuthState: TypeAlias = Annotated[
-    str, Known("authenticated", "unauthenticated", "not_required", "unknown"), UNSTABLE
+    str, KnownValues("authenticated", "unauthenticated", "not_required", "unknown"), UNSTABLE
 ]
 """Unstable. Any other value counts as `unknown`."""
 
@@ -83,3 +101,68 @@ class AuthStatusUpdateNotification(Object):
 
     state: AuthState
     accounts: Opt[Items[AuthAccount]] = UNSET
+
+
+# MERGED schema.providers: Unstable. Which model providers the agent uses, and by way of which address.
+
+LlmProtocol: TypeAlias = Annotated[
+    str, KnownValues("anthropic", "openai", "azure", "vertex", "bedrock"), UNSTABLE
+]
+"""Unstable. The language a provider speaks."""
+
+
+@unstable
+class ProviderCurrentConfig(Object):
+    """Unstable. How a provider is reached now. Headers are never told."""
+
+    api_type: LlmProtocol
+    base_url: str
+
+
+@unstable
+class ProviderInfo(Object):
+    """Unstable. A provider the agent knows. Without a current configuration it is switched off."""
+
+    provider_id: ProviderId
+    supported: Lenient[Items[LlmProtocol]]
+    required: bool
+    current: Strict[ProviderCurrentConfig | None] = UNSET
+
+
+@unstable
+class ListProvidersRequest(Object):
+    """Unstable. Which providers are there?"""
+
+
+@unstable
+class ListProvidersResponse(Object):
+    """Unstable. All providers, switched off or not."""
+
+    providers: list[ProviderInfo]
+
+
+@unstable
+class SetProviderRequest(Object):
+    """Unstable. Reach a provider this way from now on; replaces all that was set before."""
+
+    provider_id: ProviderId
+    api_type: LlmProtocol
+    base_url: str
+    headers: Strict[dict[str, str]] = UNSET
+
+
+@unstable
+class SetProviderResponse(Object):
+    """Unstable. The provider is set."""
+
+
+@unstable
+class DisableProviderRequest(Object):
+    """Unstable. Switch a provider off."""
+
+    provider_id: ProviderId
+
+
+@unstable
+class DisableProviderResponse(Object):
+    """Unstable. The provider is off, or was never there."""

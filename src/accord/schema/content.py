@@ -1,9 +1,30 @@
-"""Content blocks: what prompts, messages, thoughts and tool output are made of."""
+"""Content blocks, the prompt request that carries them, and tool calls.
 
-from typing import Literal, TypeAlias
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
-from .base import UNSET, Object
-from .marks import IN_ORDER, Choice, Double, Int64, Items, Opt
+from typing import Any, Literal, TypeAlias
+
+from accord.schema.base import (
+    IN_ORDER,
+    UNSET,
+    Choice,
+    Double,
+    Int64,
+    Items,
+    Kept,
+    Object,
+    Opt,
+    SessionId,
+    TerminalId,
+    ToolCallId,
+    Uint32,
+    Uint64,
+    Unstable,
+    unstable,
+)
+
+# MERGED schema.content: Content blocks: what prompts, messages, thoughts and tool output are made of.
 
 Role: TypeAlias = Literal["assistant", "user"]
 
@@ -79,3 +100,119 @@ class EmbeddedResource(Object, tag_field="type", tag="resource"):
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+
+# MERGED schema.prompts: The prompt turn: the request that starts it, the answer that ends it, and its cancellation.
+
+StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+
+
+@unstable
+class Usage(Object):
+    """Unstable. Tokens spent."""
+
+    total_tokens: Uint64
+    input_tokens: Uint64
+    output_tokens: Uint64
+    thought_tokens: Opt[Uint64 | None] = UNSET
+    cached_read_tokens: Opt[Uint64 | None] = UNSET
+    cached_write_tokens: Opt[Uint64 | None] = UNSET
+
+
+class PromptRequest(Object):
+    """Starts a turn. Only block types that the agent's prompt capabilities allow."""
+
+    session_id: SessionId
+    prompt: list[ContentBlock]
+
+
+class PromptResponse(Object):
+    """Ends a turn; the last message of it.
+
+    A stop reason this version does not know reads as `Unknown(kind=reason, raw=reason)`: the turn is over, the reason open.
+    """
+
+    stop_reason: Kept[StopReason]
+    usage: Unstable[Opt[Usage | None]] = UNSET
+
+
+class CancelNotification(Object):
+    """Ends the running turn of a session. The prompt is still answered, with `cancelled`."""
+
+    session_id: SessionId
+
+
+# MERGED schema.tools: Tool calls: what the agent does between its words, and how far it has come.
+
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+"""What sort of work a call is, for icons and policies; absent means `other`."""
+
+ToolCallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
+"""How far a call is; absent on creation means `pending`."""
+
+
+class Content(Object, tag_field="type", tag="content"):
+    """One content block as output of a tool."""
+
+    content: ContentBlock
+
+
+class Diff(Object, tag_field="type", tag="diff"):
+    """A change of one file. No old text means that the file is new."""
+
+    path: str
+    new_text: str
+    old_text: Opt[str | None] = UNSET
+
+
+class Terminal(Object, tag_field="type", tag="terminal"):
+    """A terminal of the client, shown live inside the tool call, also after its release."""
+
+    terminal_id: TerminalId
+
+
+ToolCallContent: TypeAlias = Content | Diff | Terminal
+
+
+class ToolCallLocation(Object):
+    """A file the call is about, so that an editor can follow along. Lines count from 1."""
+
+    path: str
+    line: Opt[Uint32 | None] = UNSET
+
+
+class ToolCall(Object, tag_field="sessionUpdate", tag="tool_call"):
+    """A tool call begins. Comes before any change of that call, during a turn or a replay."""
+
+    tool_call_id: ToolCallId
+    title: str
+    kind: Opt[ToolKind] = UNSET
+    status: Opt[ToolCallStatus] = UNSET
+    content: Opt[Items[ToolCallContent]] = UNSET
+    locations: Opt[Items[ToolCallLocation]] = UNSET
+    raw_input: Opt[Any] = UNSET
+    raw_output: Opt[Any] = UNSET
+    name: Opt[str | None] = UNSET
+
+
+class ToolCallUpdate(Object):
+    """What changed in a tool call; absent and null both mean unchanged. Lists replace the old ones whole.
+
+    This untagged form travels inside permission requests; as a session update it is `ToolCallChange`.
+    """
+
+    tool_call_id: ToolCallId
+    title: Opt[str | None] = UNSET
+    kind: Opt[ToolKind | None] = UNSET
+    status: Opt[ToolCallStatus | None] = UNSET
+    content: Opt[Items[ToolCallContent] | None] = UNSET
+    locations: Opt[Items[ToolCallLocation] | None] = UNSET
+    raw_input: Opt[Any] = UNSET
+    raw_output: Opt[Any] = UNSET
+    name: Opt[str | None] = UNSET
+
+
+class ToolCallChange(ToolCallUpdate, tag_field="sessionUpdate", tag="tool_call_update"):
+    """A tool call changed. Comes after its `ToolCall`, until the call is completed or failed."""

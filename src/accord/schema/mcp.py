@@ -2,10 +2,21 @@
 
 from typing import Any, ClassVar, TypeAlias
 
-from .base import UNSET, Object, Record
-from .ids import McpRequestId, McpServerAcpId
-from .marks import IN_ORDER, TAG_OR_REST, Choice, Int32, OrEmpty, Strict, unstable
-from .terminals import EnvVariable
+from accord.schema.base import (
+    IN_ORDER,
+    TAG_OR_REST,
+    UNSET,
+    Choice,
+    Int32,
+    McpRequestId,
+    McpServerAcpId,
+    Object,
+    OrEmpty,
+    Record,
+    Strict,
+    unstable,
+)
+from accord.schema.client_requests import EnvVariable
 
 
 class HttpHeader(Object):

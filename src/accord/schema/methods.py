@@ -1,31 +1,20 @@
-"""The method table: who serves each method, of which kind, with which types, behind which gate.
+"""The method table (who serves what, with which types), and method names of other dialects.
 
-Dispatch, checks and the reference page read this table; nothing else lists methods. A name may stand in it twice: `mcp/message`
-is a request to the client and a notification to the agent, `proxy/successor` is either kind.
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import UNSET, Struct
 
-from . import (
-    auth,
-    config,
-    elicitation,
-    files,
-    initialize,
-    mcp,
-    permissions,
-    prompts,
-    providers,
-    proxy,
-    rpc,
-    sessions,
-    terminals,
-    updates,
-)
-from .capabilities import AgentCapabilities, ClientCapabilities
+from accord.schema import auth, base, client_requests, content, initialize, mcp, session_requests, updates
+from accord.schema.initialize import AgentCapabilities, ClientCapabilities
+
+# MERGED schema.methods: The method table: who serves each method, of which kind, with which types, behind which gate.
+#
+# Dispatch, checks and the reference page read this table; nothing else lists methods. A name may stand in it twice: `mcp/message`
+# is a request to the client and a notification to the agent, `proxy/successor` is either kind.
 
 Side: TypeAlias = Literal["agent", "client", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]
@@ -103,121 +92,161 @@ METHODS: Final[tuple[Method, ...]] = (
     _agent("initialize", initialize.InitializeRequest, initialize.InitializeResponse),
     _agent("authenticate", auth.AuthenticateRequest, auth.AuthenticateResponse, "authMethods"),
     _agent("logout", auth.LogoutRequest, auth.LogoutResponse, f"{_AUTH}.logout"),
-    _agent("session/new", sessions.NewSessionRequest, sessions.NewSessionResponse),
+    _agent("session/new", session_requests.NewSessionRequest, session_requests.NewSessionResponse),
     _agent(
         "session/load",
-        sessions.LoadSessionRequest,
-        sessions.LoadSessionResponse,
+        session_requests.LoadSessionRequest,
+        session_requests.LoadSessionResponse,
         "agentCapabilities.loadSession",
     ),
     _agent(
-        "session/resume", sessions.ResumeSessionRequest, sessions.ResumeSessionResponse, f"{_SESSION}.resume"
+        "session/resume",
+        session_requests.ResumeSessionRequest,
+        session_requests.ResumeSessionResponse,
+        f"{_SESSION}.resume",
     ),
-    _agent("session/close", sessions.CloseSessionRequest, sessions.CloseSessionResponse, f"{_SESSION}.close"),
-    _agent("session/list", sessions.ListSessionsRequest, sessions.ListSessionsResponse, f"{_SESSION}.list"),
     _agent(
-        "session/delete", sessions.DeleteSessionRequest, sessions.DeleteSessionResponse, f"{_SESSION}.delete"
+        "session/close",
+        session_requests.CloseSessionRequest,
+        session_requests.CloseSessionResponse,
+        f"{_SESSION}.close",
     ),
-    _agent("session/prompt", prompts.PromptRequest, prompts.PromptResponse),
-    _notice("session/cancel", "agent", prompts.CancelNotification),
-    _agent("session/set_mode", config.SetSessionModeRequest, config.SetSessionModeResponse, "modes"),
+    _agent(
+        "session/list",
+        session_requests.ListSessionsRequest,
+        session_requests.ListSessionsResponse,
+        f"{_SESSION}.list",
+    ),
+    _agent(
+        "session/delete",
+        session_requests.DeleteSessionRequest,
+        session_requests.DeleteSessionResponse,
+        f"{_SESSION}.delete",
+    ),
+    _agent("session/prompt", content.PromptRequest, content.PromptResponse),
+    _notice("session/cancel", "agent", content.CancelNotification),
+    _agent(
+        "session/set_mode",
+        session_requests.SetSessionModeRequest,
+        session_requests.SetSessionModeResponse,
+        "modes",
+    ),
     _agent(
         "session/set_config_option",
-        config.SetSessionConfigOptionRequest,
-        config.SetSessionConfigOptionResponse,
+        session_requests.SetSessionConfigOptionRequest,
+        session_requests.SetSessionConfigOptionResponse,
         "configOptions",
     ),
     # The client serves.
     _notice("session/update", "client", updates.SessionNotification),
     _client(
         "session/request_permission",
-        permissions.RequestPermissionRequest,
-        permissions.RequestPermissionResponse,
+        client_requests.RequestPermissionRequest,
+        client_requests.RequestPermissionResponse,
     ),
     _client(
-        "fs/read_text_file", files.ReadTextFileRequest, files.ReadTextFileResponse, f"{_FILES}.readTextFile"
+        "fs/read_text_file",
+        client_requests.ReadTextFileRequest,
+        client_requests.ReadTextFileResponse,
+        f"{_FILES}.readTextFile",
     ),
     _client(
         "fs/write_text_file",
-        files.WriteTextFileRequest,
-        files.WriteTextFileResponse,
+        client_requests.WriteTextFileRequest,
+        client_requests.WriteTextFileResponse,
         f"{_FILES}.writeTextFile",
     ),
-    _client("terminal/create", terminals.CreateTerminalRequest, terminals.CreateTerminalResponse, _TERMINAL),
-    _client("terminal/output", terminals.TerminalOutputRequest, terminals.TerminalOutputResponse, _TERMINAL),
     _client(
-        "terminal/wait_for_exit",
-        terminals.WaitForTerminalExitRequest,
-        terminals.WaitForTerminalExitResponse,
+        "terminal/create",
+        client_requests.CreateTerminalRequest,
+        client_requests.CreateTerminalResponse,
         _TERMINAL,
     ),
-    _client("terminal/kill", terminals.KillTerminalRequest, terminals.KillTerminalResponse, _TERMINAL),
     _client(
-        "terminal/release", terminals.ReleaseTerminalRequest, terminals.ReleaseTerminalResponse, _TERMINAL
+        "terminal/output",
+        client_requests.TerminalOutputRequest,
+        client_requests.TerminalOutputResponse,
+        _TERMINAL,
+    ),
+    _client(
+        "terminal/wait_for_exit",
+        client_requests.WaitForTerminalExitRequest,
+        client_requests.WaitForTerminalExitResponse,
+        _TERMINAL,
+    ),
+    _client(
+        "terminal/kill", client_requests.KillTerminalRequest, client_requests.KillTerminalResponse, _TERMINAL
+    ),
+    _client(
+        "terminal/release",
+        client_requests.ReleaseTerminalRequest,
+        client_requests.ReleaseTerminalResponse,
+        _TERMINAL,
     ),
     _client(
         "elicitation/create",
-        elicitation.CreateElicitationRequest,
-        elicitation.CreateElicitationResponse,
+        client_requests.CreateElicitationRequest,
+        client_requests.CreateElicitationResponse,
         f"{_ELICITATION}.form",
         f"{_ELICITATION}.url",
     ),
     _notice(
-        "elicitation/complete", "client", elicitation.CompleteElicitationNotification, f"{_ELICITATION}.url"
+        "elicitation/complete",
+        "client",
+        client_requests.CompleteElicitationNotification,
+        f"{_ELICITATION}.url",
     ),
     # Both serve.
-    _notice("$/cancel_request", "both", rpc.CancelRequestNotification),
+    _notice("$/cancel_request", "both", base.CancelRequestNotification),
     # Unstable from here on.
     _agent(
         "session/fork",
-        sessions.ForkSessionRequest,
-        sessions.ForkSessionResponse,
+        session_requests.ForkSessionRequest,
+        session_requests.ForkSessionResponse,
         f"{_SESSION}.fork",
         stable=False,
     ),
     _agent(
         "session/archive",
-        sessions.ArchiveSessionRequest,
-        sessions.ArchiveSessionResponse,
+        session_requests.ArchiveSessionRequest,
+        session_requests.ArchiveSessionResponse,
         f"{_SESSION}.archive",
         stable=False,
     ),
     _agent(
         "session/unarchive",
-        sessions.UnarchiveSessionRequest,
-        sessions.UnarchiveSessionResponse,
+        session_requests.UnarchiveSessionRequest,
+        session_requests.UnarchiveSessionResponse,
         f"{_SESSION}.archive",
         stable=False,
     ),
     _agent(
         "session/status",
-        sessions.SessionStatusRequest,
-        sessions.SessionStatusResponse,
+        session_requests.SessionStatusRequest,
+        session_requests.SessionStatusResponse,
         f"{_SESSION}.status",
         stable=False,
     ),
     _agent(
         "session/set_title",
-        sessions.SetSessionTitleRequest,
-        sessions.SetSessionTitleResponse,
+        session_requests.SetSessionTitleRequest,
+        session_requests.SetSessionTitleResponse,
         f"{_SESSION}.title",
         stable=False,
     ),
     _agent("auth/status", auth.AuthStatusRequest, auth.AuthStatusResponse, f"{_AUTH}.status", stable=False),
     _agent(
         "providers/list",
-        providers.ListProvidersRequest,
-        providers.ListProvidersResponse,
+        auth.ListProvidersRequest,
+        auth.ListProvidersResponse,
         _PROVIDERS,
         stable=False,
     ),
-    _agent(
-        "providers/set", providers.SetProviderRequest, providers.SetProviderResponse, _PROVIDERS, stable=False
-    ),
+    _agent("providers/set", auth.SetProviderRequest, auth.SetProviderResponse, _PROVIDERS, stable=False),
     _agent(
         "providers/disable",
-        providers.DisableProviderRequest,
-        providers.DisableProviderResponse,
+        auth.DisableProviderRequest,
+        auth.DisableProviderResponse,
         _PROVIDERS,
         stable=False,
     ),
@@ -231,19 +260,19 @@ METHODS: Final[tuple[Method, ...]] = (
         "proxy/initialize",
         "proxy",
         "request",
-        proxy.InitializeProxyRequest,
-        proxy.InitializeProxyResponse,
+        initialize.InitializeProxyRequest,
+        initialize.InitializeProxyResponse,
         stable=False,
     ),
     Method(
         "proxy/successor",
         "proxy",
         "request",
-        proxy.ProxySuccessorRequest,
-        proxy.ProxySuccessorResponse,
+        initialize.ProxySuccessorRequest,
+        initialize.ProxySuccessorResponse,
         stable=False,
     ),
-    _notice("proxy/successor", "proxy", proxy.ProxySuccessorNotification, stable=False),
+    _notice("proxy/successor", "proxy", initialize.ProxySuccessorNotification, stable=False),
 )
 
 _BY_PLACE: Final = {
@@ -266,3 +295,46 @@ def notification(side: Side, name: str) -> Method | None:
 def served_by(side: Side) -> Iterator[Method]:
     """Every method that the side serves, in the order of the table."""
     return (method for (place, _, _), method in _BY_PLACE.items() if place == side)
+
+
+# MERGED schema.dialects.names: Method names and envelope kinds that older or other peers use for what has an official name today.
+
+
+class Alias(NamedTuple):
+    """`sent` arrives at `side` as `kind`; it is served like `method`. The envelope decides whether an answer is due.
+
+    `session/set_model` is served by `session/set_config_option`: its parameters are rewritten to the option `model`,
+    which an agent without an option of that id takes as its option of category `model`. A `session/cancel` that
+    comes as a request is acted on and answered with `{}`.
+    """
+
+    sent: str
+    method: str
+    side: Side
+    kind: Kind
+    row: int
+
+
+ALIASES: Final = (
+    Alias("request_permission", "session/request_permission", "client", "request", 21),
+    Alias("session/cancel", "session/cancel", "agent", "request", 30),
+    Alias("sessions/list", "session/list", "agent", "request", 43),
+    Alias("config/set", "session/set_config_option", "agent", "request", 44),
+    Alias("session/set_model", "session/set_config_option", "agent", "request", 201),
+    Alias("session/stop", "session/close", "agent", "request", 202),
+    Alias("session/elicitation", "elicitation/create", "client", "request", 203),
+    Alias("session/elicitation/complete", "elicitation/complete", "client", "notification", 203),
+    Alias("session/cancelled", "session/cancel", "agent", "notification", 206),
+    Alias("_proxy/initialize", "proxy/initialize", "proxy", "request", 208),
+    Alias("_proxy/successor", "proxy/successor", "proxy", "request", 208),
+    Alias("_proxy/successor", "proxy/successor", "proxy", "notification", 208),
+)
+
+METHOD_ALIASES: Final[Mapping[str, str]] = {
+    alias.sent: alias.method for alias in ALIASES if alias.sent != alias.method
+}
+
+
+def aliases(side: Side, kind: Kind) -> tuple[Alias, ...]:
+    """What a tolerant peer on this side serves beside the official names."""
+    return tuple(alias for alias in ALIASES if alias.side == side and alias.kind == kind)

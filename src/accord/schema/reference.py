@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import accord.schema
-
-from .methods import METHODS, Method
-from .shape import (
+from accord.schema.methods import METHODS, Method
+from accord.schema.type_shape import (
     Anything,
     Boolean,
     Constants,

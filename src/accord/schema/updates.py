@@ -1,16 +1,180 @@
-"""Session updates: everything an agent tells about a session, in the order it happens."""
+"""All variants of `session/update`: message chunks, plans, usage, compaction, subagents.
 
-from typing import Annotated, TypeAlias
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
-from .base import UNSET, Object
-from .commands import AvailableCommandsUpdate
-from .config import ConfigOptionUpdate, CurrentModeUpdate
-from .content import ContentBlock
-from .ids import CompactionId, MessageId, SessionId
-from .marks import Double, Items, Kept, Known, NonEmpty, Opt, Uint64
-from .plans import Plan, PlanRemoved, PlanUpdate
-from .subagents import SessionMessage, SessionMessageChunk, SubagentUpdate
-from .tools import ToolCall, ToolCallChange
+from typing import Annotated, Literal, TypeAlias
+
+from accord.schema.base import (
+    UNSET,
+    CompactionId,
+    Double,
+    Error,
+    Items,
+    Kept,
+    KnownValues,
+    Lenient,
+    MessageId,
+    NonEmpty,
+    Object,
+    Open,
+    Opt,
+    PlanId,
+    SessionId,
+    Strict,
+    Uint64,
+    unstable,
+)
+from accord.schema.content import ContentBlock, ToolCall, ToolCallChange, Usage
+from accord.schema.session_requests import AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate
+
+# MERGED schema.plans: Plans: what the agent means to do, step by step.
+
+PlanEntryPriority: TypeAlias = Literal["high", "medium", "low"]
+PlanEntryStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+
+
+class PlanEntry(Object):
+    """One step. Entries have no ids: their place in the list is their identity."""
+
+    content: str
+    priority: PlanEntryPriority
+    status: PlanEntryStatus
+
+
+class Plan(Object, tag_field="sessionUpdate", tag="plan"):
+    """The plan as a whole; replaces the one before. May come any number of times in a turn."""
+
+    entries: Lenient[Items[PlanEntry]]
+
+
+@unstable
+class PlanItems(Object, tag_field="type", tag="items"):
+    """Unstable. A plan as a list of steps."""
+
+    plan_id: PlanId
+    entries: Lenient[Items[PlanEntry]]
+
+
+@unstable
+class PlanFile(Object, tag_field="type", tag="file"):
+    """Unstable. A plan kept in a file."""
+
+    plan_id: PlanId
+    uri: str
+
+
+@unstable
+class PlanMarkdown(Object, tag_field="type", tag="markdown"):
+    """Unstable. A plan as Markdown text."""
+
+    plan_id: PlanId
+    content: str
+
+
+PlanUpdateContent: TypeAlias = PlanItems | PlanFile | PlanMarkdown
+
+
+@unstable
+class PlanUpdate(Object, tag_field="sessionUpdate", tag="plan_update"):
+    """Unstable. Creates or replaces one of several plans. Only for clients with the `plan` capability."""
+
+    plan: PlanUpdateContent
+
+
+@unstable
+class PlanRemoved(Object, tag_field="sessionUpdate", tag="plan_removed"):
+    """Unstable. A plan is gone. Comes after a `PlanUpdate` with that id."""
+
+    plan_id: PlanId
+
+
+# MERGED schema.subagents: Unstable. Child sessions and the messages between sessions. Only for clients with the `subagents` capability.
+
+
+@unstable
+class SessionCancelCapabilities(Object):
+    """Unstable. The child may be cancelled."""
+
+
+@unstable
+class SubagentSessionCapabilities(Object):
+    """Unstable. What the client may do to a child session."""
+
+    cancel: Opt[SessionCancelCapabilities | None] = UNSET
+
+
+@unstable
+class RunningStateUpdate(Object, tag_field="state", tag="running"):
+    """Unstable. The child works."""
+
+
+@unstable
+class IdleStateUpdate(Object, tag_field="state", tag="idle"):
+    """Unstable. The child rests; it may be used again. `error` comes with the stop reason `error`."""
+
+    stop_reason: Opt[
+        Annotated[
+            str, KnownValues("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+        ]
+        | None
+    ] = UNSET
+    usage: Opt[Usage | None] = UNSET
+    error: Opt[Error | None] = UNSET
+
+
+@unstable
+class RequiresActionStateUpdate(Object, tag_field="state", tag="requires_action"):
+    """Unstable. The child waits for somebody."""
+
+
+@unstable
+class UnknownStateUpdate(Object, tag_field="state", tag="unknown"):
+    """Unstable. The child can no longer be observed. Nothing is cancelled or resolved by that."""
+
+
+StateUpdate: TypeAlias = Open[
+    RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate | UnknownStateUpdate
+]
+
+
+@unstable
+class SubagentUpdate(Object, tag_field="sessionUpdate", tag="subagent_update"):
+    """Unstable. Announces a child session, then patches it: absent keeps, null clears.
+
+    Comes on the parent, the first time before anything of the child itself.
+    """
+
+    session_id: SessionId
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    capabilities: Opt[SubagentSessionCapabilities | None] = UNSET
+    state: Opt[StateUpdate | None] = UNSET
+    cwd: Strict[str | None] = UNSET
+    additional_directories: Strict[list[str] | None] = UNSET
+
+
+@unstable
+class SessionMessage(Object, tag_field="sessionUpdate", tag="session_message"):
+    """Unstable. A message between sessions, created or patched. Any time after both were announced."""
+
+    message_id: MessageId
+    sender_session_id: Opt[SessionId | None] = UNSET
+    recipient_session_id: Opt[SessionId | None] = UNSET
+    sender_message_id: Opt[MessageId | None] = UNSET
+    recipient_message_id: Opt[MessageId | None] = UNSET
+    content: Opt[Items[ContentBlock] | None] = UNSET
+
+
+@unstable
+class SessionMessageChunk(Object, tag_field="sessionUpdate", tag="session_message_chunk"):
+    """Unstable. One more block of such a message; may come before the message itself."""
+
+    message_id: MessageId
+    content: ContentBlock
+
+
+# MERGED schema.updates: Session updates: everything an agent tells about a session, in the order it happens.
 
 
 class ContentChunk(Object):
@@ -54,7 +218,7 @@ class UsageUpdate(Object, tag_field="sessionUpdate", tag="usage_update"):
     cost: Opt[Cost | None] = UNSET
 
 
-NoticeSeverity: TypeAlias = Annotated[str, Known("info", "warning", "error")]
+NoticeSeverity: TypeAlias = Annotated[str, KnownValues("info", "warning", "error")]
 
 
 class Notice(Object, tag_field="sessionUpdate", tag="notice"):
@@ -65,7 +229,7 @@ class Notice(Object, tag_field="sessionUpdate", tag="notice"):
     description: Opt[str | None] = UNSET
 
 
-CompactionStatus: TypeAlias = Annotated[str, Known("in_progress", "completed", "failed", "cancelled")]
+CompactionStatus: TypeAlias = Annotated[str, KnownValues("in_progress", "completed", "failed", "cancelled")]
 
 
 class CompactionUpdate(Object, tag_field="sessionUpdate", tag="compaction_update"):

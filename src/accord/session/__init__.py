@@ -3,8 +3,6 @@
 `SessionState.apply` takes the events, or the updates of the wire, one after the other. Nothing here does I/O.
 """
 
-from accord.session.compactions import CompactionState
-from accord.session.content import Body
 from accord.session.events import (
     Event,
     MessageChanged,
@@ -26,20 +24,25 @@ from accord.session.events import (
     turn_failed,
 )
 from accord.session.history import Entry, History
-from accord.session.messages import Message, MessageKind, SessionMessageState
-from accord.session.pickers import Choice, Picker, PickerSource
-from accord.session.plans import PlanBody, PlanState
-from accord.session.settings import Settings
+from accord.session.history_items import (
+    CompactionState,
+    GrowingContent,
+    Message,
+    MessageKind,
+    PlanBody,
+    PlanState,
+    SessionMessageState,
+    SubagentState,
+)
+from accord.session.session_settings import Picker, PickerChoice, PickerSource, SessionSettings
 from accord.session.state import SessionState, TurnStatus
-from accord.session.subagents import SubagentState
-from accord.session.toolcalls import Mark, ToolCallState
+from accord.session.tool_calls import Mark, ToolCallState
 
 __all__ = [
-    "Body",
-    "Choice",
     "CompactionState",
     "Entry",
     "Event",
+    "GrowingContent",
     "History",
     "Mark",
     "Message",
@@ -50,6 +53,7 @@ __all__ = [
     "PermissionAnswered",
     "PermissionAsked",
     "Picker",
+    "PickerChoice",
     "PickerSource",
     "PlanBody",
     "PlanChanged",
@@ -59,8 +63,8 @@ __all__ = [
     "SessionEvent",
     "SessionMessageState",
     "SessionOpened",
+    "SessionSettings",
     "SessionState",
-    "Settings",
     "SubagentState",
     "ToolCallChanged",
     "ToolCallState",

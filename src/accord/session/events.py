@@ -42,9 +42,8 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.session.messages import MessageKind
-from accord.session.plans import PlanBody
-from accord.session.toolcalls import Mark, ToolCallState
+from accord.session.history_items import MessageKind, PlanBody
+from accord.session.tool_calls import Mark, ToolCallState
 
 
 class SessionEvent(Record, tag_field="sessionUpdate", omit_defaults=True):

@@ -21,12 +21,16 @@ from accord.schema import (
     ToolCallUpdate,
     UserMessageChunk,
 )
-from accord.session.compactions import CompactionState
 from accord.session.events import Event, MessageChanged, MessageChunk, PlanChanged, ToolCallChanged
-from accord.session.messages import Message, MessageKind, SessionMessageState
-from accord.session.plans import PlanState
-from accord.session.subagents import SubagentState
-from accord.session.toolcalls import Mark, ToolCallState
+from accord.session.history_items import (
+    CompactionState,
+    Message,
+    MessageKind,
+    PlanState,
+    SessionMessageState,
+    SubagentState,
+)
+from accord.session.tool_calls import Mark, ToolCallState
 
 Entry: TypeAlias = Message | ToolCallState | PlanState | CompactionState | SubagentState | SessionMessageState
 

@@ -32,7 +32,7 @@ from accord.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.session import v1
+from accord.session import protocol_v1
 from accord.session.events import (
     Event,
     MessageChanged,
@@ -49,10 +49,9 @@ from accord.session.events import (
     TurnStarted,
 )
 from accord.session.history import Entry, History
-from accord.session.messages import Message
-from accord.session.plans import THE_PLAN
-from accord.session.settings import Settings
-from accord.session.toolcalls import ToolCallState
+from accord.session.history_items import THE_PLAN, Message
+from accord.session.session_settings import SessionSettings
+from accord.session.tool_calls import ToolCallState
 
 TurnStatus: TypeAlias = Literal["idle", "running", "cancelling"]
 
@@ -88,7 +87,7 @@ class SessionState:
         self.cwd = cwd
         self.additional_directories = list(additional_directories)
         self.history = History()
-        self.settings = Settings()
+        self.settings = SessionSettings()
         self.set_aside: History | None = None  # while the agent replays: what was known before
         self.turn: TurnStatus = "idle"
         self.stop_reason: StopReason | None = None  # of the latest turn that ended
@@ -106,7 +105,7 @@ class SessionState:
         reduce = _REDUCERS.get(type(item))
         if reduce is not None:
             return reduce(self, item)
-        event = v1.event_of(cast(SessionUpdate, item))
+        event = protocol_v1.event_of(cast(SessionUpdate, item))
         reduce = _REDUCERS.get(type(event))
         return event if reduce is None else reduce(self, event)
 
@@ -176,7 +175,7 @@ def _to_history(take: Callable[[History, Any], None]) -> Reducer:
     return reduce
 
 
-def _to_settings(take: Callable[[Settings, Any], None]) -> Reducer:
+def _to_settings(take: Callable[[SessionSettings, Any], None]) -> Reducer:
     def reduce(state: SessionState, event: Event) -> Event:
         take(state.settings, event)
         return event
@@ -291,8 +290,8 @@ _REDUCERS: dict[type, Reducer] = {
     SessionInfoUpdate: _info,
     UsageUpdate: _usage,
     Notice: _notice,
-    ModeChanged: _to_settings(Settings.set_mode),
-    ConfigOptionUpdate: _to_settings(Settings.set_options),
+    ModeChanged: _to_settings(SessionSettings.set_mode),
+    ConfigOptionUpdate: _to_settings(SessionSettings.set_options),
     SessionOpened: _opened,
     ReplayStarted: _replay_started,
     ReplayEnded: _replay_ended,

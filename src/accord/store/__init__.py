@@ -4,38 +4,45 @@
 """
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from accord.errors import UsageError
+from accord.lazy_names import lazy_names
 from accord.paths import data_dir, private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accord.store.contract import Lease, Page, Store
-    from accord.store.gate import CommitFirst
-    from accord.store.heads import Head, Parent, iso_time
+    from accord.store.commit_transport import CommitTransport
+    from accord.store.contract import Lease, SessionPage, Store
     from accord.store.journal import Journal
-    from accord.store.memory import MemoryStore, Shelf
-    from accord.store.records import EVENT, SESSION, LogRecord
-    from accord.store.repairing import INTERRUPTED, Repaired, repair, unfinished
-    from accord.store.sqlite import SqliteStore
+    from accord.store.memory_store import MemoryStore, SharedMemory
+    from accord.store.records import (
+        EVENT,
+        INTERRUPTED,
+        SESSION,
+        LogRecord,
+        ResumedSession,
+        repair,
+        unfinished,
+    )
+    from accord.store.session_summary import ForkParent, SessionSummary, iso_time
+    from accord.store.sqlite_store import SqliteStore
 
 __all__ = [
     "EVENT",
     "INTERRUPTED",
     "SESSION",
-    "CommitFirst",
-    "Head",
+    "CommitTransport",
+    "ForkParent",
     "Journal",
     "Lease",
     "LogRecord",
     "MemoryStore",
-    "Page",
-    "Parent",
-    "Repaired",
-    "Shelf",
+    "ResumedSession",
+    "SessionPage",
+    "SessionSummary",
+    "SharedMemory",
     "Store",
     "iso_time",
     "open_store",
@@ -45,16 +52,6 @@ __all__ = [
 ]
 
 SUFFIX: Final = ".db"
-
-_HOMES: Final = {
-    "contract": "Lease Page Store",
-    "gate": "CommitFirst",
-    "heads": "Head Parent iso_time",
-    "journal": "Journal",
-    "memory": "MemoryStore Shelf",
-    "records": "EVENT SESSION LogRecord",
-    "repairing": "INTERRUPTED Repaired repair unfinished",
-}
 
 
 def store_path(name: str = "sessions") -> "Path":
@@ -73,7 +70,7 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
     """
     from pathlib import Path
 
-    from accord.store.sqlite import SqliteStore
+    from accord.store.sqlite_store import SqliteStore
 
     if path is None:
         path = store_path()
@@ -81,8 +78,15 @@ def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "S
     return SqliteStore(Path(path).expanduser(), durable=durable)
 
 
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accord.store.commit_transport": "CommitTransport",
+        "accord.store.contract": "Lease SessionPage Store",
+        "accord.store.journal": "Journal",
+        "accord.store.memory_store": "MemoryStore SharedMemory",
+        "accord.store.records": "EVENT LogRecord SESSION INTERRUPTED ResumedSession repair unfinished",
+        "accord.store.session_summary": "ForkParent SessionSummary iso_time",
+        "accord.store.sqlite_store": "SqliteStore",
+    },
+)

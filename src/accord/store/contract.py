@@ -1,33 +1,40 @@
-"""The contract of a store: session logs that are appended to, read, listed, forked and deleted.
+"""The store contract, pages and cursors.
 
-The rules any implementation keeps (tests/store/store_contract.py runs them against each):
-* a log only grows; its records are numbered from 1 without gaps, and are read in that order, each exactly once;
-* what was committed is there for everybody, whatever becomes of the process that wrote it;
-* one process writes to a session at a time, several to different ones, any number read;
-* a fork has the records of its source up to the branch, for good, whatever becomes of the source;
-* everything a list shows is folded from the log: `rebuild` changes nothing;
-* nothing is deleted but by `delete`.
-
-Everything here is synchronous: a call takes tens of microseconds where it writes a turn's records, and reading goes on page by
-page as the caller asks for more. A store belongs to one thread. Every method may raise StoreError, which names the file
-and says what to do; the others are named below.
+Imported on first use.
 """
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast, get_args
+from zlib import crc32
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, json
 
+from accord.errors import InvalidParams, UsageError
 from accord.session import Event
-from accord.store.heads import Head
 from accord.store.journal import Journal
 from accord.store.records import LogRecord
+from accord.store.session_summary import SessionSummary, folder_of, plain
+
+# MERGED store.contract: The contract of a store: session logs that are appended to, read, listed, forked and deleted.
+#
+# The rules any implementation keeps (tests/store/store_contract.py runs them against each):
+# * a log only grows; its records are numbered from 1 without gaps, and are read in that order, each exactly once;
+# * what was committed is there for everybody, whatever becomes of the process that wrote it;
+# * one process writes to a session at a time, several to different ones, any number read;
+# * a fork has the records of its source up to the branch, for good, whatever becomes of the source;
+# * everything a list shows is folded from the log: `rebuild` changes nothing;
+# * nothing is deleted but by `delete`.
+#
+# Everything here is synchronous: a call takes tens of microseconds where it writes a turn's records, and reading goes on page by
+# page as the caller asks for more. A store belongs to one thread. Every method may raise StoreError, which names the file
+# and says what to do; the others are named below.
 
 
-class Page(Struct, frozen=True):
+class SessionPage(Struct, frozen=True):
     """Some of the sessions asked for; without a cursor, the last of them."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[SessionSummary, ...]
     next_cursor: str | None = None
 
 
@@ -48,7 +55,7 @@ class Store(Protocol):
 
     def create(
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
-    ) -> Head:
+    ) -> SessionSummary:
         """Begin a session. Raises UsageError if the id is taken."""
         ...
 
@@ -83,7 +90,7 @@ class Store(Protocol):
 
     # -- the list -----------------------------------------------------------------------------------------------
 
-    def head(self, session_id: str) -> Head:
+    def head(self, session_id: str) -> SessionSummary:
         """What a list shows of a session. Raises NotFound."""
         ...
 
@@ -95,14 +102,14 @@ class Store(Protocol):
         archived: str | None = "exclude",
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Page:
+    ) -> SessionPage:
         """Sessions of a folder, or of all, those used last first; `archived` is exclude, include or only. Sessions that begin
         while somebody pages neither shift nor double anything. Raises InvalidParams for a cursor that is not from this very
         question, and for an unknown filter.
         """
         ...
 
-    def newest(self, cwd: str, *, agent: str | None = None) -> Head | None:
+    def newest(self, cwd: str, *, agent: str | None = None) -> SessionSummary | None:
         """The session of this folder that was used last and is not archived."""
         ...
 
@@ -124,7 +131,7 @@ class Store(Protocol):
         cwd: str | None = None,
         additional_directories: Iterable[str] = (),
         up_to: int | None = None,
-    ) -> Head:
+    ) -> SessionSummary:
         """Begin a session with the records of another, up to a sequence number or all; nothing is copied. The title comes along
         as a generated one. Raises NotFound for the source, UsageError for a taken id or a number that is not in the log.
         """
@@ -153,3 +160,76 @@ class Store(Protocol):
     def close(self) -> None:
         """Commit, and let every session go. May be called twice."""
         ...
+
+
+# MERGED store.cursor: Pages of a list: what is asked for, and the opaque cursor that says where the next page begins.
+#
+# A cursor names the last session of its page, so that sessions which begin in the meantime shift nothing, and the question
+# it belongs to, so that it cannot go on with another one.
+
+Archived: TypeAlias = Literal["exclude", "include", "only"]
+
+PAGE_LIMIT: Final = 1000
+_SHOWN: Final = 60
+
+
+class CursorPosition(NamedTuple):
+    """Where a session stands in the list: the newest first, and of equally new ones the one that began last."""
+
+    updated: int
+    number: int
+
+
+class SessionQuery(NamedTuple):
+    """What a list is asked for."""
+
+    folder: str | None
+    agent: str | None
+    archived: Archived
+
+    @property
+    def mark(self) -> int:
+        """A number that tells questions apart."""
+        return crc32(json.encode(self))
+
+
+def question(cwd: str | None, agent: str | None, archived: str | None, limit: int) -> SessionQuery:
+    """Check what was asked. An unknown filter is refused, never read as another one."""
+    if archived is None:
+        archived = "exclude"
+    if archived not in get_args(Archived):
+        raise InvalidParams(f"archived: not one of exclude, include, only: {archived!r}")
+    if not 1 <= limit <= PAGE_LIMIT:
+        raise UsageError(f"a page has 1 to {PAGE_LIMIT} sessions, not {limit}")
+    return SessionQuery(
+        None if cwd is None else folder_of(cwd),
+        None if agent is None else plain(agent),
+        cast(Archived, archived),
+    )
+
+
+def cursor_of(asked: SessionQuery, place: CursorPosition) -> str:
+    """The cursor behind this session."""
+    return urlsafe_b64encode(_sealed(asked, place)).decode().rstrip("=")
+
+
+def place_of(asked: SessionQuery, cursor: str) -> CursorPosition:
+    """Where the next page begins. Raises InvalidParams for anything but a cursor of this very question."""
+    try:
+        text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        place = CursorPosition(*json.decode(text.partition(b".")[2], type=tuple[int, int]))
+    except (ValueError, MsgspecError):
+        raise _unknown(cursor) from None
+    if cursor_of(asked, place) != cursor:
+        raise _unknown(cursor)
+    return place
+
+
+def _sealed(asked: SessionQuery, place: CursorPosition) -> bytes:
+    body = json.encode(tuple(place))
+    return b"%08x." % crc32(body, asked.mark) + body
+
+
+def _unknown(cursor: str) -> InvalidParams:
+    shown = cursor if len(cursor) <= _SHOWN else cursor[:_SHOWN] + "..."
+    return InvalidParams(f"Unknown cursor: {shown!r}")

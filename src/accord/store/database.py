@@ -1,19 +1,119 @@
-"""A store's file: opened, recognised and brought up to date, with transactions, and every failure as one clear line."""
+"""The SQLite file: open, migrate, transactions, checkpoints.
+
+Imported on first use.
+"""
 
 import os
 import sqlite3
 import stat
+import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from accord.errors import StoreError, UsageError
 from accord.paths import private_file, private_folder
-from accord.store.tables import STEPS, upgrade, version_of
+
+# MERGED store.tables: The tables of a store's file, as the steps that lead to them: a file's version is the number of steps it has taken.
+#
+# `records` is the log: one row for the records that one commit added to one session and that are of one kind. Its key is
+# the number of the log in the upper half and the first sequence number of the row in the lower, so that a log lies together.
+# `logs` says which log belongs to which session and where it branched off; a log whose session was deleted stays as
+# long as forks read it. `heads` is folded from these two, and `leases` says which process writes to a session.
+
+APPLICATION_ID: Final = 0x41434C47  # "ACLG"
+"""In the header of the file: tells a store from other programs' databases."""
+
+SEQ_BITS: Final = 32
+
+_FIRST: Final = (
+    """
+    CREATE TABLE logs (
+        log INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT UNIQUE,
+        base INTEGER,
+        base_last INTEGER NOT NULL,
+        parent TEXT,
+        parent_seq INTEGER,
+        format INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX logs_by_base ON logs (base, base_last)",
+    """
+    CREATE TABLE records (
+        key INTEGER PRIMARY KEY,
+        length INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        data BLOB NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE heads (
+        log INTEGER PRIMARY KEY,
+        session TEXT NOT NULL UNIQUE,
+        cwd TEXT NOT NULL,
+        folder TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        title TEXT,
+        title_set INTEGER NOT NULL,
+        additional_directories TEXT NOT NULL,
+        archived INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX heads_by_time ON heads (updated, log)",
+    "CREATE INDEX heads_by_folder ON heads (folder, updated, log)",
+    """
+    CREATE TABLE leases (
+        session TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        since INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
+STEPS: Final[Sequence[Sequence[str]]] = (_FIRST,)
+"""What leads from each version to the next. Steps are only ever added."""
+
+
+def version_of(connection: Connection) -> int | None:
+    """The version of the file: 0 for a new one, None for one of another program."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application_id == APPLICATION_ID:
+        return version
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return None if application_id or version or tables else 0
+
+
+def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = STEPS) -> None:
+    """Take the steps that the file lacks, all of them or none."""
+    if version_of(connection) == len(steps):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(connection)  # another process may have been faster
+        if version is not None:
+            for step in steps[version:]:
+                for statement in step:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+# MERGED store.database: A store's file: opened, recognised and brought up to date, with transactions, and every failure as one clear line.
 
 T = TypeVar("T")
 
@@ -146,3 +246,49 @@ def _sentence(path: Path, error: Any) -> str:
         code, "the session store {path} failed: {error}; try again, or give another path"
     )
     return sentence.format(path=path, error=error)
+
+
+# MERGED store.checkpoint: Moving the write-ahead log into the file, beside the event loop: it waits for the disk, and nobody should wait for it.
+
+PAGE: Final = 4096
+PAGES: Final = 1000
+"""So many pages of the write-ahead log, about, are moved at a time."""
+
+_PATIENCE: Final = 10.0  # seconds that closing waits for a move to end
+
+
+class Checkpoints:
+    """Counts what is written to one file and, every so often, starts a thread that moves it."""
+
+    def __init__(self, path: Path, pages: int = PAGES) -> None:
+        self._path = path
+        self._limit = pages
+        self._pages = 0
+        self._thread: threading.Thread | None = None
+
+    def written(self, size: int) -> None:
+        """A commit added about so many bytes."""
+        self._pages += 3 + size // PAGE  # a commit touches a few pages however little it adds
+        if self._pages >= self._limit:
+            self.start()
+
+    def start(self) -> None:
+        """Move what there is, unless that is going on already."""
+        if self._thread is None or not self._thread.is_alive():
+            self._pages = 0
+            self._thread = threading.Thread(target=self._move, name="accord-store-checkpoint", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:
+                self._thread = None  # no thread to be had right now: next time
+
+    def close(self) -> None:
+        """Wait for the thread; bounded."""
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+            self._thread = None
+
+    def _move(self) -> None:
+        # If it cannot be done now, it is done next time: nothing is lost, the write-ahead log only grows.
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -16,13 +16,13 @@ from msgspec import Struct
 from accord.errors import StoreError, UsageError
 from accord.schema import SessionUpdate
 from accord.session import Event
-from accord.store.heads import News, news_of
 from accord.store.records import EVENT, as_event, payload_of, payload_of_value
+from accord.store.session_summary import News, news_of
 
 LOG = getLogger("accord.store")
 
 
-class Entry(Struct, gc=False):
+class PendingRecord(Struct, gc=False):
     """A record in the making: it gets its sequence number and time when it is committed."""
 
     kind: str
@@ -30,12 +30,12 @@ class Entry(Struct, gc=False):
     news: News
 
 
-class Batch:
+class CommitBatch:
     """What was appended since the last commit, over all sessions of a store."""
 
-    def __init__(self, write: Callable[[dict[str, list[Entry]]], None]) -> None:
+    def __init__(self, write: Callable[[dict[str, list[PendingRecord]]], None]) -> None:
         self._write = write
-        self._entries: dict[str, list[Entry]] = {}
+        self._entries: dict[str, list[PendingRecord]] = {}
         self._scheduled = False
         self._failing = False
 
@@ -44,7 +44,7 @@ class Batch:
         """Whether everything is committed."""
         return not self._entries
 
-    def add(self, session_id: str, entries: list[Entry]) -> None:
+    def add(self, session_id: str, entries: list[PendingRecord]) -> None:
         """Add to what is committed next. Raises StoreError while commits fail."""
         if self._failing:
             self.commit()
@@ -91,7 +91,7 @@ class Journal:
 
     __slots__ = ("_batch", "_let_go", "session_id")
 
-    def __init__(self, session_id: str, batch: Batch, let_go: Callable[["Journal"], None]) -> None:
+    def __init__(self, session_id: str, batch: CommitBatch, let_go: Callable[["Journal"], None]) -> None:
         self.session_id = session_id
         self._batch = batch
         self._let_go: Callable[[Journal], None] | None = let_go
@@ -103,16 +103,16 @@ class Journal:
 
     def append(self, *items: Event | SessionUpdate) -> None:
         """Log events, or updates as they go to the wire. They are read now: what changes them later is not logged."""
-        entries: list[Entry] = []
+        entries: list[PendingRecord] = []
         for item in items:
             event = as_event(item)
             if event is not None:
-                entries.append(Entry(EVENT, payload_of(event), news_of(event)))
+                entries.append(PendingRecord(EVENT, payload_of(event), news_of(event)))
         self._add(entries)
 
     def record(self, kind: str, *values: Any) -> None:
         """Log values of your own kind, such as the model's history: anything that JSON can say."""
-        self._add([Entry(kind, payload_of_value(kind, value), None) for value in values])
+        self._add([PendingRecord(kind, payload_of_value(kind, value), None) for value in values])
 
     def commit(self) -> None:
         """See that everything appended so far, to this session and the others of its store, is in the file."""
@@ -129,7 +129,7 @@ class Journal:
         """The session is gone, or its store closed: nothing can be written any more."""
         self._let_go = None
 
-    def _add(self, entries: list[Entry]) -> None:
+    def _add(self, entries: list[PendingRecord]) -> None:
         if self._let_go is None:
             raise UsageError(
                 f"the journal of session {self.session_id} is closed: nothing can be written to it"

@@ -1,23 +1,52 @@
-"""The records of a session log: what is written for an event, and how it is read back.
+"""The records of a session log, and the events that close an interrupted turn.
 
-The log holds events, never the wire types of one protocol version, and of an event only what it said itself: the state of
-a tool call after a change comes back by applying the events. An event that this version does not know is kept as it is.
+Imported on first use.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from re import compile as pattern
 from typing import Any, Final, NamedTuple, Union, cast, get_args
 
 from msgspec import MsgspecError, Raw, Struct, structs
 
-from accord.errors import StoreError, UsageError
-from accord.schema import Notice, SessionUpdate, ToolCallUpdate, Unknown
-from accord.schema.codec import UNFIT, Mismatch, decode, decoder, encode
-from accord.schema.jsontext import NotJson, parse_json
-from accord.schema.marks import Kept
-from accord.session import Event, Mark, PermissionAsked, SessionEvent, ToolCallChanged
-from accord.session.v1 import EVENTS
+from accord.errors import INTERNAL_ERROR, StoreError, UsageError
+from accord.schema import (
+    CompactionUpdate,
+    Content,
+    Error,
+    Notice,
+    RequiresActionStateUpdate,
+    RunningStateUpdate,
+    SessionUpdate,
+    SubagentUpdate,
+    TextContent,
+    ToolCallUpdate,
+    Unknown,
+    UnknownStateUpdate,
+)
+from accord.schema.base import Kept, Mismatch
+from accord.schema.codec import UNFIT, NotJson, decode, decoder, encode, parse_json
+from accord.session import (
+    Event,
+    Mark,
+    PermissionAnswered,
+    PermissionAsked,
+    ReplayEnded,
+    ReplayStarted,
+    SessionEvent,
+    SessionState,
+    ToolCallChanged,
+    ToolCallState,
+    TurnEnded,
+    turn_ended,
+)
+from accord.session.protocol_v1 import EVENTS
+
+# MERGED store.records: The records of a session log: what is written for an event, and how it is read back.
+#
+# The log holds events, never the wire types of one protocol version, and of an event only what it said itself: the state of
+# a tool call after a change comes back by applying the events. An event that this version does not know is kept as it is.
 
 EVENT: Final = "event"
 """The kind of a record that holds an event of `accord.session`."""
@@ -50,7 +79,7 @@ class LogRecord(Struct, frozen=True, gc=False):
         return event_of(self.data)
 
 
-class Run(NamedTuple):
+class RecordGroup(NamedTuple):
     """Records that were committed together and are of one kind: the payloads lie in one JSON array."""
 
     first: int
@@ -118,7 +147,7 @@ def event_of(data: bytes) -> Event:
         return Unknown(str(cast(dict[str, Any], value).get("sessionUpdate", "")), value)
 
 
-def records_in(page: list[Run], first: int, last: int) -> list[LogRecord]:
+def records_in(page: list[RecordGroup], first: int, last: int) -> list[LogRecord]:
     """The records of consecutive runs, from one sequence number to another."""
     raws = iter(raws_in(page))
     return [
@@ -128,7 +157,7 @@ def records_in(page: list[Run], first: int, last: int) -> list[LogRecord]:
     ][max(first - page[0].first, 0) : last - page[0].first + 1]
 
 
-def events_in(page: list[Run], first: int, last: int) -> list[Event]:
+def events_in(page: list[RecordGroup], first: int, last: int) -> list[Event]:
     """The events of consecutive runs, from one sequence number to another. One decoding for all: most runs are short."""
     runs = [run for run in page if run.kind == EVENT]
     if not runs:
@@ -141,7 +170,7 @@ def events_in(page: list[Run], first: int, last: int) -> list[Event]:
     return events[max(first - runs[0].first, 0) : len(events) - max(beyond, 0)]
 
 
-def raws_in(runs: list[Run]) -> list[Raw]:
+def raws_in(runs: list[RecordGroup]) -> list[Raw]:
     """The payloads of runs."""
     raws: list[Raw] = []
     with suppress(MsgspecError, UnicodeDecodeError):
@@ -151,7 +180,7 @@ def raws_in(runs: list[Run]) -> list[Raw]:
     return raws
 
 
-def _joined(runs: list[Run]) -> bytes:
+def _joined(runs: list[RecordGroup]) -> bytes:
     return runs[0].data if len(runs) == 1 else b"[" + b",".join([run.data[1:-1] for run in runs]) + b"]"
 
 
@@ -165,3 +194,74 @@ def _parsed(data: bytes) -> Any:
         return parse_json(data)
     except NotJson:
         return None
+
+
+# MERGED store.repairing: What an interrupted turn left open, and the events that close it.
+#
+# A process that is killed ends no turn and finishes no tool call. Whoever takes the session up again appends these events to its
+# log first, so that every reading of the log agrees: the turn is over, and what did not finish says so. The model's own history is
+# for the agent to repair.
+
+INTERRUPTED: Final = "interrupted"
+"""The raw reason of a turn that was never ended by the agent."""
+
+_TURN: Final = "The turn was interrupted: the agent stopped before it was done."
+_CALL: Final = "Interrupted: the agent stopped before this was done, and its result is unknown."
+_CANCELLED: Final = "Cancelled before it was done."
+_COMPACTION: Final = "Interrupted: the agent stopped before it was done."
+
+
+class ResumedSession(NamedTuple):
+    """A session taken up again."""
+
+    state: SessionState
+    """With the closing events applied."""
+    closing: list[Event]
+    """What to append to the log; empty if nothing was left open."""
+
+
+def repair(events: Iterable[Event]) -> ResumedSession:
+    """The state that the events of a log add up to, and what closes it. Repairing twice adds nothing."""
+    state = SessionState()
+    for event in events:
+        state.apply(event)
+    closing = unfinished(state)
+    for event in closing:
+        state.apply(event)
+    return ResumedSession(state, closing)
+
+
+def unfinished(state: SessionState) -> list[Event]:
+    """The events that close what is open in a session nobody works on any more."""
+    closing: list[Event] = []
+    if state.set_aside is not None:
+        # A replay broke off: what was known before it counts again, unless that was nothing.
+        before = state.set_aside.events()
+        closing += [ReplayStarted(), *before, ReplayEnded()] if before else [ReplayEnded()]
+        history = state.set_aside if before else state.history
+    else:
+        history = state.history
+    closing += [PermissionAnswered(permission_id) for permission_id in state.permissions]
+    closing += [_closed(call) for call in history.tool_calls.values() if not call.finished]
+    closing += [
+        CompactionUpdate(compaction_id=one.compaction_id, status="failed", error=_COMPACTION)
+        for one in history.compactions.values()
+        if one.status == "in_progress"
+    ]
+    closing += [
+        SubagentUpdate(session_id=child.session_id, state=UnknownStateUpdate())
+        for child in history.subagents.values()
+        if isinstance(child.state, RunningStateUpdate | RequiresActionStateUpdate)
+    ]
+    if state.turn == "cancelling":
+        closing.append(turn_ended("cancelled"))
+    elif state.turn == "running":
+        closing.append(TurnEnded(raw_reason=INTERRUPTED, error=Error(code=INTERNAL_ERROR, message=_TURN)))
+    return closing
+
+
+def _closed(call: ToolCallState) -> ToolCallChanged:
+    note = Content(content=TextContent(text=_CANCELLED if call.cancelled else _CALL))
+    return ToolCallChanged(
+        ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, note])
+    )

@@ -12,7 +12,7 @@ from accord.errors import UsageError
 
 async def serve(script: Path) -> None:
     """Play the script to whoever started this process."""
-    from accord.testing.agents import ScriptedAgent, read_script
+    from accord.testing.scripted_agent import ScriptedAgent, read_script
     from accord.wire.stdio import StdioTransport
 
     await ScriptedAgent(read_script(script)).connect(StdioTransport())

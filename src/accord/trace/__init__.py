@@ -1,7 +1,6 @@
 """A tap on a connection: record, redact, read back, replay."""
 
-from accord.trace.lines import Entry, Start
-from accord.trace.ring import Ring, Seen
-from accord.trace.tap import Sink, Tapped, tapped
+from accord.trace.tap import FrameRing, FrameSink, RingEntry, TappedTransport, tapped
+from accord.trace.trace_format import TraceEntry, TraceStart
 
-__all__ = ["Entry", "Ring", "Seen", "Sink", "Start", "Tapped", "tapped"]
+__all__ = ["FrameRing", "FrameSink", "RingEntry", "TappedTransport", "TraceEntry", "TraceStart", "tapped"]

@@ -1,14 +1,27 @@
-"""Everything a user can do beside writing: one table, read by the keys, by the help and by the palette of commands.
+"""The table of user actions, read by keys, help and command palette, and the help page."""
 
-A new screen hooks in with one entry: `run` gets the app.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from rich.table import Table
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from accord.tui.theme import palette_of
 
 if TYPE_CHECKING:
-    from accord.tui.app import ChatApp
+    from textual.app import ComposeResult
+
+    from accord.tui.chat_app import ChatApp
+
+
+# MERGED tui.actions: Everything a user can do beside writing: one table, read by the keys, by the help and by the palette of commands.
+#
+# A new screen hooks in with one entry: `run` gets the app.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,57 +44,57 @@ class Action:
 
 
 def _new_session(app: "ChatApp") -> None:
-    from accord.tui.agents import pick_agent
+    from accord.tui.sessions_screen import pick_agent
 
     pick_agent(app)
 
 
 def _sessions(app: "ChatApp") -> None:
-    from accord.tui.stored.screen import SessionsScreen
+    from accord.tui.sessions_screen import SessionsScreen
 
     app.push_screen(SessionsScreen(app))
 
 
 def _pick(app: "ChatApp", category: str) -> None:
-    from accord.tui.pickers import pick
+    from accord.tui.option_screens import pick
 
     pick(app, category)
 
 
 def _options(app: "ChatApp") -> None:
-    from accord.tui.pickers import pick_option
+    from accord.tui.option_screens import pick_option
 
     pick_option(app)
 
 
 def _copy(app: "ChatApp") -> None:
-    from accord.tui.copying import copy
+    from accord.tui.export import copy
 
     copy(app)
 
 
 def _export(app: "ChatApp") -> None:
-    from accord.tui.copying import export
+    from accord.tui.export import export
 
     export(app)
 
 
 def _switch_diffs(app: "ChatApp") -> None:
     shown = app.view.transcript.size.width
-    from accord.tui.parts.diff import WIDE
+    from accord.tui.parts.diff_part import WIDE
 
     beside = app.diffs == "beside" or (app.diffs == "auto" and shown >= WIDE)
     app.set_setting("diffs", "below" if beside else "beside")
 
 
 def _settings(app: "ChatApp") -> None:
-    from accord.tui.settings.screen import SettingsScreen
+    from accord.tui.option_screens import SettingsScreen
 
     app.push_screen(SettingsScreen(app.settings))
 
 
 def _wire(app: "ChatApp") -> None:
-    from accord.tui.wire.screen import show_wire
+    from accord.tui.wire_screen import show_wire
 
     show_wire(app)
 
@@ -114,3 +127,69 @@ ACTIONS: Final[list[Action]] = [
     Action("quit", "Quit", lambda app: app.exit(), "ctrl+q", "Ctrl+Q"),
 ]  # fmt: skip
 """In the order of the help."""
+
+
+# MERGED tui.help: The keys, on one page.
+
+WRITING: Final = (
+    ("Enter", "send; while a turn runs: queue"),
+    ("Ctrl+J, Alt+Enter, Shift+Enter", "a new line; so does a backslash before Enter"),
+    ("Up, Down", "what you said before in this folder"),
+    ("/", "commands of the agent"),
+    ("@", "files of this folder, found by a few letters"),
+    ("!", "run a command in your own shell"),
+    ("paste a path", "attach the file; Backspace at the beginning takes it off"),
+)
+OTHERS: Final = (
+    ("PgUp, PgDn", "scroll the conversation"),
+    ("Ctrl+C", "stop the turn; empty the prompt; twice: quit"),
+    ("Ctrl+D", "quit, where nothing is written"),
+    ("Ctrl+P", "all commands, by name"),
+    ("Alt+1 to Alt+9", "the session of that tab"),
+    ("F1, ? in an empty prompt", "this page"),
+)
+_KEYS: Final = 33
+
+
+class HelpScreen(ModalScreen[None]):
+    """What the keys do."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen > VerticalScroll {
+        width: 84; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; background: $surface; border: round $primary;
+        border-title-color: $primary;
+        scrollbar-size-vertical: 1;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,q,enter,question_mark", "dismiss", "Close", show=False)
+    ]
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        """`keys` are those that the user gave to actions."""
+        super().__init__()
+        self._keys = keys
+
+    def compose(self) -> "ComposeResult":
+        with VerticalScroll() as page:
+            page.border_title = "Keys"
+            yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        palette = palette_of(self)
+        out = Table.grid(padding=(0, 1))
+        out.add_column(width=_KEYS)
+        out.add_column()
+        actions = [
+            (self._keys.get(action.name) or action.shown or action.key, action.title)
+            for action in ACTIONS
+            if action.key
+        ]
+        for title, rows in (("Writing", WRITING), ("Doing", actions), ("Anywhere", OTHERS)):
+            if out.row_count:
+                out.add_row()
+            out.add_row(Text(title, palette.heading))
+            for key, words in rows:
+                out.add_row(Text(f"  {key}", palette.strong), Text(words, palette.muted))
+        self.query_one("#keys", Static).update(out)

@@ -25,15 +25,25 @@ from accord.errors import (
     RpcError,
     to_rpc_error,
 )
-from accord.schema.codec import encode
-from accord.schema.jsontext import is_utf8
-from accord.wire.backpressure import BackPressure
-from accord.wire.calls import OpenCall, OpenCalls, closed
+from accord.schema.codec import encode, is_utf8
+from accord.wire.calls import (
+    BackPressure,
+    ConnectionLimits,
+    ConnectionObserver,
+    ConnectionReport,
+    IncomingCall,
+    PendingCall,
+    PendingCalls,
+    ReportKind,
+    Route,
+    closed,
+)
+from accord.wire.dispatch import NotificationDispatcher, OwnedTasks, RequestDispatcher
 from accord.wire.envelope import (
     ABSENT,
     UNSENDABLE,
     Envelope,
-    NoMessage,
+    InvalidMessage,
     Notification,
     Request,
     RequestId,
@@ -45,12 +55,8 @@ from accord.wire.envelope import (
     not_json,
     second_look,
 )
-from accord.wire.hearing import Hearing
 from accord.wire.lanes import HANDLING, SERVING, Lanes
-from accord.wire.routes import Call, Limits, Observer, Report, ReportKind, Route
-from accord.wire.serving import Serving
-from accord.wire.tasks import OwnedTasks
-from accord.wire.transport import End, Frame, Oversized, Transport
+from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 
 T = TypeVar("T")
 
@@ -68,13 +74,13 @@ class Connection:
         notifications: Mapping[str, Route],
         answers_noise: bool = True,
         strict: bool = False,
-        limits: Limits | None = None,
-        observer: Observer | None = None,
-        on_end: Callable[[End], None] | None = None,
-        closed_error: Callable[[str, End], ConnectionClosed] = closed,
+        limits: ConnectionLimits | None = None,
+        observer: ConnectionObserver | None = None,
+        on_end: Callable[[TransportEnd], None] | None = None,
+        closed_error: Callable[[str, TransportEnd], ConnectionClosed] = closed,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.end: End | None = None
+        self.end: TransportEnd | None = None
         self.heard = 0
         """Counts up with every read: a sign of life."""
         self._transport = transport
@@ -82,18 +88,18 @@ class Connection:
         self._notifications = notifications
         self._answers_noise = answers_noise
         self._strict = strict
-        self._limits = limits or Limits()
+        self._limits = limits or ConnectionLimits()
         self._observer = observer
         self._on_end = on_end
         self._closed_error = closed_error
         self._clock = clock
         self._lanes = Lanes()
-        self._open_calls = OpenCalls()
+        self._open_calls = PendingCalls()
         self._pressure = BackPressure(transport, self._limits, self._open_calls)
         self._tasks = OwnedTasks(clock, self._limits.grace)
         failed = partial(self._report, "failed")
-        self._serving = Serving(transport.send, self._lanes, self._tasks, self._pressure, failed)
-        self._hearing = Hearing(self._lanes, self._tasks, self._pressure, failed)
+        self._serving = RequestDispatcher(transport.send, self._lanes, self._tasks, self._pressure, failed)
+        self._hearing = NotificationDispatcher(self._lanes, self._tasks, self._pressure, failed)
         self._express: tuple[bytes, Route | None] = (b"", None)
         for method, route in notifications.items():
             if route.whole is not None:
@@ -102,7 +108,7 @@ class Connection:
     def start(self) -> None:
         """Begin to read. Everything that is served runs in a copy of the caller's context."""
         self._tasks.open()
-        self._finished: asyncio.Future[End] = self._tasks.loop.create_future()
+        self._finished: asyncio.Future[TransportEnd] = self._tasks.loop.create_future()
         self._transport.start(self)
 
     # -- calling ------------------------------------------------------------------------------------------------
@@ -130,7 +136,7 @@ class Connection:
             handling = None
         from_handler = handling is not None or SERVING.get()
         answer: asyncio.Future[T] = self._tasks.loop.create_future()
-        id = self._open_calls.add(OpenCall(method, answer, read, key, streaming, handling, from_handler))
+        id = self._open_calls.add(PendingCall(method, answer, read, key, streaming, handling, from_handler))
         try:
             frame = encode(Request(id, method, params))
         except UNSENDABLE as error:
@@ -194,7 +200,7 @@ class Connection:
         hear = self._hearing.take
         prefix, express = self._express
         for frame in frames:
-            if isinstance(frame, Oversized):
+            if isinstance(frame, OversizedFrame):
                 self._refuse_oversized(frame)
                 continue
             if express is not None and express.whole is not None and frame.startswith(prefix):
@@ -207,16 +213,18 @@ class Connection:
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 try:
                     envelope = second_look(frame)
-                except NoMessage as problem:
+                except InvalidMessage as problem:
                     self._refuse(problem, frame)
                     continue
             if envelope.jsonrpc != "2.0" and (self._strict or envelope.jsonrpc):
                 self._refuse(
-                    NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame
+                    InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope)), frame
                 )
                 continue
             if not frame.isascii() and not is_utf8(frame):
-                self._refuse(NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame)
+                self._refuse(
+                    InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope)), frame
+                )
                 continue
             method = envelope.method
             if envelope.id is not UNSET or method is UNSET:
@@ -235,13 +243,13 @@ class Connection:
         if self._pressure.clogged():
             self._tasks.run(self._pressure.drain())
 
-    def _refuse(self, problem: NoMessage, frame: bytes) -> None:
+    def _refuse(self, problem: InvalidMessage, frame: bytes) -> None:
         self._report("invalid" if problem.code == INVALID_REQUEST else "noise", problem.reason, frame)
         if self._answers_noise or problem.id is not None:
             error = RpcError.of(problem.code, problem.sentence, problem.reason)
             self._transport.send(encode_failure(problem.id, error))
 
-    def _refuse_oversized(self, frame: Oversized) -> None:
+    def _refuse_oversized(self, frame: OversizedFrame) -> None:
         reason = f"a message of {frame.size} bytes is over the size limit"
         self._report("oversized", reason, frame.head)
         id, is_answer = id_of_oversized(frame)
@@ -258,7 +266,7 @@ class Connection:
             if id is not UNSET and (is_message(envelope) or id in self._open_calls):
                 self._answer_arrived(id, envelope, frame)
             else:
-                self._refuse(NoMessage(INVALID_REQUEST, "neither a call nor an answer"), frame)
+                self._refuse(InvalidMessage(INVALID_REQUEST, "neither a call nor an answer"), frame)
             return
         assert id is not UNSET
         route = self._requests.get(method)
@@ -270,7 +278,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - RpcError by contract; anything else must not stop the reading
             self._transport.send(encode_failure(id, to_rpc_error(error)))
             return
-        self._serving.begin(route, params, Call(id, method, len(frame)))
+        self._serving.begin(route, params, IncomingCall(id, method, len(frame)))
 
     def _unrouted(self, method: str, envelope: Envelope, frame: bytes) -> None:
         if method == CANCEL_REQUEST:
@@ -287,7 +295,7 @@ class Connection:
         else:
             self._deliver(call, lambda: call.settle(envelope))
 
-    def _deliver(self, call: OpenCall[Any], settle: Callable[[], None]) -> None:
+    def _deliver(self, call: PendingCall[Any], settle: Callable[[], None]) -> None:
         """Settle a call of ours, once everything before its answer has been handled."""
 
         def step() -> None:
@@ -303,12 +311,12 @@ class Connection:
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         """Nothing more will come: settle every call of ours with the reason, behind all that arrived before."""
         self.end = end
         unsettled = self._open_calls.take_all()
 
-        def fail(call: OpenCall[Any]) -> None:
+        def fail(call: PendingCall[Any]) -> None:
             call.fail(self._closed_error(call.method, end))
 
         def finish() -> None:
@@ -325,7 +333,7 @@ class Connection:
         if self._on_end is not None:
             self._on_end(end)
 
-    async def wait_ended(self) -> End:
+    async def wait_ended(self) -> TransportEnd:
         """Return how it ended, once it has and what arrived before was handled."""
         return await asyncio.shield(self._finished)
 
@@ -346,6 +354,6 @@ class Connection:
         if self._observer is None:
             return
         try:
-            self._observer(Report(kind, detail, frame))
+            self._observer(ConnectionReport(kind, detail, frame))
         except Exception:  # noqa: BLE001 - whoever watches must not stop the reading, and there is nobody to tell
             return

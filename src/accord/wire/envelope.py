@@ -9,9 +9,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import INVALID_REQUEST, PARSE_ERROR, InternalError, RpcError, UsageError
-from accord.schema.codec import encode
-from accord.schema.jsontext import NotJson, is_utf8, mend_surrogates, parse_json
-from accord.wire.transport import Oversized
+from accord.schema.codec import NotJson, encode, is_utf8, mend_surrogates, parse_json
+from accord.wire.transport import OversizedFrame
 
 RequestId = int | str | None
 
@@ -70,7 +69,7 @@ class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
     error: ErrorBody
 
 
-class NoMessage(Exception):
+class InvalidMessage(Exception):
     """The line is no message. `code` says whether it was not even JSON; `id` is the one to answer to, if any."""
 
     def __init__(self, code: int, reason: str, id: RequestId = None) -> None:
@@ -107,31 +106,31 @@ def envelope_of(frame: bytes) -> Envelope:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         envelope = second_look(frame)
     if envelope.jsonrpc and envelope.jsonrpc != "2.0":
-        raise NoMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
+        raise InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
     if not frame.isascii() and not is_utf8(frame):
-        raise NoMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
+        raise InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
     return envelope
 
 
-def _verdict(frame: bytes) -> NoMessage:
+def _verdict(frame: bytes) -> InvalidMessage:
     try:
         value = parse_json(frame)
     except NotJson as error:
-        return NoMessage(PARSE_ERROR, str(error))
+        return InvalidMessage(PARSE_ERROR, str(error))
     if not isinstance(value, dict):
         what = "an array; messages are sent one by one" if isinstance(value, list) else "no object"
-        return NoMessage(INVALID_REQUEST, f"the line is {what}")
+        return InvalidMessage(INVALID_REQUEST, f"the line is {what}")
     members = cast(dict[str, Any], value)
     id = members.get("id")
     sound = isinstance(id, (int, str)) and not isinstance(id, bool)
     if "method" not in members:
         # Never answered under its id: that could be the id of a call of theirs.
-        return NoMessage(INVALID_REQUEST, "a malformed answer")
+        return InvalidMessage(INVALID_REQUEST, "a malformed answer")
     if not isinstance(members["method"], str):
-        return NoMessage(INVALID_REQUEST, "`method` is not a string", id if sound else None)
+        return InvalidMessage(INVALID_REQUEST, "`method` is not a string", id if sound else None)
     if not sound and id is not None:
-        return NoMessage(INVALID_REQUEST, "`id` is neither a string nor an integer")
-    return NoMessage(INVALID_REQUEST, "`jsonrpc` is not a string", id if sound else None)
+        return InvalidMessage(INVALID_REQUEST, "`id` is neither a string nor an integer")
+    return InvalidMessage(INVALID_REQUEST, "`jsonrpc` is not a string", id if sound else None)
 
 
 def id_of_call(envelope: Envelope) -> RequestId:
@@ -181,7 +180,7 @@ def encode_failure(id: RequestId, error: RpcError) -> bytes:
 _ID_MEMBER = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
 
 
-def id_of_oversized(frame: Oversized) -> tuple[RequestId, bool | None]:
+def id_of_oversized(frame: OversizedFrame) -> tuple[RequestId, bool | None]:
     """A guess at the id of a refused line, from its first and last bytes, and whether it was an answer.
 
     The id is only taken where it cannot be nested: in the head before any other object begins, or in the tail after

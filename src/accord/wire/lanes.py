@@ -21,7 +21,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Step = Callable[[], None]
-"""One message's turn: runs synchronously, may block the lane it is given to through a `Handling`."""
+"""One message's turn: runs synchronously, may block the lane it is given to through a `RunningHandler`."""
 
 
 class Lane:
@@ -36,7 +36,7 @@ class Lane:
         self.waiting_requests = 0
 
 
-class Handling:
+class RunningHandler:
     """One asynchronous notification handler at work: blocks its lane, except while it awaits our own calls."""
 
     __slots__ = ("_calls", "_done", "_lane", "_then", "lanes")
@@ -79,7 +79,7 @@ class Handling:
         self._then.append(step)
 
 
-HANDLING: ContextVar[Handling | None] = ContextVar("accord_handling", default=None)
+HANDLING: ContextVar[RunningHandler | None] = ContextVar("accord_handling", default=None)
 """The notification handler that the running code belongs to."""
 
 SERVING: ContextVar[bool] = ContextVar("accord_serving", default=False)
@@ -91,7 +91,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.busy: dict[Hashable, Lane] = {}
-        self._aside: dict[Hashable, set[Handling]] = {}
+        self._aside: dict[Hashable, set[RunningHandler]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.busy) or bool(self._aside)
@@ -126,11 +126,11 @@ class Lanes:
         for lane in self.busy.values():
             lane.steps.clear()
 
-    def set_aside(self, key: Hashable, handling: Handling) -> None:
+    def set_aside(self, key: Hashable, handling: RunningHandler) -> None:
         """This handler awaits a call."""
         self._aside.setdefault(key, set()).add(handling)
 
-    def take_back(self, key: Hashable, handling: Handling) -> None:
+    def take_back(self, key: Hashable, handling: RunningHandler) -> None:
         """It goes on, or is done."""
         aside = self._aside[key]
         aside.discard(handling)

@@ -24,7 +24,7 @@ _JOINED: Final = (
 _PIECES: Final = 64  # buffers handed to one writev
 
 
-class Reader(Protocol):
+class PipeReader(Protocol):
     """One descriptor being read."""
 
     def start(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
@@ -48,7 +48,7 @@ class Reader(Protocol):
         ...
 
 
-class Writer(Protocol):
+class PipeWriter(Protocol):
     """One descriptor being written."""
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
@@ -73,13 +73,13 @@ class Writer(Protocol):
         ...
 
 
-async def drain(writer: Writer) -> None:
+async def drain(writer: PipeWriter) -> None:
     """Wait while the writer is over the high-water mark."""
     if writer.unsent >= HIGH_WATER:
         await writer.below(HIGH_WATER // 4)
 
 
-class Backlog:
+class WriteBacklog:
     """How many bytes wait to be written, and who waits for them to go."""
 
     __slots__ = ("_waiting", "closed", "size")
@@ -198,7 +198,7 @@ class LoopWriter:
         self._fd = fd
         self._blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._backlog = Backlog()
+        self._backlog = WriteBacklog()
         self._frames: list[bytes] = []  # whole frames, not yet gathered
         self._joinable = 0  # their bytes
         self._pieces: deque[bytes | memoryview] = deque()  # gathered, partly written

@@ -1,26 +1,77 @@
-"""The transport to a child process: frames to its stdin, frames from its stdout, its stderr always read.
-
-It ends when the child has ended or has closed its output, whoever else may still hold the pipes. Closing it sees the
-whole tree of the child out.
-"""
+"""The transport to a child process, and the tail of its stderr."""
 
 import asyncio
 import os
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer, within
-from accord.wire.children import PATIENCE, Exit, Patience, ProcessTree, start
-from accord.wire.framing import DEFAULT_LIMIT, LineFramer
-from accord.wire.lastwords import LastWords
 from accord.wire.pipes import drain
-from accord.wire.transport import End, Receiver
+from accord.wire.process_tree import PATIENCE, ProcessExit, ProcessTree, StopTimeouts, start
+from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, TransportEnd
+
+# MERGED wire.lastwords: What a child said on stderr last: the end of it kept as text, every line offered to whoever listens.
+
+KEPT_BYTES: Final = 8 * 1024
+KEPT_LINES: Final = 40
+
+_LONGEST_LINE: Final = 64 * 1024
+
+
+class StderrTail:
+    """Takes stderr as it is read; keeps its last lines. Free-form text: bytes that are no UTF-8 are replaced."""
+
+    def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
+        self._tail = b""
+        self._cut = False
+        self._on_line = on_line
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._line = ""
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes."""
+        tail = self._tail + data if len(data) < KEPT_BYTES else data
+        if len(tail) > KEPT_BYTES or len(data) >= KEPT_BYTES:
+            self._cut = True
+        self._tail = tail[-KEPT_BYTES:]
+        if self._on_line is not None:
+            self._tell(self._decoder.decode(data), self._on_line)
+
+    def finish(self) -> None:
+        """There is no more: a last line without an end is a line."""
+        if self._on_line is not None and (self._line or self._decoder.getstate()[0]):
+            self._tell(self._decoder.decode(b"", final=True) + "\n", self._on_line)
+
+    @property
+    def text(self) -> str:
+        """The last lines, whole ones as far as they fit."""
+        tail = self._tail
+        if self._cut:
+            first, newline, rest = tail.partition(b"\n")
+            tail = rest if newline and rest else first.lstrip(bytes(range(0x80, 0xC0)))
+        lines = tail.decode("utf-8", "replace").splitlines()
+        return "\n".join(lines[-KEPT_LINES:])
+
+    def _tell(self, text: str, on_line: Callable[[str], None]) -> None:
+        *lines, self._line = (self._line + text).split("\n")
+        if len(self._line) > _LONGEST_LINE:
+            lines.append(self._line)
+            self._line = ""
+        for line in lines:
+            on_line(line.removesuffix("\r"))
+
+
+# MERGED wire.process: The transport to a child process: frames to its stdin, frames from its stdout, its stderr always read.
+#
+# It ends when the child has ended or has closed its output, whoever else may still hold the pipes. Closing it sees the
+# whole tree of the child out.
 
 if sys.platform == "win32":
-    from accord.wire.threads import ThreadReader as PipeReader
-    from accord.wire.threads import ThreadWriter as PipeWriter
+    from accord.wire.pipe_threads import ThreadReader as PipeReader
+    from accord.wire.pipe_threads import ThreadWriter as PipeWriter
 else:
     from accord.wire.pipes import LoopReader as PipeReader
     from accord.wire.pipes import LoopWriter as PipeWriter
@@ -38,7 +89,7 @@ async def spawn(
     name: str | None = None,
     on_stderr: Callable[[str], None] | None = None,
     limit: int = DEFAULT_LIMIT,
-    patience: Patience = PATIENCE,
+    patience: StopTimeouts = PATIENCE,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "ProcessTransport":
     """Start a program and speak with it over its stdin and stdout; raises `NeverStarted`.
@@ -61,7 +112,7 @@ async def spawn(
         tree,
         (our_in, our_out, our_err),
         name=name or os.path.basename(command[0]),
-        words=LastWords(on_stderr),
+        words=StderrTail(on_stderr),
         framer=LineFramer(limit),
         patience=patience,
         clock=clock,
@@ -77,9 +128,9 @@ class ProcessTransport:
         fds: tuple[int, int, int],
         *,
         name: str,
-        words: LastWords,
+        words: StderrTail,
         framer: LineFramer,
-        patience: Patience,
+        patience: StopTimeouts,
         clock: Clock,
     ) -> None:
         self.name = name
@@ -89,7 +140,7 @@ class ProcessTransport:
         self._patience = patience
         self._clock = clock
         self._receiver: Receiver | None = None
-        self._end: End | None = None
+        self._end: TransportEnd | None = None
         self._ending = False
         self._paused = False
         self._output_over = False
@@ -181,7 +232,7 @@ class ProcessTransport:
         self._input_broken = True
         self._settle()
 
-    def _exited(self, exit: Exit) -> None:
+    def _exited(self, exit: ProcessExit) -> None:
         self._writer.close()  # nobody takes it any more, and nobody need wait for that
         self._settle()
 
@@ -215,7 +266,7 @@ class ProcessTransport:
         exit = self.tree.exit
         if exit is not None:
             self._words.feed(self._errors.read_on(_REST))
-        self._end = End(
+        self._end = TransportEnd(
             self._reason(exit),
             exit_code=exit.code if exit else None,
             signal=exit.signal if exit else None,
@@ -224,7 +275,7 @@ class ProcessTransport:
         if self._receiver is not None:
             self._receiver.ended(self._end)
 
-    def _reason(self, exit: Exit | None) -> str:
+    def _reason(self, exit: ProcessExit | None) -> str:
         if self._closing is not None:
             return f"this side closed the connection to {self.name}"
         if exit is not None:

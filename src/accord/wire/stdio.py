@@ -11,9 +11,8 @@ import stat
 import sys
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.wire.framing import DEFAULT_LIMIT, LineFramer
-from accord.wire.pipes import LoopReader, LoopWriter, Reader, Writer, drain
-from accord.wire.transport import End, Receiver
+from accord.wire.pipes import LoopReader, LoopWriter, PipeReader, PipeWriter, drain
+from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, TransportEnd
 
 
 class StdioTransport:
@@ -30,7 +29,7 @@ class StdioTransport:
         self._flush = flush
         self._clock = clock
         self._receiver: Receiver | None = None
-        self._end: End | None = None
+        self._end: TransportEnd | None = None
         self._paused = False
         self._closing: asyncio.Task[None] | None = None
         self._reader, self._writer = take_over()
@@ -103,14 +102,14 @@ class StdioTransport:
     def _finish(self, reason: str) -> None:
         if self._end is not None:
             return
-        self._end = End(reason)
+        self._end = TransportEnd(reason)
         if self._reader is not None:
             self._reader.close()
         if self._receiver is not None:
             self._receiver.ended(self._end)
 
 
-def take_over() -> tuple[Reader | None, Writer | None]:
+def take_over() -> tuple[PipeReader | None, PipeWriter | None]:
     """Move stdin and stdout out of everybody's reach; None for one that was closed when the program began."""
     # Where one was closed, its number may by now be anything, the event loop's own included: hands off.
     took_in, took_out = sys.__stdin__ is not None, sys.__stdout__ is not None
@@ -119,8 +118,8 @@ def take_over() -> tuple[Reader | None, Writer | None]:
         nowhere = os.open(
             os.devnull, os.O_RDWR
         )  # a closed one stays filled, lest a file of ours takes its number
-    reader: Reader | None = None
-    writer: Writer | None = None
+    reader: PipeReader | None = None
+    writer: PipeWriter | None = None
     if took_in:
         reader = _reader(os.dup(0))
         os.dup2(nowhere, 0)
@@ -136,24 +135,24 @@ def take_over() -> tuple[Reader | None, Writer | None]:
     return reader, writer
 
 
-def _reader(fd: int) -> Reader:
+def _reader(fd: int) -> PipeReader:
     if sys.platform != "win32":
         own = _own(fd, os.O_RDONLY)
         if own is not None and (
             os.isatty(own) or stat.S_IFMT(os.fstat(own).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)
         ):
             return LoopReader(own)
-    from accord.wire.threads import ThreadReader
+    from accord.wire.pipe_threads import ThreadReader
 
     return ThreadReader(fd)
 
 
-def _writer(fd: int) -> Writer:
+def _writer(fd: int) -> PipeWriter:
     if sys.platform != "win32":
         own = _own(fd, os.O_WRONLY)
         if own is not None:
             return LoopWriter(own)
-    from accord.wire.threads import ThreadWriter
+    from accord.wire.pipe_threads import ThreadWriter
 
     return ThreadWriter(fd)
 

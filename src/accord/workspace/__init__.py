@@ -4,48 +4,38 @@
 use: an agent that only needs the roots does not pay for processes.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from accord.workspace.channel import Size
-    from accord.workspace.command import Command
-    from accord.workspace.files import Buffers, TextFiles
     from accord.workspace.roots import OutsideRoots, Roots
-    from accord.workspace.terminal import ExitStatus, TerminalOutput
-    from accord.workspace.terminals import Terminals
+    from accord.workspace.terminal_command import TerminalCommand
+    from accord.workspace.terminals import ExitStatus, PtySize, TerminalOutput, Terminals
+    from accord.workspace.text_files import EditorBuffers, TextFiles
     from accord.workspace.workspace import LocalWorkspace, Workspace
 
 __all__ = [
-    "Buffers",
-    "Command",
+    "EditorBuffers",
     "ExitStatus",
     "LocalWorkspace",
     "OutsideRoots",
+    "PtySize",
     "Roots",
-    "Size",
+    "TerminalCommand",
     "TerminalOutput",
     "Terminals",
     "TextFiles",
     "Workspace",
 ]
 
-_HOMES: Final = {
-    "Buffers": "files",
-    "Command": "command",
-    "ExitStatus": "terminal",
-    "LocalWorkspace": "workspace",
-    "OutsideRoots": "roots",
-    "Roots": "roots",
-    "Size": "channel",
-    "TerminalOutput": "terminal",
-    "Terminals": "terminals",
-    "TextFiles": "files",
-    "Workspace": "workspace",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accord.workspace.roots": "OutsideRoots Roots",
+        "accord.workspace.terminal_command": "TerminalCommand",
+        "accord.workspace.terminals": "PtySize ExitStatus TerminalOutput Terminals",
+        "accord.workspace.text_files": "EditorBuffers TextFiles",
+        "accord.workspace.workspace": "LocalWorkspace Workspace",
+    },
+)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from accord.workspace.command import Command
-from accord.workspace.files import TextFiles
 from accord.workspace.roots import AnyPath, Roots
-from accord.workspace.terminal import ExitStatus, TerminalOutput
-from accord.workspace.terminals import Terminals
+from accord.workspace.terminal_command import TerminalCommand
+from accord.workspace.terminals import ExitStatus, TerminalOutput, Terminals
+from accord.workspace.text_files import TextFiles
 
 
 class Workspace(Protocol):
@@ -80,7 +79,7 @@ class LocalWorkspace:
         output_byte_limit: int | None = None,
     ) -> str:
         return await self.terminals.create(
-            Command(command, args=args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
+            TerminalCommand(command, args=args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
         )
 
     async def terminal_output(self, id: str) -> TerminalOutput:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from accord.wire.transport import End, Frame, Transport
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 Message = dict[str, Any]
 Mutation = Callable[[Message], Message]
@@ -160,5 +160,5 @@ class FrameReceiver:
     def frames(self, frames: list[Frame]) -> None:
         self.connection.frames(frames)
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self.connection.end()

@@ -6,11 +6,11 @@ from typing import Any
 from tests.check.model_agent.agent import ModelAgent
 from tests.check.model_agent.state import Store
 
-from accord.check.agent.launch import Place
-from accord.check.agent.script import Act, AgentScript
-from accord.wire.memory import MemoryTransport, memory_pair
+from accord.check.agent.agent_under_test import AgentStartOptions
+from accord.check.check_script import AgentCheckScript, ScriptedPrompt
+from accord.wire.memory_transport import MemoryTransport, memory_pair
 
-SCRIPT = AgentScript(
+SCRIPT = AgentCheckScript(
     name="the model agent",
     ours=True,
     strict=("--strict",),
@@ -29,8 +29,8 @@ SCRIPT = AgentScript(
         "permission": "guarded {file}",
         "run": "run",
         "busy": "busy",
-        "ask": Act("ask", "{answer}"),
-        "command": Act("/hello", "hello from the command"),
+        "ask": ScriptedPrompt("ask", "{answer}"),
+        "command": ScriptedPrompt("/hello", "hello from the command"),
         "change_mode": "leave",
         "tell": "tell {word}",
         "recall": "recall",
@@ -66,7 +66,7 @@ class ModelLauncher:
         self.lacks = lacks
         self.stores: dict[Path, Store] = {}
 
-    async def __call__(self, place: Place) -> LaunchedModelAgent:
+    async def __call__(self, place: AgentStartOptions) -> LaunchedModelAgent:
         ours, theirs = memory_pair()
         agent = ModelAgent(
             theirs,

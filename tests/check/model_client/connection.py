@@ -13,9 +13,9 @@ from tests.check.model_client.defects import MUTATIONS, crash_on_defect
 from tests.check.model_client.messages import readable
 from tests.check.model_client.request_handlers import ErrorResponse, RequestHandlers, Terminal
 
-from accord.check.client.launch import Order
+from accord.check.client.client_process import ClientTask
 from accord.clock import Clock
-from accord.schema.jsontext import NotJson, parse_json
+from accord.schema.codec import NotJson, parse_json
 
 Message = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Connection:
     wire: Any
     connect: Callable[..., Any]
 
-    def __init__(self, order: Order, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
+    def __init__(self, order: ClientTask, broken: Any, lacks: tuple[str, ...], clock: Clock) -> None:
         self.order = order
         self.broken = broken
         self.lacks = lacks

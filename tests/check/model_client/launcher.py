@@ -7,15 +7,14 @@ from typing import Any
 from tests.check.model_client.client import ModelClient
 from tests.check.model_client.connection import Crash
 
-from accord.check.client.launch import Order
-from accord.check.client.script import ClientScript
-from accord.check.client.wire import Joined
+from accord.check.check_script import ClientCheckScript
+from accord.check.client.client_process import ClientTask
+from accord.check.client.client_under_test import Joined
 from accord.clock import SYSTEM_CLOCK, Clock, within
-from accord.wire.children import Exit
-from accord.wire.framing import LineFramer
-from accord.wire.transport import End, Receiver
+from accord.wire.process_tree import ProcessExit
+from accord.wire.transport import LineFramer, Receiver, TransportEnd
 
-SCRIPT = ClientScript(
+SCRIPT = ClientCheckScript(
     name="the model client",
     ours=True,
     cancels=True,
@@ -104,7 +103,7 @@ class MemoryPipe:
     def _end(self) -> None:
         if self._receiver is not None and not self._over:
             self._over = True
-            self._receiver.ended(End("the client closed the agent's input"))
+            self._receiver.ended(TransportEnd("the client closed the agent's input"))
 
 
 class LaunchedModelClient:
@@ -113,15 +112,15 @@ class LaunchedModelClient:
     def __init__(self, client: ModelClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._exited: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         try:
             code = await self._client.run()
-            self._exited.set_result(Exit(code))
+            self._exited.set_result(ProcessExit(code))
         except Crash:
-            self._exited.set_result(Exit(signal="SIGABRT"))
+            self._exited.set_result(ProcessExit(signal="SIGABRT"))
         finally:
             await self._client.leave()
 
@@ -132,7 +131,7 @@ class LaunchedModelClient:
     printed = output
 
     @property
-    def exit(self) -> Exit | None:
+    def exit(self) -> ProcessExit | None:
         return self._exited.result() if self._exited.done() else None
 
     async def wait(self, seconds: float) -> bool:
@@ -161,7 +160,7 @@ class ModelLauncher:
         self.lacks = lacks
         self.clock = clock
 
-    async def __call__(self, order: Order, joined: Joined) -> LaunchedModelClient:
+    async def __call__(self, order: ClientTask, joined: Joined) -> LaunchedModelClient:
         client = ModelClient(order, self.broken, self.lacks, self.clock)
 
         def connect(words: list[str], login: str = "") -> MemoryPipe:

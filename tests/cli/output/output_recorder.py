@@ -10,7 +10,7 @@ import pyte.modes
 from accord.cli.output import Output, output_for
 from accord.schema import AgentMessageChunk, AgentThoughtChunk, TextContent, ToolCallUpdate
 from accord.session import Event, SessionState, ToolCallChanged
-from accord.testing.clock import FakeClock
+from accord.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:
     from accord.client import ClientEvent

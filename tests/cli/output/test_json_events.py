@@ -19,7 +19,7 @@ from accord.client import (
     SessionReattached,
     TerminalPrinted,
 )
-from accord.client.connect import connect, connect_transport
+from accord.client.remote_agent import connect, connect_transport
 from accord.errors import AccordError, Crashed, RpcError
 from accord.schema import (
     AgentMessageChunk,
@@ -74,8 +74,8 @@ from accord.session import (
     TurnStarted,
     turn_failed,
 )
-from accord.testing import steps
-from accord.testing.agents import AgentScript, ScriptedAgent
+from accord.testing import scripted_agent
+from accord.testing.scripted_agent import AgentScript, ScriptedAgent
 
 SCHEMA: dict[str, Any] = json.loads(event_schema())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -230,12 +230,14 @@ async def test_a_real_run_writes_valid_lines(tmp_path: Path) -> None:
     agent = ScriptedAgent(
         [
             [
-                steps.think("hm"),
-                steps.plan(("Read", "completed"), "Fix"),
-                steps.tool("Run", steps.ask(), steps.terminal("echo", "out"), kind="execute"),
-                steps.update({"sessionUpdate": "brand_new", "x": [1]}),
-                steps.update({"sessionUpdate": "usage_update", "used": 5, "size": 10}),
-                steps.say("The ", "answer."),
+                scripted_agent.think("hm"),
+                scripted_agent.plan(("Read", "completed"), "Fix"),
+                scripted_agent.tool(
+                    "Run", scripted_agent.ask(), scripted_agent.terminal("echo", "out"), kind="execute"
+                ),
+                scripted_agent.update({"sessionUpdate": "brand_new", "x": [1]}),
+                scripted_agent.update({"sessionUpdate": "usage_update", "used": 5, "size": 10}),
+                scripted_agent.say("The ", "answer."),
             ]
         ]
     )
@@ -283,7 +285,7 @@ async def test_a_run_with_a_crashed_agent_writes_valid_lines(tmp_path: Path) -> 
 @pytest.mark.parametrize(("texts", "answer"), [(["One.", "Two."], "Two.\n"), ([], "")])
 async def test_quiet_writes_only_the_last_message(tmp_path: Path, texts: list[str], answer: str) -> None:
     messages = [
-        steps.update(
+        scripted_agent.update(
             {
                 "sessionUpdate": "agent_message_chunk",
                 "content": {"type": "text", "text": f"\n{text}\x1b[0m\n"},
@@ -292,7 +294,7 @@ async def test_quiet_writes_only_the_last_message(tmp_path: Path, texts: list[st
         )
         for text in texts
     ]
-    agent = ScriptedAgent([[steps.think("hm"), *messages, steps.tool("Work", kind="read")]])
+    agent = ScriptedAgent([[scripted_agent.think("hm"), *messages, scripted_agent.tool("Work", kind="read")]])
     stdout, stderr = io.StringIO(), io.StringIO()
     output = output_for("quiet", stdout=stdout, stderr=stderr, terminal=False)
     async with connect_transport(agent.transport()) as remote:

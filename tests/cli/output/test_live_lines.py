@@ -12,7 +12,7 @@ from tests.cli.output.output_recorder import OutputRecorder, call, message, thou
 
 from accord.cli.output import output_for
 from accord.session import TurnEnded, TurnStarted
-from accord.testing.clock import FakeClock
+from accord.testing.fake_clock import FakeClock
 
 WORDS = [
     "Some words ",

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from accord.cli.output import output_for
-from accord.cli.output.sink import Sink
+from accord.cli.output.output_sink import OutputStream
 from accord.errors import AccordError
-from accord.testing.agents import AgentScript
+from accord.testing.scripted_agent import AgentScript
 
 
 def test_a_closed_reader_raises_only_in_write() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w") as stream:
-        sink = Sink(stream)
+        sink = OutputStream(stream)
         for _ in range(2):
             with pytest.raises(BrokenPipeError):
                 sink.write("text")
@@ -32,7 +32,7 @@ def test_a_full_disk_is_a_one_line_error() -> None:
         open("/dev/full", "w") as stream,
         pytest.raises(AccordError, match="cannot be written: No space left"),
     ):
-        Sink(stream).write("text")
+        OutputStream(stream).write("text")
 
 
 def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything() -> None:
@@ -48,7 +48,7 @@ def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything() -> None:
     reader = threading.Thread(target=read)
     with open(writing, "w", encoding="utf-8") as stream:
         reader.start()
-        Sink(stream).write(text)
+        OutputStream(stream).write(text)
     reader.join()
     os.close(reading)
     assert b"".join(got).decode() == text
@@ -56,7 +56,7 @@ def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything() -> None:
 
 def test_characters_outside_the_encoding_are_replaced(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w", encoding="ascii") as stream:
-        Sink(stream).write("naïve 語\n")
+        OutputStream(stream).write("naïve 語\n")
     assert (tmp_path / "out").read_bytes() == b"na?ve ?\n"
 
 

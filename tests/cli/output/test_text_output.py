@@ -20,10 +20,9 @@ from tests.cli.output.output_recorder import (
 
 import accord
 from accord.cli.output import output_for
-from accord.cli.output.style import wants_colour
-from accord.cli.output.terminalsize import TerminalSize
+from accord.cli.output.terminal_screen import TerminalSize, wants_colour
 from accord.client import AgentEnded, AgentRestarted, SessionLost, TerminalPrinted
-from accord.client.connect import connect_transport
+from accord.client.remote_agent import connect_transport
 from accord.errors import Crashed, RpcError, UsageError
 from accord.schema import (
     UNSET,
@@ -57,9 +56,9 @@ from accord.session import (
     TurnEnded,
     TurnStarted,
 )
-from accord.testing import steps
-from accord.testing.agents import ScriptedAgent
-from accord.testing.clock import FakeClock
+from accord.testing import scripted_agent
+from accord.testing.fake_clock import FakeClock
+from accord.testing.scripted_agent import ScriptedAgent
 
 ENDED = TurnEnded("end_turn", "end_turn")
 
@@ -174,7 +173,9 @@ def test_escape_sequences_in_a_tool_call_title_are_removed() -> None:
 
 async def test_a_command_shows_the_end_of_its_output(tmp_path: Path) -> None:
     script = "for i in $(seq 1 30); do echo line $i; done; printf 'gone\\rstays\\n'; exit 3"
-    agent = ScriptedAgent([[steps.tool("sh", steps.terminal("sh", "-c", script), kind="execute")]])
+    agent = ScriptedAgent(
+        [[scripted_agent.tool("sh", scripted_agent.terminal("sh", "-c", script), kind="execute")]]
+    )
     stdout = io.StringIO()
     output = output_for("text", stdout=stdout, stderr=io.StringIO(), terminal=False, colour=False)
     handlers = accord.ClientHandlers(workspace=accord.local_workspace)
@@ -360,7 +361,7 @@ async def test_live_lines_are_never_wrapped() -> None:
 
 
 async def test_the_last_line_shows_tokens_context_and_cost(tmp_path: Path) -> None:
-    agent = ScriptedAgent([[steps.say("Hi.")]])
+    agent = ScriptedAgent([[scripted_agent.say("Hi.")]])
     stdout = Terminal(200)
     output = output_for(
         "text", stdout=stdout, stderr=io.StringIO(), terminal=True, width=200, clock=FakeClock()

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.run.run_harness import RunHarness, RunResult
 from tests.client.hostile_agent import files_in, processes_in
 
-from accord.testing.hostile import habits, hostile_command
-from accord.testing.hostile.floods import PIECES
+from accord.testing.hostile import behaviors, hostile_command
+from accord.testing.hostile.bad_output import PIECES
 
 GUIDE = Path(__file__).parents[3] / "docs" / "testing.md"
 WORDS = "its last words on stderr:\nhostile: the disk is full"
@@ -118,7 +118,7 @@ def clean(text: str) -> bool:
     return all(char.isprintable() or char == "\n" for char in text)
 
 
-@pytest.mark.parametrize("name", habits())
+@pytest.mark.parametrize("name", behaviors())
 def test_a_hostile_agent_has_the_documented_outcome_and_leaves_nothing(
     harness: RunHarness, name: str
 ) -> None:
@@ -136,7 +136,7 @@ def test_the_guide_lists_the_outcome_of_every_habit() -> None:
     _, _, section = GUIDE.read_text().partition("## What happens when an agent misbehaves")
     documented = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (\d)\b[^|]*\|$", section, re.MULTILINE))
     assert documented == {name: str(outcome.code) for name, outcome in OUTCOMES.items()}
-    assert list(documented) == list(habits())
+    assert list(documented) == list(behaviors())
 
 
 def test_format_json_always_ends_with_a_result(harness: RunHarness) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.run.run_harness import RunHarness, odd_agent
 
 from accord.cli import main
-from accord.cli.running.arguments import parser
+from accord.cli.run_command import parser
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="

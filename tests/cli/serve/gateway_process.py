@@ -13,7 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.cli.agent_process import environment
 
-from accord.gateway.access.tokens import Token, Tokens
+from accord.gateway.access.access_tokens import Token, TokenStore
 
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -117,7 +117,7 @@ def accord(home: Path, *words: str) -> tuple[int, str, str]:
 
 def tokens_of(home: Path) -> list[Token]:
     """Return the stored tokens."""
-    return Tokens(home / "data" / "gateway" / "tokens").all()
+    return TokenStore(home / "data" / "gateway" / "tokens").all()
 
 
 def _working_folder(home: Path) -> Path:

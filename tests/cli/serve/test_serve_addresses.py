@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.cli.serving.addresses import insist_on_safety, listening_on, public_url
-from accord.cli.serving.settings import Settings, seconds_of, with_limits
+from accord.cli.serve_command import ServeSettings, seconds_of, with_limits
+from accord.cli.serve_process import insist_on_safety, listening_on, public_url
 from accord.errors import UsageError
-from accord.gateway.access.limits import Limits
+from accord.gateway.access.resource_limits import GatewayLimits
 
 
 @pytest.mark.parametrize(
@@ -27,32 +27,32 @@ from accord.gateway.access.limits import Limits
 def test_a_link_starts_with_an_address_that_a_browser_reaches(
     settings, addresses, port: int, url: str
 ) -> None:
-    assert public_url(Settings(**settings), addresses, port) == url
+    assert public_url(ServeSettings(**settings), addresses, port) == url
 
 
 def test_a_link_never_contains_a_wildcard_address() -> None:
     for address in ("0.0.0.0", "::"):
-        url = public_url(Settings(), (address,), 8765)
+        url = public_url(ServeSettings(), (address,), 8765)
         assert "0.0.0.0" not in url
         assert "[::]" not in url
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
 def test_a_loopback_address_needs_no_tls(address: str) -> None:
-    insist_on_safety(Settings(host=address), (address,))
+    insist_on_safety(ServeSettings(host=address), (address,))
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "fd00::2", "203.0.113.5"])
 def test_any_other_address_needs_tls_or_insecure(address: str) -> None:
     with pytest.raises(UsageError, match="--insecure"):
-        insist_on_safety(Settings(host=address), (address,))
-    insist_on_safety(Settings(host=address, insecure=True), (address,))
-    insist_on_safety(Settings(host=address, tls_cert="c", tls_key="k"), (address,))
+        insist_on_safety(ServeSettings(host=address), (address,))
+    insist_on_safety(ServeSettings(host=address, insecure=True), (address,))
+    insist_on_safety(ServeSettings(host=address, tls_cert="c", tls_key="k"), (address,))
 
 
 def test_a_name_with_one_public_address_needs_tls() -> None:
     with pytest.raises(UsageError):
-        insist_on_safety(Settings(host="both"), ("127.0.0.1", "192.0.2.1"))
+        insist_on_safety(ServeSettings(host="both"), ("127.0.0.1", "192.0.2.1"))
 
 
 def test_hosts_are_resolved_or_refused() -> None:
@@ -75,14 +75,14 @@ def test_durations_and_limits_are_parsed() -> None:
     for wrong in ("", "0d", "-1d", "1.5d", "d", "1y", "30"):
         with pytest.raises(UsageError):
             seconds_of("--expires", wrong)
-    changed = with_limits(Limits(sessions=3), ["connections=7", "messagesPerSecond=0.5"])
+    changed = with_limits(GatewayLimits(sessions=3), ["connections=7", "messagesPerSecond=0.5"])
     assert (changed.connections, changed.messages_per_second, changed.sessions) == (7, 0.5, 3)
 
 
 def test_the_documented_settings_are_valid() -> None:
     text = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text("utf-8")
     example = text.split("```json\n", 1)[1].split("```", 1)[0]
-    settings = msgspec.json.decode(example, type=Settings)
+    settings = msgspec.json.decode(example, type=ServeSettings)
     assert settings.agents == ("claude", "accord")
-    for field in msgspec.structs.fields(Limits):
+    for field in msgspec.structs.fields(GatewayLimits):
         assert f"`{field.encode_name}`" in text

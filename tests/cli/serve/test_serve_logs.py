@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.serving.logs import logging_to
+from accord.cli.serve_process import logging_to
 
 TOKEN = "acc_k3v9m2qd_" + "A" * 43
 

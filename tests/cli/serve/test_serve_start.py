@@ -17,8 +17,8 @@ from tests.cli.serve.gateway_process import accord, running_gateway, tokens_of
 from tests.cli.terminal import in_terminal
 
 from accord.cli import main
-from accord.cli.serving.finding import gateway_finding
-from accord.gateway.access.tokens import Tokens
+from accord.cli.doctor_command import gateway_finding
+from accord.gateway.access.access_tokens import TokenStore
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_wrong_usage_is_a_one_line_error(
     assert expected in err
     assert err.startswith("accord serve: ")
     assert err.count("\n") == 1
-    assert Tokens().all() == []
+    assert TokenStore().all() == []
 
 
 def test_options_override_the_settings_file(home: Path) -> None:

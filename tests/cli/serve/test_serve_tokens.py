@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accord.cli import main
-from accord.gateway.access.tokens import TOKEN, Tokens
+from accord.gateway.access.access_tokens import TOKEN, TokenStore
 
 INITIALIZE = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 
@@ -105,7 +105,7 @@ def test_a_token_is_revoked_by_id_name_or_value(token_command: TokenCommand) -> 
 
 async def test_revoking_closes_only_the_connections_of_that_token(home: Path) -> None:
     with running_gateway(home) as gateway:
-        _, phone = Tokens(home / "data" / "gateway" / "tokens").new("phone")
+        _, phone = TokenStore(home / "data" / "gateway" / "tokens").new("phone")
         async with (
             connect(
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {phone}"}

@@ -9,23 +9,22 @@ from typing import Any
 from tests.agent.agent_client import Client
 
 from accord.agent import Agent
-from accord.coder.app import coding_agent
-from accord.coder.coder import Coder
-from accord.coder.messages import AssistantMessage, TextPart, ThoughtPart, ToolUse, text_of
+from accord.coder.coding_agent import coding_agent
+from accord.coder.model_history import AssistantMessage, TextPart, ThoughtPart, ToolUse, text_of
 from accord.coder.models import (
     Effort,
     ModelError,
     ModelEvent,
     ModelName,
     ModelRequest,
+    RequestUsage,
     Stopped,
     TextDelta,
     ThoughtDelta,
-    Usage,
 )
-from accord.coder.start import Start
-from accord.store import CommitFirst
-from accord.testing.wire import raw_pair
+from accord.coder.resources import CoderOptions, CoderResources
+from accord.store import CommitTransport
+from accord.testing.raw_peer import raw_pair
 
 ScriptPart = str | ThoughtPart | ToolUse
 NAME = ModelName("openai", "scripted")
@@ -49,10 +48,10 @@ class ScriptedModel:
         *script: Any,
         sees_images: bool = True,
         context_size: int | None = 100_000,
-        usage: Usage | None = None,
+        usage: RequestUsage | None = None,
     ) -> None:
         self.script = list(script)
-        self.usage = usage or Usage(100, 10, cost=0.01)
+        self.usage = usage or RequestUsage(100, 10, cost=0.01)
         self.sees_images = sees_images
         self.context_size = context_size
         self.requests: list[ModelRequest] = []
@@ -122,10 +121,10 @@ class AgentHarness:
             model = ScriptedModel(*script)
         if model is not None:
             start = {"model": str(NAME), "resolver": model, **start}
-        coder = Coder(Start(environment=start.pop("environment", {}), **start))
+        coder = CoderResources(CoderOptions(environment=start.pop("environment", {}), **start))
         agent: Agent = coding_agent(coder)
         ours, raw = raw_pair(hears="agent")
-        connection = agent.connect(CommitFirst(ours, coder))
+        connection = agent.connect(CommitTransport(ours, coder))
         client = Client(raw, connection)
         try:
             client.initialized = await client.call(

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel
 
-from accord.coder.commands.filling import fill
-from accord.coder.commands.frontmatter import read
-from accord.policy import Trust
+from accord.coder.command_registry import fill, read
+from accord.policy import TrustStore
 
 NO_CAPABILITIES: dict[str, Any] = {}
 
@@ -180,7 +179,7 @@ async def test_project_command_works_after_trust(harness: AgentHarness) -> None:
         answer(client, await client.asked("session/request_permission"), "trust")
         await client.turn_of(id)
         assert model.prompts[-1] == "Deploy tomorrow"
-        assert Trust().is_trusted(file, file.read_bytes())
+        assert TrustStore().is_trusted(file, file.read_bytes())
 
         updates, _ = await client.turn(session, "/deploy again")
         assert model.prompts[-1] == "Deploy again"
@@ -192,7 +191,7 @@ async def test_project_command_works_after_trust(harness: AgentHarness) -> None:
 @pytest.mark.parametrize("mode", ["ask", "full-access"])
 async def test_changed_file_needs_new_trust_in_every_mode(harness: AgentHarness, mode: str) -> None:
     file = add_project_command(harness, "deploy.md", "Deploy")
-    Trust().trust(file, "Deploy")
+    TrustStore().trust(file, "Deploy")
     file.write_text("Destroy")
     model = ScriptedModel()
     async with harness.client(model=model, capabilities=NO_CAPABILITIES, mode=mode) as client:

@@ -12,7 +12,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 
-from accord.coder.messages import AssistantMessage, ToolResult, text_of
+from accord.coder.model_history import AssistantMessage, ToolResult, text_of
 from accord.coder.models import ModelEvent, ModelRequest
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.coder.agent.harness import AgentHarness
 from tests.coder.process.editor import BOUNDARY, LONG_PATIENCE, Editor, Wire, environment, started
 
-from accord.testing.models import Answer, ModelServer
+from accord.testing.model_script import ModelAnswer
+from accord.testing.model_server import ModelServer
 from accord.wire.process import spawn
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +32,7 @@ sys.exit(main())
 
 async def test_agent_connects_only_to_the_model_provider(harness: AgentHarness):
     async with ModelServer() as server:
-        server.add(Answer("Hello."))
+        server.add(ModelAnswer("Hello."))
         address = server.base_url("openai")
         variables = {"OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": address, "OPENAI_MODEL": "gpt-5"}
         transport = await spawn(

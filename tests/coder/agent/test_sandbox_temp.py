@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import ToolResult, text_of
+from accord.coder.model_history import ToolResult, text_of
 from accord.policy.sandbox import Sandbox
 
 

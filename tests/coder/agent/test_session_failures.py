@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import ThoughtPart, ToolUse, UserMessage, text_of
+from accord.coder.model_history import ThoughtPart, ToolUse, UserMessage, text_of
 from accord.coder.models import ModelRequest
 from accord.session import TurnEnded, TurnStarted
 from accord.store import open_store
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite_store import SqliteStore
 from accord.testing import FakeClock
 
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import AssistantMessage, ToolResult, UserMessage, text_of
+from accord.coder.model_history import AssistantMessage, ToolResult, UserMessage, text_of
 
 
 async def test_load_replays_the_session_before_its_response_and_restores_model_history(

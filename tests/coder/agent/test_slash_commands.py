@@ -8,7 +8,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import text_of
+from accord.coder.model_history import text_of
 
 NO_CAPABILITIES: dict[str, Any] = {}
 EVERYTHING = Path(__file__).parents[1] / "mcp" / "everything_server.py"

@@ -7,7 +7,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import ToolResult, text_of
+from accord.coder.model_history import ToolResult, text_of
 from accord.coder.models import ModelError, ModelRequest
 from accord.testing import FakeClock
 

@@ -7,11 +7,11 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import ThoughtPart, ToolResult, ToolUse, UserMessage, text_of, uses_of
+from accord.coder.model_history import ThoughtPart, ToolResult, ToolUse, UserMessage, text_of, uses_of
 from accord.coder.models import ModelRequest
 from accord.session import Event, SessionState, TurnEnded, TurnStarted
 from accord.store import open_store
-from accord.store.repairing import unfinished
+from accord.store.records import unfinished
 
 CAPABILITIES: dict[str, Any] = {
     "session": {"compaction": {}, "notices": {}},

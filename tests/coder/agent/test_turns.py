@@ -7,7 +7,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
-from accord.coder.messages import (
+from accord.coder.model_history import (
     AssistantMessage,
     TextPart,
     ThoughtPart,
@@ -16,7 +16,7 @@ from accord.coder.messages import (
     UserMessage,
     text_of,
 )
-from accord.coder.models import ModelError, ModelRequest, Stopped, Usage
+from accord.coder.models import ModelError, ModelRequest, RequestUsage, Stopped
 
 
 def results(request: ModelRequest) -> list[str]:
@@ -339,7 +339,7 @@ async def test_full_context_is_compacted_with_updates_and_keeps_the_task(harness
         ["A summary."],
         ["ok"],
     ]
-    model = ScriptedModel(*steps, context_size=24_000, usage=Usage(0, 0))
+    model = ScriptedModel(*steps, context_size=24_000, usage=RequestUsage(0, 0))
     async with harness.client(model=model, capabilities={"session": {"compaction": {}}}) as client:
         session = await client.new_session(harness.cwd)
         await client.turn(session, "Read big, then keep the word ALBATROSS in mind")

@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from accord.coder.messages import AssistantMessage, Message, TextPart, ToolUse, assistant, result, user
+from accord.coder.model_history import AssistantMessage, Message, TextPart, ToolUse, assistant, result, user
 from accord.coder.models.model import (
     Effort,
     ModelError,
     ModelEvent,
     ModelRequest,
+    RequestUsage,
     Stopped,
     TextDelta,
-    Usage,
 )
 
 SUMMARY = "## Task\nMake the tests green.\n## Promised\nTo write the changelog."
@@ -41,14 +41,14 @@ class Scripted:
         answer = self._answers.pop(0)
         try:
             if isinstance(answer, ModelError):
-                yield Usage(10, 0, cost=0.5)
+                yield RequestUsage(10, 0, cost=0.5)
                 raise answer
             if answer == self.STALL:
                 await asyncio.Event().wait()
             refused = answer == self.REFUSAL
             for start in range(0, len(answer), 50):
                 yield TextDelta(answer[start : start + 50])
-            yield Usage(100, 20, cost=1.0)
+            yield RequestUsage(100, 20, cost=1.0)
             message = AssistantMessage((TextPart(answer),))
             yield Stopped("refusal" if refused else "end_turn", message)
         finally:

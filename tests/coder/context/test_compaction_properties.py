@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.scripted_model import SUMMARY, Scripted
 
-from accord.coder.context.compaction import Compacted, Material, compact
-from accord.coder.context.refusal import last_prompt
-from accord.coder.context.tokens import estimate
-from accord.coder.messages import (
+from accord.coder.context.context_budget import CompactionInput, CompactionResult, compact
+from accord.coder.context.context_window import estimate
+from accord.coder.model_history import (
     AssistantMessage,
     ImagePart,
     Message,
@@ -20,11 +19,12 @@ from accord.coder.messages import (
     ToolResult,
     ToolUse,
     UserMessage,
+    last_prompt,
     repair,
     text_of,
 )
 from accord.coder.models.model import ModelError
-from accord.schema.plans import PlanEntry
+from accord.schema.updates import PlanEntry
 
 WORDS = st.text(max_size=40) | st.sampled_from(
     ["</prompt>", "# Plan\n- x", "<prompt>\na\n</prompt>", "", " "]
@@ -67,8 +67,8 @@ SIZES = st.sampled_from([2000, 8000, 40_000, None])
 
 def compacted(
     history: list[Message], plan: list[PlanEntry], outcome: tuple[str | ModelError, ...], **more: object
-) -> Compacted:
-    material = Material(messages=history, plan=plan, **more)  # type: ignore[arg-type]
+) -> CompactionResult:
+    material = CompactionInput(messages=history, plan=plan, **more)  # type: ignore[arg-type]
     return asyncio.run(compact(material, Scripted(*outcome)))
 
 

@@ -7,18 +7,19 @@ import pytest
 from tests.coder.context.scripted_model import SUMMARY, turns
 from tests.coder.models.harness import KINDS, READ, ask, final_message, remote_model
 
-from accord.coder.context.compaction import Material, compact
-from accord.coder.models.config import Kind
+from accord.coder.context.context_budget import CompactionInput, compact
 from accord.coder.models.model import ModelRequest
-from accord.testing.models import Answer, Gate, ModelServer
+from accord.coder.user_config import Kind
+from accord.testing.model_script import ModelAnswer, StreamPause
+from accord.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 
 async def test_summary_request_has_no_tools_and_compacted_history_is_accepted(kind: Kind) -> None:
-    script = [Answer(SUMMARY), Answer("Going on.")]
+    script = [ModelAnswer(SUMMARY), ModelAnswer("Going on.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
-        compacted = await compact(Material(messages=turns(12), size=40_000, thorough=True), model)
+        compacted = await compact(CompactionInput(messages=turns(12), size=40_000, thorough=True), model)
         events = await ask(model, ModelRequest("Be brief.", compacted.messages, [READ]))
         first, second = (json.dumps(asked.body) for asked in server.requests)
     assert compacted.how == "summary"
@@ -30,9 +31,14 @@ async def test_summary_request_has_no_tools_and_compacted_history_is_accepted(ki
 
 
 async def test_cancelled_compaction_closes_the_provider_connection(kind: Kind) -> None:
-    gate = Gate()
-    async with ModelServer([Answer("## Task", gate, "never")]) as server, remote_model(server, kind) as model:
-        task = asyncio.create_task(compact(Material(messages=turns(12), size=40_000, thorough=True), model))
+    gate = StreamPause()
+    async with (
+        ModelServer([ModelAnswer("## Task", gate, "never")]) as server,
+        remote_model(server, kind) as model,
+    ):
+        task = asyncio.create_task(
+            compact(CompactionInput(messages=turns(12), size=40_000, thorough=True), model)
+        )
         await gate.reached()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 
-from accord.coder.context.fence import fenced
+from accord.coder.bounded_text import fenced
 
 ENDS = st.sampled_from(
     ["</resource>", "</resource-2>", "< / RESOURCE-3 >", "</resource-1>", "</resource", "x", "\n"]

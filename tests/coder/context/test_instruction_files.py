@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.coder.context.instructions import (
+from accord.coder.context.system_prompt import (
     FILE_BYTES,
     TOTAL_CHARS,
     Instructions,

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 
-from accord.coder.context.prompts import PromptLimits, parts_of
-from accord.coder.messages import ImagePart, Part, TextPart
+from accord.coder.context.user_prompt import PromptLimits, parts_of
+from accord.coder.model_history import ImagePart, Part, TextPart
+from accord.schema.base import Unknown
 from accord.schema.content import (
     AudioContent,
     BlobResourceContents,
@@ -21,7 +22,6 @@ from accord.schema.content import (
     TextContent,
     TextResourceContents,
 )
-from accord.schema.unknown import Unknown
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(50)

@@ -2,8 +2,17 @@
 
 import pytest
 
-from accord.coder.context.refusal import last_prompt, without_refused
-from accord.coder.messages import Message, ToolUse, assistant, note, repair, result, user
+from accord.coder.model_history import (
+    Message,
+    ToolUse,
+    assistant,
+    last_prompt,
+    note,
+    repair,
+    result,
+    user,
+    without_refused,
+)
 from accord.errors import UsageError
 
 READ = ToolUse("1", "read_file", {"path": "a.py"})

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 
-from accord.coder.context.titles import LONGEST, title_of
+from accord.coder.context.user_prompt import LONGEST, title_of
 from accord.schema.content import (
     AudioContent,
     ContentBlock,

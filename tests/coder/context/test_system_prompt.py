@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from accord.coder.context.instructions import Instructions
-from accord.coder.context.system import Surroundings, mode_note, system_prompt
+from accord.coder.context.system_prompt import Instructions, PromptContext, mode_note, system_prompt
 from accord.coder.tools import built_in_tools
 from accord.policy import DESCRIPTIONS, MODES, Mode
 from accord.schema.content import TextContent
-from accord.schema.sessions import SystemPrompt
+from accord.schema.session_requests import SystemPrompt
 
-HERE = Surroundings(
+HERE = PromptContext(
     cwd="/home/me/shop",
     platform="Linux 6.8 (x86_64)",
     shell="/bin/bash",

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.coder.context.hypothesis_settings import no_deadline
 from tests.coder.context.samples import SAMPLES
 
-from accord.coder.context.tokens import IMAGE_TOKENS, Meter, estimate
-from accord.coder.messages import ImagePart, Message, ToolUse, assistant, result, user
+from accord.coder.context.context_window import IMAGE_TOKENS, TokenMeter, estimate
+from accord.coder.model_history import ImagePart, Message, ToolUse, assistant, result, user
 from accord.coder.models.model import ModelRequest, ToolSpec
 
 READ = ToolSpec("read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -59,7 +59,7 @@ def test_calls_images_and_tools_are_counted() -> None:
 
 
 def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     history: list[Message] = [user("hello " * 100)]
     asked = ModelRequest("Be brief.", history, [READ])
     assert meter.tokens(asked) == estimate(asked)
@@ -72,7 +72,7 @@ def test_provider_count_is_used_and_only_new_messages_are_estimated() -> None:
 
 
 def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000), assistant("Good day.")])
     meter.told(asked, 2 * estimate(asked))
     compacted = ModelRequest("", [user("short"), assistant("Good day.")])
@@ -81,14 +81,14 @@ def test_changed_history_is_estimated_with_the_provider_ratio() -> None:
 
 @pytest.mark.parametrize("tokens", [0, -5, 20])
 def test_implausibly_low_provider_count_is_ignored(tokens: int) -> None:
-    meter = Meter()
+    meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000)])
     meter.told(asked, tokens)
     assert meter.tokens(asked) == estimate(asked)
 
 
 def test_absurd_provider_count_has_limited_effect() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     asked = ModelRequest("", [user("hello " * 1000)])
     meter.told(asked, 10**9)
     assert meter.tokens(ModelRequest("", [user("hello")])) <= 3 * estimate(user("hello"))
@@ -100,6 +100,6 @@ def test_equal_histories_share_a_count() -> None:
     def history() -> list[Message]:
         return [user("read"), assistant(use), result(use, "print(1)")]
 
-    meter = Meter()
+    meter = TokenMeter()
     meter.told(ModelRequest("", history()), 321)
     assert meter.tokens(ModelRequest("", history())) == 321

@@ -8,7 +8,7 @@ from tests.agent.agent_client import connected_client, make_agent
 from tests.coder.tools.harness import ToolHarness, diff_in
 
 from accord.agent import Turn
-from accord.coder.workspace import Files
+from accord.coder.files.session_files import SessionFiles
 from accord.errors import InvalidParams, NotFound
 
 
@@ -57,7 +57,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def tool_harness(editor: Editor, project: Path) -> ToolHarness:
-    return ToolHarness(project, files=Files(editor))
+    return ToolHarness(project, files=SessionFiles(editor))
 
 
 async def test_unsaved_changes_are_read_edited_and_written_back(project: Path) -> None:
@@ -177,12 +177,12 @@ async def test_client_with_only_read_or_only_write_support(project: Path) -> Non
 
 
 async def test_large_file_is_requested_by_lines(project: Path) -> None:
-    from accord.coder.tools.context import Limits
+    from accord.coder.tools.tool_context import ToolLimits
 
     path = project / "big"
     path.write_text("line\n" * 100)
     editor = Editor()
-    harness = ToolHarness(project, files=Files(editor), limits=Limits(file_bytes=100))
+    harness = ToolHarness(project, files=SessionFiles(editor), limits=ToolLimits(file_bytes=100))
     await harness.done("read_file", path="big", offset=5, limit=2)
     assert editor.read == [(str(path), 5, 2)]
 
@@ -193,7 +193,7 @@ async def test_file_tools_use_the_client_of_the_session(project: Path) -> None:
     seen: list[str] = []
 
     async def answer(turn: Turn) -> None:
-        harness = ToolHarness(turn.session.cwd, files=Files(turn.client))
+        harness = ToolHarness(turn.session.cwd, files=SessionFiles(turn.client))
         seen.append((await harness.done("read_file", path="a.py")).text)
         seen.append((await harness.done("edit_file", path="a.py", old_text="buffer", new_text="edit")).text)
 

@@ -9,10 +9,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.coder.tools.harness import ToolHarness
 
-from accord.coder.files.document import line_end_of, plain
-from accord.coder.files.form import Form, decode
-from accord.coder.files.matching import find_all, put
-from accord.coder.files.mismatch import why_missing
+from accord.coder.files.text_document import TextEncoding, decode, line_end_of, plain
+from accord.coder.files.text_match import find_all, put, why_missing
 
 # Few characters, so that matches, overlaps and mixed line endings are frequent.
 texts = st.text(st.sampled_from("ab \t\n"), max_size=40)
@@ -72,19 +70,19 @@ def test_crlf_text_keeps_its_line_endings(text: str, old: str, new: str) -> None
 
 forms = st.sampled_from(
     [
-        Form(),
-        Form(marked=True),
-        Form("utf-16-le", True),
-        Form("utf-16-be", True),
-        Form("latin-1"),
-        Form("cp1252"),
+        TextEncoding(),
+        TextEncoding(marked=True),
+        TextEncoding("utf-16-le", True),
+        TextEncoding("utf-16-be", True),
+        TextEncoding("latin-1"),
+        TextEncoding("cp1252"),
     ]
 )
 
 
 @settings(deadline=None)
 @given(forms, any_text)
-def test_decoded_text_encodes_to_the_same_bytes(form: Form, text: str) -> None:
+def test_decoded_text_encodes_to_the_same_bytes(form: TextEncoding, text: str) -> None:
     try:
         data = form.encode(text)
     except UnicodeEncodeError:
@@ -107,7 +105,7 @@ def test_any_bytes_round_trip_or_are_not_text(data: bytes) -> None:
 @settings(max_examples=120, deadline=None)
 @given(forms, mixed, wanted, texts, st.booleans())
 def test_edit_on_disk_replaces_the_text_or_leaves_the_file_alone(
-    form: Form, text: str, old: str, new: str, everywhere: bool
+    form: TextEncoding, text: str, old: str, new: str, everywhere: bool
 ) -> None:
     async def edit(path: Path) -> bool:
         harness = ToolHarness(path.parent)

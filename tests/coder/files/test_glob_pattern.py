@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.search.pattern import BadPattern, Pattern
+from accord.coder.files.file_search import BadPattern, Pattern
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from typing import Any
 import uvicorn
 
 from accord.coder.mcp import McpHost
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Progress, ToolOutcome
+from accord.coder.tools.tool import ToolOutcome, ToolProgress
+from accord.coder.tools.tool_context import ToolContext
+from accord.schema.client_requests import EnvVariable
 from accord.schema.mcp import McpServer, McpServerStdio
-from accord.schema.terminals import EnvVariable
 
 HERE = Path(__file__).parent
 
@@ -27,7 +27,7 @@ class McpSession:
         self.failures: list[tuple[str, str]] = []
         self.asked: list[tuple[str, Any]] = []
         self.answer: Callable[[], Awaitable[tuple[str, dict[str, Any] | None]]] = self._accept
-        self.shown: list[Progress] = []
+        self.shown: list[ToolProgress] = []
         self._news = asyncio.Event()
         limits = more.pop("tool_limits", None)
         self.context = ToolContext(cwd=str(cwd), sees_images=True, **({"limits": limits} if limits else {}))
@@ -79,7 +79,7 @@ class McpSession:
         return {state.name: state.status for state in self.host.states}
 
     async def use(self, tool: str, **arguments: Any) -> ToolOutcome:
-        async def report(progress: Progress) -> None:
+        async def report(progress: ToolProgress) -> None:
             self.shown.append(progress)
 
         call = await self.host.tools[tool].prepare(arguments, self.context)

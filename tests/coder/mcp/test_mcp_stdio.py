@@ -7,13 +7,19 @@ import pytest
 from tests.coder.mcp.everything_server import PIXEL
 from tests.coder.mcp.harness import McpSession, stdio_server, wait_for_text
 
-from accord.coder.mcp import McpFailure
-from accord.coder.messages import ImagePart, TextPart
-from accord.coder.tools.context import Limits
+from accord.coder.mcp import McpServerFailure
+from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.tool import BadArguments
-from accord.schema.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from accord.coder.tools.tool_context import ToolLimits
+from accord.schema.content import (
+    AudioContent,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
 from accord.schema.mcp import McpServerStdio
-from accord.schema.tools import Content
 
 
 async def test_tools_resources_and_prompts_work(tmp_path: Path) -> None:
@@ -63,7 +69,9 @@ async def test_tools_resources_and_prompts_work(tmp_path: Path) -> None:
         assert await prompt.parts("style=x my file") == (
             TextPart("Review {'style': 'x', 'file': 'my file'}."),
         )
-        with pytest.raises(McpFailure, match=r"/every:review needs file; type: /every:review file \[style\]"):
+        with pytest.raises(
+            McpServerFailure, match=r"/every:review needs file; type: /every:review file \[style\]"
+        ):
             await prompt.parts("")
 
     assert session.status == {"every": "closed"}
@@ -72,7 +80,7 @@ async def test_tools_resources_and_prompts_work(tmp_path: Path) -> None:
 
 async def test_results_become_content_and_model_parts(tmp_path: Path) -> None:
     async with McpSession(
-        [stdio_server("every", "everything_server.py")], tmp_path, tool_limits=Limits(output_chars=4000)
+        [stdio_server("every", "everything_server.py")], tmp_path, tool_limits=ToolLimits(output_chars=4000)
     ) as session:
         await session.ready()
         outcome = await session.use("every__content")

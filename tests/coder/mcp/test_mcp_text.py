@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.coder.mcp.arguments import read_object
-from accord.coder.mcp.cleaning import Secrets, clean, clean_line, clean_schema, secrets_of_url
-from accord.coder.mcp.names import Names
+from accord.coder.mcp.host import FeatureNames
+from accord.coder.mcp.server_features import read_object
+from accord.coder.mcp.server_interface import Secrets, clean, clean_line, clean_schema, secrets_of_url
 from accord.coder.tools.tool import BadArguments
 
 FIT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -24,7 +24,7 @@ ANY_TEXT = st.text(st.characters(codec=None), max_size=100)
 def test_tool_names_are_valid_unique_and_stable(
     offers: list[tuple[str, str]],
 ) -> None:
-    names = Names("__")
+    names = FeatureNames("__")
     assigned = [names.of(*offer) for offer in offers]
     assert all(FIT.fullmatch(name) for name in assigned)
     assert len(set(assigned)) == len(offers)
@@ -32,7 +32,7 @@ def test_tool_names_are_valid_unique_and_stable(
 
 
 def test_ordinary_names_are_kept() -> None:
-    names = Names("__")
+    names = FeatureNames("__")
     assert names.of("git", "list-commits") == "git__list-commits"
     assert names.of("a__b", "c") == "a__b__c"
     assert re.fullmatch(r"a__b__c_[0-9a-f]{6}", names.of("a", "b__c"))

@@ -6,25 +6,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accord.coder.messages import AssistantMessage, Message, user
+from accord.coder.model_history import AssistantMessage, Message, user
 from accord.coder.models import (
     Model,
     ModelError,
     ModelEvent,
+    ModelRegistry,
     ModelRequest,
-    Models,
-    ModelsConfig,
     Retrying,
     Stopped,
     ToolSpec,
 )
-from accord.coder.models.config import Kind, ModelFacts, RequestConfig
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import Effort
-from accord.coder.models.remote import Connections, RemoteModel
+from accord.coder.models.remote_model import ModelConnections, RemoteModel
+from accord.coder.user_config import Kind, ModelFacts, ModelsConfig, RequestConfig
 from accord.testing import FakeClock
-from accord.testing.models import ModelServer
+from accord.testing.model_server import ModelServer
 
 KINDS: tuple[Kind, ...] = ("openai-chat", "openai-responses", "anthropic", "google")
 NAMES: dict[Kind, str] = {
@@ -46,10 +45,10 @@ T = TypeVar("T")
 
 def models(
     environment: Mapping[str, str] | None = None, config: ModelsConfig | None = None, **more: Any
-) -> Models:
+) -> ModelRegistry:
     """Return a model registry that does not depend on the machine's environment."""
     options: dict[str, Any] = {"keys": MISSING_FILE, **more}
-    return Models(config or ModelsConfig(), environment=environment or {}, **options)
+    return ModelRegistry(config or ModelsConfig(), environment=environment or {}, **options)
 
 
 @asynccontextmanager
@@ -65,7 +64,7 @@ async def remote_model(
     base_url: str | None = None,
 ) -> AsyncGenerator[RemoteModel]:
     """Yield a model whose provider is the scripted server."""
-    connections = Connections()
+    connections = ModelConnections()
     endpoint = Endpoint(kind, kind, base_url or server.base_url(kind), Secret(KEY), True, finish_reason)
     try:
         yield RemoteModel(

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from tests.coder.models.harness import KEY
 
-from accord.coder.models import (
-    CredentialsError,
-    Models,
-    remove_key,
-    save_key,
-)
+from accord.coder.models import CredentialsError, ModelRegistry, remove_key, save_key
 from accord.coder.models.credentials import Secret, credentials_file, find_key, read_keys
 
 
@@ -83,4 +78,4 @@ def test_credentials_file_is_in_the_config_folder(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
     save_key("openai", KEY)
     assert credentials_file() == tmp_path / "config" / "credentials.json"
-    assert Models(environment={}).choose().source == "credentials"
+    assert ModelRegistry(environment={}).choose().source == "credentials"

@@ -9,13 +9,28 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY, KINDS, ask_with_retries, remote_model, request
 
-from accord.coder.messages import user
-from accord.coder.models import ConfigError, ModelName, Models, ModelsConfig, save_key
-from accord.coder.models.config import EndpointConfig, Kind, RequestConfig, from_mapping
+from accord.coder.model_history import user
+from accord.coder.models import ModelName, ModelRegistry, save_key
 from accord.coder.models.credentials import Secret, read_keys
+from accord.coder.user_config import (
+    ConfigError,
+    EndpointConfig,
+    Kind,
+    ModelsConfig,
+    RequestConfig,
+    from_mapping,
+)
 from accord.schema.codec import encode
 from accord.testing import FakeClock
-from accord.testing.models import Answer, Call, Drop, Fault, ModelServer, Raw, Thought
+from accord.testing.model_script import (
+    DroppedConnection,
+    ModelAnswer,
+    ModelFault,
+    ModelToolCall,
+    RawBytes,
+    Thought,
+)
+from accord.testing.model_server import ModelServer
 
 
 def full_text_of(error: BaseException | None) -> str:
@@ -33,14 +48,14 @@ async def test_key_never_appears_in_events_errors_or_logs(
     caplog.set_level(logging.DEBUG)
     echo = f"the key {KEY} in {{'Authorization': 'Bearer {KEY}'}} is wrong"
     scripts: list[list[Any]] = [
-        [Answer(Thought("hm"), "fine", Call("read_file", {"path": "a"}))],
-        [Fault(401, echo, "auth" if kind == "google" else "")],
-        [Fault(400, echo)],
-        [Fault(500, echo), Fault(500, body=echo.encode())],
-        [Answer("half", Drop())],
-        [Answer("half", Fault(500, echo), Drop())],
-        [Answer("half", Raw(f"data: {{{echo}\n\n".encode()), Drop())],
-        [Answer(Raw(echo.encode() + b"\n\n"), Drop()), Answer("ok")],
+        [ModelAnswer(Thought("hm"), "fine", ModelToolCall("read_file", {"path": "a"}))],
+        [ModelFault(401, echo, "auth" if kind == "google" else "")],
+        [ModelFault(400, echo)],
+        [ModelFault(500, echo), ModelFault(500, body=echo.encode())],
+        [ModelAnswer("half", DroppedConnection())],
+        [ModelAnswer("half", ModelFault(500, echo), DroppedConnection())],
+        [ModelAnswer("half", RawBytes(f"data: {{{echo}\n\n".encode()), DroppedConnection())],
+        [ModelAnswer(RawBytes(echo.encode() + b"\n\n"), DroppedConnection()), ModelAnswer("ok")],
     ]
     seen: list[str] = []
     for script in scripts:
@@ -61,9 +76,9 @@ async def test_key_never_appears_in_events_errors_or_logs(
 
 async def test_failed_model_list_does_not_show_the_key(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with ModelServer(listing=Fault(401, f"wrong key {KEY}")) as server:
+    async with ModelServer(listing=ModelFault(401, f"wrong key {KEY}")) as server:
         for provider in ("openai", "anthropic", "google"):
-            models = Models(
+            models = ModelRegistry(
                 ModelsConfig(), environment=server.environment(provider, KEY), keys=Path("/nowhere")
             )
             assert await models.offered(provider) == []
@@ -76,7 +91,7 @@ async def test_failed_model_list_does_not_show_the_key(caplog: pytest.LogCapture
 def test_objects_with_keys_do_not_show_them(tmp_path: Path) -> None:
     file = tmp_path / "credentials.json"
     save_key("openai", KEY, file)
-    models = Models(ModelsConfig(), environment={"ANTHROPIC_API_KEY": KEY}, keys=file)
+    models = ModelRegistry(ModelsConfig(), environment={"ANTHROPIC_API_KEY": KEY}, keys=file)
     shown = [
         repr(Secret(KEY)),
         str(Secret(KEY)),
@@ -94,7 +109,7 @@ def test_objects_with_keys_do_not_show_them(tmp_path: Path) -> None:
 def test_secrets_in_an_address_are_refused_and_not_shown(address: str) -> None:
     with pytest.raises(ConfigError, match="an address has no name, password or query") as caught:
         from_mapping({"endpoints": {"mine": {"base_url": address}}}, "config.toml")
-    models = Models(ModelsConfig(), environment={"OPENAI_BASE_URL": address}, keys=Path("/nowhere"))
+    models = ModelRegistry(ModelsConfig(), environment={"OPENAI_BASE_URL": address}, keys=Path("/nowhere"))
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as also:
         models.endpoints.get("openai")
     assert KEY not in f"{caught.value}{also.value}"
@@ -102,7 +117,10 @@ def test_secrets_in_an_address_are_refused_and_not_shown(address: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_stored_history_has_no_key_and_no_address(kind: Kind) -> None:
-    async with ModelServer([Answer(Thought("hm"), "fine")]) as server, remote_model(server, kind) as model:
+    async with (
+        ModelServer([ModelAnswer(Thought("hm"), "fine")]) as server,
+        remote_model(server, kind) as model,
+    ):
         events = [event async for event in model.stream(request())]
         kept = encode(events[-1].message).decode()  # type: ignore[union-attr]
     assert KEY not in kept
@@ -118,7 +136,7 @@ async def test_provider_environment_is_not_sent_to_other_servers(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
-    async with ModelServer([Answer("ok")] * 4, models=["m"]) as server:
+    async with ModelServer([ModelAnswer("ok")] * 4, models=["m"]) as server:
         config = ModelsConfig(
             endpoints={
                 "chat": EndpointConfig(base_url=server.base_url("openai")),
@@ -127,7 +145,7 @@ async def test_provider_environment_is_not_sent_to_other_servers(
                 "gem": EndpointConfig(kind="google", base_url=server.base_url("google")),
             }
         )
-        models = Models(config, keys=Path("/nowhere"))
+        models = ModelRegistry(config, keys=Path("/nowhere"))
         for provider in config.endpoints:
             model = await models.resolve(ModelName(provider, "m"))
             assert [event async for event in model.stream(request())]

@@ -3,16 +3,10 @@
 import pytest
 from tests.coder.models.harness import models
 
-from accord.coder.models import (
-    Choice,
-    ModelError,
-    ModelName,
-    ModelsConfig,
-    UnknownModel,
-)
-from accord.coder.models.config import EndpointConfig
+from accord.coder.models import ModelChoice, ModelError, ModelName, UnknownModel
 from accord.coder.models.credentials import Secret
-from accord.coder.models.names import read_name
+from accord.coder.models.model_name import read_name
+from accord.coder.user_config import EndpointConfig, ModelsConfig
 
 
 @pytest.mark.parametrize(
@@ -98,19 +92,23 @@ KEYS = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GOOGLE_API_KEY": "k"}
 
 def test_precedence_is_flag_environment_config_credentials() -> None:
     environment = {**KEYS, "ACCORD_MODEL": "openai/gpt-5"}
-    assert models(environment, CONFIGURED).choose("anthropic:a") == Choice(
+    assert models(environment, CONFIGURED).choose("anthropic:a") == ModelChoice(
         ModelName("anthropic", "a"), "flag"
     )
-    assert models(environment, CONFIGURED).choose() == Choice(ModelName("openai", "gpt-5"), "environment")
-    assert models(KEYS, CONFIGURED).choose() == Choice(ModelName("google", "gemini-2.5-pro"), "config")
+    assert models(environment, CONFIGURED).choose() == ModelChoice(
+        ModelName("openai", "gpt-5"), "environment"
+    )
+    assert models(KEYS, CONFIGURED).choose() == ModelChoice(ModelName("google", "gemini-2.5-pro"), "config")
     assert models(KEYS).choose().source == "credentials"
     assert models({"GOOGLE_API_KEY": "k"}).choose().model.provider == "google"
-    assert models().choose() == Choice(ModelName("rehearsal", "rehearsal"), "rehearsal")
+    assert models().choose() == ModelChoice(ModelName("rehearsal", "rehearsal"), "rehearsal")
 
 
 def test_key_of_a_configured_server_counts_only_with_a_model() -> None:
     config = ModelsConfig(endpoints={"mine": EndpointConfig(base_url="https://m.example", models=("a", "b"))})
-    assert models({"MINE_API_KEY": "k"}, config).choose() == Choice(ModelName("mine", "a"), "credentials")
+    assert models({"MINE_API_KEY": "k"}, config).choose() == ModelChoice(
+        ModelName("mine", "a"), "credentials"
+    )
     nameless = ModelsConfig(endpoints={"mine": EndpointConfig(base_url="https://m.example")})
     choice = models({"MINE_API_KEY": "k"}, nameless).choose()
     assert choice.source == "rehearsal"

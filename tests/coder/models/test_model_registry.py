@@ -8,24 +8,18 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY, ask, models, request
 
-from accord.coder.models import (
-    Model,
-    ModelError,
-    ModelName,
-    ModelsConfig,
-    Rehearsal,
-    save_key,
-)
-from accord.coder.models.config import EndpointConfig, ModelFacts
-from accord.coder.models.remote import RemoteModel
+from accord.coder.models import Model, ModelError, ModelName, RehearsalModel, save_key
+from accord.coder.models.remote_model import RemoteModel
+from accord.coder.user_config import EndpointConfig, ModelFacts, ModelsConfig
 from accord.testing import FakeClock
-from accord.testing.models import Answer, Fault, Gate, ModelServer
+from accord.testing.model_script import ModelAnswer, ModelFault, StreamPause
+from accord.testing.model_server import ModelServer
 
 
 async def test_rehearsal_uses_the_configured_context_size() -> None:
     config = ModelsConfig(models={"rehearsal": ModelFacts(context=500)})
     assert isinstance(
-        model := await models(config=config).resolve(ModelName("rehearsal", "rehearsal")), Rehearsal
+        model := await models(config=config).resolve(ModelName("rehearsal", "rehearsal")), RehearsalModel
     )
     assert model.context_size == 500
 
@@ -59,7 +53,7 @@ async def test_configured_model_facts_are_used() -> None:
 
 
 async def test_context_size_is_unknown_at_other_addresses() -> None:
-    async with ModelServer([Answer("ok")]) as server:
+    async with ModelServer([ModelAnswer("ok")]) as server:
         registry = models({**server.environment("openai")})
         elsewhere = await registry.resolve(ModelName("openai", "gpt-5"))
         await ask(elsewhere)
@@ -67,7 +61,7 @@ async def test_context_size_is_unknown_at_other_addresses() -> None:
         await registry.aclose()
 
 
-class CustomModel(Rehearsal):
+class CustomModel(RehearsalModel):
     name = "fixed"
 
 
@@ -81,7 +75,7 @@ async def test_resolver_comes_first_and_may_return_none() -> None:
     registry = models(resolver=resolver)
     assert registry.choose("openai:x").missing is None
     assert (await registry.resolve(ModelName("openai", "x"))).name == "fixed"
-    assert isinstance(await registry.resolve(ModelName("rehearsal", "rehearsal")), Rehearsal)
+    assert isinstance(await registry.resolve(ModelName("rehearsal", "rehearsal")), RehearsalModel)
     assert asked == [("openai", "x"), ("rehearsal", "rehearsal")]
 
 
@@ -133,7 +127,7 @@ async def test_context_size_from_the_model_list_is_used() -> None:
 async def test_failed_model_list_falls_back_to_the_config() -> None:
     clock = FakeClock()
     config = ModelsConfig(endpoints={"openai": EndpointConfig(models=("a", "b"))})
-    async with ModelServer(listing=Fault(404), models=["real"]) as server:
+    async with ModelServer(listing=ModelFault(404), models=["real"]) as server:
         registry = models(server.environment("openai"), config, clock=clock)
         assert [offer.name for offer in await registry.offered("openai")] == ["a", "b"]
         server.listing = None
@@ -144,7 +138,7 @@ async def test_failed_model_list_falls_back_to_the_config() -> None:
 
 
 async def test_stalled_model_list_times_out() -> None:
-    clock, gate = FakeClock(), Gate()
+    clock, gate = FakeClock(), StreamPause()
     async with ModelServer(listing=gate) as server:
         registry = models(server.environment("openai"), clock=clock)
         task = asyncio.create_task(registry.offered("openai"))
@@ -161,7 +155,7 @@ async def test_models_are_not_listed_without_a_key() -> None:
 
 
 async def test_configured_endpoint_answers() -> None:
-    async with ModelServer([Answer("hi")]) as server:
+    async with ModelServer([ModelAnswer("hi")]) as server:
         environment = {"MY_SERVER_BASE_URL": server.base_url(), "MY_SERVER_API_KEY": "k"}
         registry = models(environment)
         model = await registry.resolve(registry.find("my-server/some/model:8b"))

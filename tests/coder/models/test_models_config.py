@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY
 
-from accord.coder.models import (
-    ConfigError,
-    ModelsConfig,
-)
-from accord.coder.models.config import ModelFacts, from_mapping, load
+from accord.coder.user_config import ConfigError, ModelFacts, ModelsConfig, from_mapping, load_models_config
 
 
 def test_config_file_is_read_and_optional(tmp_path: Path) -> None:
-    assert load(tmp_path) == ModelsConfig()
+    assert load_models_config(tmp_path) == ModelsConfig()
     (tmp_path / "config.toml").write_text(
         """
         model = "local:qwen3"
@@ -35,7 +31,7 @@ def test_config_file_is_read_and_optional(tmp_path: Path) -> None:
         attempts = 3
         """
     )
-    config = load(tmp_path)
+    config = load_models_config(tmp_path)
     assert (config.model, config.effort, config.requests.attempts) == ("local:qwen3", "high", 3)
     assert config.endpoints["local"].models == ("qwen3", "llama3:8b")
     assert config.models["local:qwen3"] == ModelFacts(context=32768, images=True, input=0, output=0)
@@ -43,10 +39,10 @@ def test_config_file_is_read_and_optional(tmp_path: Path) -> None:
 
 def test_config_may_be_json_but_not_both(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model": "openai:gpt-5"}')
-    assert load(tmp_path).model == "openai:gpt-5"
+    assert load_models_config(tmp_path).model == "openai:gpt-5"
     (tmp_path / "config.toml").write_text("")
     with pytest.raises(ConfigError, match=r"config\.json: stands beside config\.toml: keep one of them"):
-        load(tmp_path)
+        load_models_config(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +78,8 @@ def test_key_in_the_config_is_refused_and_not_repeated() -> None:
 def test_broken_config_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("model = [")
     with pytest.raises(ConfigError, match=r"config\.toml: not valid TOML"):
-        load(tmp_path)
+        load_models_config(tmp_path)
     (tmp_path / "config.toml").rename(tmp_path / "config.json")
     (tmp_path / "config.json").write_text("[1]")
     with pytest.raises(ConfigError, match="not an object"):
-        load(tmp_path)
+        load_models_config(tmp_path)

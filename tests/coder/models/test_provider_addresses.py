@@ -8,23 +8,19 @@ import pytest
 from tests.coder.models.harness import KEY, ask, final_message, of, remote_model, request
 
 from accord.clock import SYSTEM_CLOCK
-from accord.coder.messages import user
-from accord.coder.models import ModelError, Retrying, Usage
-from accord.coder.models.config import Kind, ModelFacts
+from accord.coder.model_history import user
+from accord.coder.models import ModelError, RequestUsage, Retrying
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import DEFAULT_MODELS, Endpoint
-from accord.coder.models.line import Line
-from accord.coder.models.live.asking import Ask
-from accord.coder.models.live.connecting import connect
-from accord.coder.models.live.listing import ask_for_models
-from accord.testing.models import Answer, Fault, ModelServer, Tokens
-from accord.testing.models.anthropic import Anthropic
-from accord.testing.models.format import Format
-from accord.testing.models.gemini import Gemini
-from accord.testing.models.openai_chat import OpenAIChat
-from accord.testing.models.openai_responses import OpenAIResponses
+from accord.coder.models.provider_connection import ask_for_models, connect
+from accord.coder.models.provider_request import ProviderRequest
+from accord.coder.models.remote_model import ModelEventQueue
+from accord.coder.user_config import Kind, ModelFacts
+from accord.testing.model_formats import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from accord.testing.model_script import ModelAnswer, ModelFault, ModelFormat, ScriptedUsage
+from accord.testing.model_server import ModelServer
 
-PROVIDERS: list[tuple[str, Kind, Format, str]] = [
+PROVIDERS: list[tuple[str, Kind, ModelFormat, str]] = [
     ("openai", "openai-responses", OpenAIResponses(), "https://api.openai.com/v1/responses"),
     ("openai-chat", "openai-chat", OpenAIChat(), "https://api.openai.com/v1/chat/completions"),
     ("anthropic", "anthropic", Anthropic(), "https://api.anthropic.com/v1/messages"),
@@ -45,22 +41,22 @@ def answering_client(
     return httpx2.AsyncClient(transport=httpx2.MockTransport(reply), timeout=60), seen
 
 
-async def events_of(line: Line) -> AsyncIterator[object]:
+async def events_of(line: ModelEventQueue) -> AsyncIterator[object]:
     while (event := await line.next()) is not None:
         yield event
 
 
 @pytest.mark.parametrize(("provider", "kind", "wire_format", "address"), PROVIDERS)
 async def test_provider_address_with_known_prices_and_context_size(
-    provider: str, kind: Kind, wire_format: Format, address: str
+    provider: str, kind: Kind, wire_format: ModelFormat, address: str
 ) -> None:
-    answer = Answer("ok", usage=Tokens(input=1_000, output=1_000))
+    answer = ModelAnswer("ok", usage=ScriptedUsage(input=1_000, output=1_000))
     endpoint = Endpoint(provider, kind, None, Secret(KEY), True)
     name = DEFAULT_MODELS[endpoint.family]
     words = b"".join(frame for frame in wire_format.frames(answer, 1, name) if isinstance(frame, bytes))
     http, seen = answering_client(words)
-    pending = Ask(endpoint, name, ModelFacts(), connect(endpoint, name, http))
-    line = Line(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
+    pending = ProviderRequest(endpoint, name, ModelFacts(), connect(endpoint, name, http))
+    line = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
     await pending.stream(request(user("hi")), True, line)
     await line.put(None)
     events = [event async for event in events_of(line)]
@@ -69,7 +65,7 @@ async def test_provider_address_with_known_prices_and_context_size(
     assert str(asked.url).startswith(address)
     assert pending.context_size is not None
     assert pending.context_size > 100_000
-    (usage,) = of(Usage, events)
+    (usage,) = of(RequestUsage, events)
     assert usage.cost is not None
     assert 0 < usage.cost < 1
     if kind == "anthropic":
@@ -95,7 +91,7 @@ async def test_unreadable_model_list_is_a_one_line_error(body: bytes) -> None:
 
 async def test_refused_reasoning_summaries_are_not_requested_again() -> None:
     refusal = "Your organization must be verified to generate reasoning summaries."
-    script = [Fault(400, refusal), Answer("ok"), Answer("ok")]
+    script = [ModelFault(400, refusal), ModelAnswer("ok"), ModelAnswer("ok")]
     async with ModelServer(script) as server, remote_model(server, "openai-responses") as model:
         events = await ask(model)
         await ask(model)

@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KINDS, ask, ask_with_retries, of, remote_model, request
 
-from accord.coder.messages import TextPart, ThoughtPart
-from accord.coder.models import ModelError, ModelEvent, Retrying, Stopped, TextDelta, Usage
-from accord.coder.models.config import Kind, RequestConfig
+from accord.coder.model_history import TextPart, ThoughtPart
+from accord.coder.models import ModelError, ModelEvent, RequestUsage, Retrying, Stopped, TextDelta
 from accord.coder.models.model import ErrorKind
-from accord.coder.models.retry import Patience
+from accord.coder.models.remote_model import RetryPolicy
+from accord.coder.user_config import Kind, RequestConfig
 from accord.testing import FakeClock
-from accord.testing.models import Answer, Call, Drop, Fault, Gate, ModelServer, Raw, Thought
+from accord.testing.model_script import (
+    DroppedConnection,
+    ModelAnswer,
+    ModelFault,
+    ModelToolCall,
+    RawBytes,
+    StreamPause,
+    Thought,
+)
+from accord.testing.model_server import ModelServer
 
 every_format = pytest.mark.parametrize("kind", KINDS)
 
@@ -27,21 +36,21 @@ def waits(events: Sequence[ModelEvent]) -> list[float]:
 @pytest.mark.parametrize(
     ("fault", "expected", "advice"),
     [
-        (Fault(401, "Incorrect key", "auth"), "auth", "--login"),
-        (Fault(403, "Not allowed"), "auth", "--login"),
-        (Fault(404, "no model of that name"), "bad_request", "choose another"),
-        (Fault(400, "temperature must be a number"), "bad_request", "temperature must be a number"),
-        (Fault(400, "maximum context length is 8 tokens", "context_full"), "context_full", "compact"),
-        (Fault(400, "request exceeds the available context size"), "context_full", "compact"),
-        (Fault(413, "too large"), "context_full", "compact"),
-        (Fault(422, "unprocessable"), "bad_request", "unprocessable"),
+        (ModelFault(401, "Incorrect key", "auth"), "auth", "--login"),
+        (ModelFault(403, "Not allowed"), "auth", "--login"),
+        (ModelFault(404, "no model of that name"), "bad_request", "choose another"),
+        (ModelFault(400, "temperature must be a number"), "bad_request", "temperature must be a number"),
+        (ModelFault(400, "maximum context length is 8 tokens", "context_full"), "context_full", "compact"),
+        (ModelFault(400, "request exceeds the available context size"), "context_full", "compact"),
+        (ModelFault(413, "too large"), "context_full", "compact"),
+        (ModelFault(422, "unprocessable"), "bad_request", "unprocessable"),
     ],
 )
 async def test_final_errors_are_one_line_and_not_retried(
-    kind: Kind, fault: Fault, expected: ErrorKind, advice: str
+    kind: Kind, fault: ModelFault, expected: ErrorKind, advice: str
 ) -> None:
     if kind == "google" and fault.status == 401:
-        fault = Fault(400, fault.message, "auth")  # the form that Google uses
+        fault = ModelFault(400, fault.message, "auth")  # the form that Google uses
     clock = FakeClock()
     async with ModelServer([fault]) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
@@ -59,22 +68,22 @@ async def test_final_errors_are_one_line_and_not_retried(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (Fault(429, "slow down"), "rate"),
-        (Fault(500, "oops"), "overloaded"),
-        (Fault(502, body=b"<html>bad gateway</html>"), "overloaded"),
-        (Fault(503, "not now"), "overloaded"),
-        (Fault(529, "overloaded"), "overloaded"),
+        (ModelFault(429, "slow down"), "rate"),
+        (ModelFault(500, "oops"), "overloaded"),
+        (ModelFault(502, body=b"<html>bad gateway</html>"), "overloaded"),
+        (ModelFault(503, "not now"), "overloaded"),
+        (ModelFault(529, "overloaded"), "overloaded"),
     ],
 )
 async def test_temporary_errors_are_retried_with_events(
-    kind: Kind, fault: Fault, expected: ErrorKind
+    kind: Kind, fault: ModelFault, expected: ErrorKind
 ) -> None:
     clock = FakeClock()
-    script = [fault, fault, Answer("There you are.")]
+    script = [fault, fault, ModelAnswer("There you are.")]
     async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
     assert failure is None
-    assert [type(event) for event in events] == [Retrying, Retrying, TextDelta, Usage, Stopped]
+    assert [type(event) for event in events] == [Retrying, Retrying, TextDelta, RequestUsage, Stopped]
     assert [event.attempt for event in of(Retrying, events)] == [2, 3]
     assert all(str(fault.status) in event.why for event in of(Retrying, events))
     assert waits(events) == [0.5, 1.0]  # doubled, without jitter
@@ -84,7 +93,7 @@ async def test_temporary_errors_are_retried_with_events(
 @every_format
 async def test_persistent_error_fails_after_the_last_attempt(kind: Kind) -> None:
     clock = FakeClock()
-    script = [Fault(503, "not now")] * 3
+    script = [ModelFault(503, "not now")] * 3
     async with (
         ModelServer(script) as server,
         remote_model(server, kind, clock=clock, requests=RequestConfig(attempts=3)) as model,
@@ -100,7 +109,7 @@ async def test_persistent_error_fails_after_the_last_attempt(kind: Kind) -> None
 @every_format
 async def test_retry_after_header_sets_the_wait(kind: Kind) -> None:
     clock = FakeClock()
-    script = [Fault(429, "slow down", retry_after=17), Answer("ok")]
+    script = [ModelFault(429, "slow down", retry_after=17), ModelAnswer("ok")]
     async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
     assert failure is None
@@ -110,7 +119,7 @@ async def test_retry_after_header_sets_the_wait(kind: Kind) -> None:
 @every_format
 async def test_too_long_retry_after_fails_at_once(kind: Kind) -> None:
     clock = FakeClock()
-    script = [Fault(429, "come back tomorrow", retry_after=86400)]
+    script = [ModelFault(429, "come back tomorrow", retry_after=86400)]
     async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
     assert events == []
@@ -121,7 +130,7 @@ async def test_too_long_retry_after_fails_at_once(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic"])
 async def test_exhausted_quota_is_not_retried(kind: Kind) -> None:
     clock = FakeClock()
-    fault = Fault(400 if kind == "anthropic" else 429, "You exceeded your current quota", "quota")
+    fault = ModelFault(400 if kind == "anthropic" else 429, "You exceeded your current quota", "quota")
     async with ModelServer([fault]) as server, remote_model(server, kind, clock=clock) as model:
         _, failure = await ask_with_retries(model, clock)
     assert failure is not None
@@ -133,20 +142,27 @@ async def test_exhausted_quota_is_not_retried(kind: Kind) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        pytest.param(Drop(), id="broken connection"),
-        pytest.param(Drop(clean=True), id="early end"),
-        pytest.param(Raw(b"data: {not json\n\n"), id="invalid JSON"),
-        pytest.param(Raw(b"data: \xff\xfe\n\n"), id="invalid UTF-8"),
-        pytest.param(Fault(503, "overloaded in the middle"), id="fault in the stream"),
+        pytest.param(DroppedConnection(), id="broken connection"),
+        pytest.param(DroppedConnection(clean=True), id="early end"),
+        pytest.param(RawBytes(b"data: {not json\n\n"), id="invalid JSON"),
+        pytest.param(RawBytes(b"data: \xff\xfe\n\n"), id="invalid UTF-8"),
+        pytest.param(ModelFault(503, "overloaded in the middle"), id="fault in the stream"),
     ],
 )
 async def test_stream_broken_before_any_output_is_retried(kind: Kind, piece: Any) -> None:
     clock = FakeClock()
-    script = [Answer(piece, *([] if isinstance(piece, Drop) else [Drop()])), Answer("Again, whole.")]
+    script = [
+        ModelAnswer(piece, *([] if isinstance(piece, DroppedConnection) else [DroppedConnection()])),
+        ModelAnswer("Again, whole."),
+    ]
     async with ModelServer(script) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
     assert failure is None
-    assert [type(event) for event in events if not isinstance(event, Usage)] == [Retrying, TextDelta, Stopped]
+    assert [type(event) for event in events if not isinstance(event, RequestUsage)] == [
+        Retrying,
+        TextDelta,
+        Stopped,
+    ]
     assert len(server.requests) == 2
 
 
@@ -154,15 +170,21 @@ async def test_stream_broken_before_any_output_is_retried(kind: Kind, piece: Any
 @pytest.mark.parametrize(
     "piece",
     [
-        pytest.param(Drop(), id="broken connection"),
-        pytest.param(Drop(clean=True), id="early end"),
-        pytest.param(Raw(b"data: {not json\n\n"), id="invalid JSON"),
-        pytest.param(Fault(500, "failed in the middle"), id="fault in the stream"),
+        pytest.param(DroppedConnection(), id="broken connection"),
+        pytest.param(DroppedConnection(clean=True), id="early end"),
+        pytest.param(RawBytes(b"data: {not json\n\n"), id="invalid JSON"),
+        pytest.param(ModelFault(500, "failed in the middle"), id="fault in the stream"),
     ],
 )
 async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind, piece: Any) -> None:
     clock = FakeClock()
-    answer = Answer(Thought("Hm."), "Half an ", "ans", piece, *([] if isinstance(piece, Drop) else [Drop()]))
+    answer = ModelAnswer(
+        Thought("Hm."),
+        "Half an ",
+        "ans",
+        piece,
+        *([] if isinstance(piece, DroppedConnection) else [DroppedConnection()]),
+    )
     async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
     assert "".join(event.text for event in of(TextDelta, events)) == "Half an ans"
@@ -179,10 +201,12 @@ async def test_stream_broken_later_fails_and_keeps_the_partial_answer(kind: Kind
 @every_format
 async def test_truncated_tool_call_is_never_passed_on(kind: Kind) -> None:
     clock = FakeClock()
-    answer = Answer("Writing.", Call("write_file", {"path": "a", "content": "x" * 50}), Drop())
+    answer = ModelAnswer(
+        "Writing.", ModelToolCall("write_file", {"path": "a", "content": "x" * 50}), DroppedConnection()
+    )
     async with ModelServer([answer]) as server, remote_model(server, kind, clock=clock) as model:
         events, failure = await ask_with_retries(model, clock)
-    assert [type(event) for event in events if not isinstance(event, Usage)] == [TextDelta]
+    assert [type(event) for event in events if not isinstance(event, RequestUsage)] == [TextDelta]
     assert failure is not None
     assert failure.partial is not None
     assert list(failure.partial.parts) == [TextPart("Writing.")]
@@ -191,7 +215,7 @@ async def test_truncated_tool_call_is_never_passed_on(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", ["openai-chat"])
 async def test_server_without_finish_reasons_is_supported(kind: Kind) -> None:
     async with (
-        ModelServer([Answer("All I have.", Drop(clean=True))]) as server,
+        ModelServer([ModelAnswer("All I have.", DroppedConnection(clean=True))]) as server,
         remote_model(server, kind, finish_reason=False) as model,
     ):
         events = await ask(model)
@@ -200,10 +224,10 @@ async def test_server_without_finish_reasons_is_supported(kind: Kind) -> None:
 
 @every_format
 async def test_silent_provider_times_out(kind: Kind) -> None:
-    clock, gate = FakeClock(), Gate()
+    clock, gate = FakeClock(), StreamPause()
     requests = RequestConfig(silence=90)
     async with (
-        ModelServer([Answer("Wait", gate)]) as server,
+        ModelServer([ModelAnswer("Wait", gate)]) as server,
         remote_model(server, kind, clock=clock, requests=requests) as model,
     ):
         stream = model.stream(request())
@@ -235,8 +259,8 @@ class ObservedClock(FakeClock):
     "kind", [kind for kind in KINDS if kind != "google"]
 )  # Google streams have no comments
 async def test_stream_comments_reset_the_silence_timeout(kind: Kind) -> None:
-    clock, first, second = ObservedClock(), Gate(), Gate()
-    answer = Answer("Wait", first, Raw(b": still thinking\n\n"), second, " for it.")
+    clock, first, second = ObservedClock(), StreamPause(), StreamPause()
+    answer = ModelAnswer("Wait", first, RawBytes(b": still thinking\n\n"), second, " for it.")
     async with (
         ModelServer([answer]) as server,
         remote_model(server, kind, clock=clock, requests=RequestConfig(silence=90)) as model,
@@ -258,8 +282,8 @@ async def test_stream_comments_reset_the_silence_timeout(kind: Kind) -> None:
 
 @every_format
 async def test_closing_the_stream_ends_the_provider_request(kind: Kind) -> None:
-    gate = Gate()
-    script = [Answer("One", gate, "two"), Answer("Next")]
+    gate = StreamPause()
+    script = [ModelAnswer("One", gate, "two"), ModelAnswer("Next")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         stream = model.stream(request())
         assert await anext(stream) == TextDelta("One")
@@ -270,8 +294,8 @@ async def test_closing_the_stream_ends_the_provider_request(kind: Kind) -> None:
 
 @every_format
 async def test_cancelling_the_reader_ends_the_provider_request(kind: Kind) -> None:
-    gate = Gate()
-    async with ModelServer([Answer(gate, "never")]) as server, remote_model(server, kind) as model:
+    gate = StreamPause()
+    async with ModelServer([ModelAnswer(gate, "never")]) as server, remote_model(server, kind) as model:
         task = asyncio.create_task(ask(model))
         await gate.reached()
         task.cancel()
@@ -283,7 +307,7 @@ async def test_cancelling_the_reader_ends_the_provider_request(kind: Kind) -> No
 async def test_cancel_while_waiting_for_a_retry() -> None:
     clock = FakeClock()
     async with (
-        ModelServer([Fault(503)]) as server,
+        ModelServer([ModelFault(503)]) as server,
         remote_model(server, "openai-chat", clock=clock) as model,
     ):
         stream = model.stream(request())
@@ -315,7 +339,7 @@ async def test_unreachable_server_is_named(kind: Kind) -> None:
 
 
 def test_waits_double_up_to_a_limit_with_jitter() -> None:
-    patience = Patience(attempts=9, first=1.0, most=30.0)
+    patience = RetryPolicy(attempts=9, first=1.0, most=30.0)
     assert [patience.wait(attempt, None, 1.0) for attempt in range(1, 10)] == [
         1,
         2,

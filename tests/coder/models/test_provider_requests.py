@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.coder.models.harness import KEY, KINDS, READ, ask, final_message, of, remote_model, request
 
-from accord.coder.messages import (
+from accord.coder.model_history import (
     ImagePart,
     TextPart,
     ThoughtPart,
@@ -20,10 +20,18 @@ from accord.coder.messages import (
     user,
     uses_of,
 )
-from accord.coder.models import ModelError, Stopped, TextDelta, ThoughtDelta, ToolSpec, Usage
-from accord.coder.models.config import Kind, ModelFacts
+from accord.coder.models import ModelError, RequestUsage, Stopped, TextDelta, ThoughtDelta, ToolSpec
+from accord.coder.user_config import Kind, ModelFacts
 from accord.schema.codec import encode
-from accord.testing.models import Answer, Call, Gate, ModelServer, Refusal, Thought, Tokens
+from accord.testing.model_script import (
+    ModelAnswer,
+    ModelToolCall,
+    Refusal,
+    ScriptedUsage,
+    StreamPause,
+    Thought,
+)
+from accord.testing.model_server import ModelServer
 
 PIXEL = ImagePart(b"\x89PNG\r\n\x1a\nnot really", "image/png")
 ENCODED = base64.b64encode(PIXEL.data).decode()
@@ -32,7 +40,10 @@ pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 
 async def test_text_arrives_in_the_chunks_that_were_sent(kind: Kind) -> None:
-    async with ModelServer([Answer("Hel", "lo ", "wörld")]) as server, remote_model(server, kind) as model:
+    async with (
+        ModelServer([ModelAnswer("Hel", "lo ", "wörld")]) as server,
+        remote_model(server, kind) as model,
+    ):
         events = await ask(model)
     assert [event.text for event in of(TextDelta, events)] == ["Hel", "lo ", "wörld"]
     assert of(Stopped, events)[0].reason == "end_turn"
@@ -42,8 +53,8 @@ async def test_text_arrives_in_the_chunks_that_were_sent(kind: Kind) -> None:
 
 
 async def test_chunk_arrives_before_the_next_is_sent(kind: Kind) -> None:
-    gate = Gate()
-    async with ModelServer([Answer("one", gate, "two")]) as server, remote_model(server, kind) as model:
+    gate = StreamPause()
+    async with ModelServer([ModelAnswer("one", gate, "two")]) as server, remote_model(server, kind) as model:
         stream = model.stream(request())
         assert await anext(stream) == TextDelta("one")
         await gate.reached()
@@ -55,7 +66,7 @@ async def test_chunk_arrives_before_the_next_is_sent(kind: Kind) -> None:
 async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
     kind: Kind,
 ) -> None:
-    script = [Answer(Thought("Let me see.", "c2VhbA=="), "It is 4."), Answer("As I said.")]
+    script = [ModelAnswer(Thought("Let me see.", "c2VhbA=="), "It is 4."), ModelAnswer("As I said.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         events = await ask(model)
         kept = message_of(encode(final_message(events)))
@@ -70,7 +81,7 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
 
 async def test_signature_is_not_sent_to_another_provider(kind: Kind) -> None:
     signed = assistant(ThoughtPart("Hm.", {"signature": "c2VhbA==", "id": "t1"}), "Four.")
-    async with ModelServer([Answer("ok")]) as server, remote_model(server, kind) as model:
+    async with ModelServer([ModelAnswer("ok")]) as server, remote_model(server, kind) as model:
         await ask(model, request(user("2+2?"), signed, user("Sure?")))
     assert "c2VhbA==" not in json.dumps(server.requests[0].body)
     assert "Four." in json.dumps(server.requests[0].body)
@@ -78,10 +89,10 @@ async def test_signature_is_not_sent_to_another_provider(kind: Kind) -> None:
 
 async def test_parallel_calls_with_chunked_arguments_are_complete_and_ordered(kind: Kind) -> None:
     calls = [
-        Call("read_file", {"path": "a.py", "deep": {"list": [1, 2, {"x": None}]}}, pieces=7),
-        Call("read_file", {"path": "ü.py"}),
+        ModelToolCall("read_file", {"path": "a.py", "deep": {"list": [1, 2, {"x": None}]}}, pieces=7),
+        ModelToolCall("read_file", {"path": "ü.py"}),
     ]
-    answer = Answer("Reading.", *calls)
+    answer = ModelAnswer("Reading.", *calls)
     async with ModelServer([answer]) as server, remote_model(server, kind) as model:
         events = await ask(model)
     uses = of(ToolUse, events)
@@ -92,7 +103,10 @@ async def test_parallel_calls_with_chunked_arguments_are_complete_and_ordered(ki
 
 
 async def test_results_are_sent_back_with_the_ids_of_their_calls(kind: Kind) -> None:
-    script = [Answer(Call("read_file", {"path": "a"}), Call("read_file", {"path": "b"})), Answer("done")]
+    script = [
+        ModelAnswer(ModelToolCall("read_file", {"path": "a"}), ModelToolCall("read_file", {"path": "b"})),
+        ModelAnswer("done"),
+    ]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         asked = user("read both")
         answered = final_message(await ask(model, request(asked)))
@@ -109,8 +123,11 @@ async def test_results_are_sent_back_with_the_ids_of_their_calls(kind: Kind) -> 
 
 
 async def test_malformed_arguments_are_kept_and_can_be_sent_back(kind: Kind) -> None:
-    broken = Call("read_file", '{"path": "a.py"', id="call_x")
-    async with ModelServer([Answer(broken), Answer("sorry")]) as server, remote_model(server, kind) as model:
+    broken = ModelToolCall("read_file", '{"path": "a.py"', id="call_x")
+    async with (
+        ModelServer([ModelAnswer(broken), ModelAnswer("sorry")]) as server,
+        remote_model(server, kind) as model,
+    ):
         answered = final_message(await ask(model))
         (use,) = uses_of(answered)
         if kind != "google":  # Google calls cannot be malformed
@@ -123,8 +140,11 @@ async def test_malformed_arguments_are_kept_and_can_be_sent_back(kind: Kind) -> 
 async def test_deeply_nested_arguments_are_kept_as_text(kind: Kind, depth: int) -> None:
     if kind == "google" and depth > 1000:
         pytest.skip("the arguments are part of the response JSON, which is then unreadable")
-    nested = Call("read_file", '{"path":' * depth + "1" + "}" * depth, id="call_x")
-    async with ModelServer([Answer(nested), Answer("sorry")]) as server, remote_model(server, kind) as model:
+    nested = ModelToolCall("read_file", '{"path":' * depth + "1" + "}" * depth, id="call_x")
+    async with (
+        ModelServer([ModelAnswer(nested), ModelAnswer("sorry")]) as server,
+        remote_model(server, kind) as model,
+    ):
         try:
             answered = final_message(await ask(model))
         except ModelError:
@@ -135,9 +155,9 @@ async def test_deeply_nested_arguments_are_kept_as_text(kind: Kind, depth: int) 
 
 
 async def test_calls_with_empty_arguments_and_equal_ids_are_distinct(kind: Kind) -> None:
-    answer = Answer(Call("now", "", id="x"), Call("now", "{}", id="x"))
+    answer = ModelAnswer(ModelToolCall("now", "", id="x"), ModelToolCall("now", "{}", id="x"))
     if kind == "google":
-        answer = Answer(Call("now", "{}", id="x"), Call("now", "{}", id="x"))
+        answer = ModelAnswer(ModelToolCall("now", "{}", id="x"), ModelToolCall("now", "{}", id="x"))
     async with ModelServer([answer]) as server, remote_model(server, kind) as model:
         uses = uses_of(final_message(await ask(model)))
     assert [use.arguments for use in uses] == [{}, {}]
@@ -148,7 +168,7 @@ async def test_tools_and_system_prompt_are_sent_once(kind: Kind) -> None:
     optional = ToolSpec(
         "list_files", "Lists.", {"type": "object", "properties": {"path": {"type": "string"}}}
     )
-    async with ModelServer([Answer("ok")]) as server, remote_model(server, kind) as model:
+    async with ModelServer([ModelAnswer("ok")]) as server, remote_model(server, kind) as model:
         await ask(model, request(tools=[READ, optional], system="You are terse."))
     body = server.requests[0].body
     tools = json.dumps(body["tools"])
@@ -166,7 +186,7 @@ async def test_tools_and_system_prompt_are_sent_once(kind: Kind) -> None:
 async def test_images_are_sent_to_vision_models(kind: Kind) -> None:
     use = ToolUse("call_1", "read_file", {"path": "a.png"})
     history = [user("What is this?", PIXEL), assistant(use), result(use, "a.png:", PIXEL)]
-    async with ModelServer([Answer("A pixel.")]) as server, remote_model(server, kind) as model:
+    async with ModelServer([ModelAnswer("A pixel.")]) as server, remote_model(server, kind) as model:
         assert model.sees_images
         await ask(model, request(*history))
     assert json.dumps(server.requests[0].body).count(ENCODED) == 2
@@ -174,7 +194,7 @@ async def test_images_are_sent_to_vision_models(kind: Kind) -> None:
 
 async def test_models_without_vision_get_an_image_placeholder(kind: Kind) -> None:
     async with (
-        ModelServer([Answer("I cannot see.")]) as server,
+        ModelServer([ModelAnswer("I cannot see.")]) as server,
         remote_model(server, kind, facts=ModelFacts(images=False)) as model,
     ):
         await ask(model, request(user("What is this?", PIXEL)))
@@ -186,27 +206,27 @@ async def test_models_without_vision_get_an_image_placeholder(kind: Kind) -> Non
 async def test_usage_includes_cached_and_thought_tokens(kind: Kind) -> None:
     cached_write = 40 if kind in ("anthropic", "openai-responses") else 0
     thought = 0 if kind == "anthropic" else 7
-    tokens = Tokens(input=1000, output=50, cached_read=600, cached_write=cached_write, thought=thought)
-    async with ModelServer([Answer("ok", usage=tokens)]) as server, remote_model(server, kind) as model:
-        (usage,) = of(Usage, await ask(model))
-    assert usage == Usage(1000, 50, 600, cached_write, thought, None)
+    tokens = ScriptedUsage(input=1000, output=50, cached_read=600, cached_write=cached_write, thought=thought)
+    async with ModelServer([ModelAnswer("ok", usage=tokens)]) as server, remote_model(server, kind) as model:
+        (usage,) = of(RequestUsage, await ask(model))
+    assert usage == RequestUsage(1000, 50, 600, cached_write, thought, None)
 
 
 async def test_cost_uses_configured_prices(kind: Kind) -> None:
     facts = ModelFacts(input=3.0, output=15.0, cached_read=0.3)
-    tokens = Tokens(input=1_000_000, output=100_000, cached_read=500_000)
+    tokens = ScriptedUsage(input=1_000_000, output=100_000, cached_read=500_000)
     async with (
-        ModelServer([Answer("ok", usage=tokens)]) as server,
+        ModelServer([ModelAnswer("ok", usage=tokens)]) as server,
         remote_model(server, kind, facts=facts) as model,
     ):
-        (usage,) = of(Usage, await ask(model))
+        (usage,) = of(RequestUsage, await ask(model))
     assert usage.cost == pytest.approx(1.5 + 0.15 + 1.5)
 
 
 async def test_token_limit_is_the_stop_reason(kind: Kind) -> None:
     facts = ModelFacts(max_output=77)
     async with (
-        ModelServer([Answer("And so on and", stop="max_tokens")]) as server,
+        ModelServer([ModelAnswer("And so on and", stop="max_tokens")]) as server,
         remote_model(server, kind, facts=facts) as model,
     ):
         events = await ask(model)
@@ -216,7 +236,7 @@ async def test_token_limit_is_the_stop_reason(kind: Kind) -> None:
 
 async def test_refusal_is_its_own_stop_reason(kind: Kind) -> None:
     async with (
-        ModelServer([Answer(Refusal("I will not do that."))]) as server,
+        ModelServer([ModelAnswer(Refusal("I will not do that."))]) as server,
         remote_model(server, kind) as model,
     ):
         (stopped,) = of(Stopped, await ask(model))
@@ -226,7 +246,10 @@ async def test_refusal_is_its_own_stop_reason(kind: Kind) -> None:
 
 
 async def test_effort_reaches_the_provider(kind: Kind) -> None:
-    async with ModelServer([Answer("a"), Answer("b")]) as server, remote_model(server, kind) as model:
+    async with (
+        ModelServer([ModelAnswer("a"), ModelAnswer("b")]) as server,
+        remote_model(server, kind) as model,
+    ):
         await ask(model, request(effort="low"))
         await ask(model, request())
     asked, unasked = (seen.body for seen in server.requests)
@@ -248,7 +271,7 @@ async def test_effort_is_accepted_for_models_without_thinking(kind: Kind) -> Non
         "google": "gemini-2.0-flash",
     }
     async with (
-        ModelServer([Answer("a"), Answer("b")]) as server,
+        ModelServer([ModelAnswer("a"), ModelAnswer("b")]) as server,
         remote_model(server, kind, name=names[kind]) as model,
     ):
         for effort in ("off", "max"):
@@ -256,7 +279,7 @@ async def test_effort_is_accepted_for_models_without_thinking(kind: Kind) -> Non
 
 
 async def test_key_is_sent_in_its_header_only_and_storage_is_disabled(kind: Kind) -> None:
-    async with ModelServer([Answer("ok")]) as server, remote_model(server, kind) as model:
+    async with ModelServer([ModelAnswer("ok")]) as server, remote_model(server, kind) as model:
         await ask(model)
     (seen,) = server.requests
     header = "x-goog-api-key" if kind == "google" else "authorization"
@@ -271,9 +294,9 @@ async def test_key_is_sent_in_its_header_only_and_storage_is_disabled(kind: Kind
 async def test_parallel_streams_of_one_model_do_not_mix(kind: Kind) -> None:
     import asyncio
 
-    def echo(seen: Any) -> Answer:
+    def echo(seen: Any) -> ModelAnswer:
         word = next(word for word in ("alpha", "beta", "gamma", "delta") if word in json.dumps(seen.body))
-        return Answer(word, " ", word)
+        return ModelAnswer(word, " ", word)
 
     async with ModelServer(echo) as server, remote_model(server, kind) as model:
         words = ("alpha", "beta", "gamma", "delta")

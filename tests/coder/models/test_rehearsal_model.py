@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.messages import (
+from accord.coder.model_history import (
     AssistantMessage,
     ImagePart,
     Message,
@@ -24,15 +24,14 @@ from accord.coder.models import (
     ModelError,
     ModelEvent,
     ModelRequest,
-    Rehearsal,
+    RehearsalModel,
+    RequestUsage,
     Stopped,
     TextDelta,
     ThoughtDelta,
     ToolSpec,
-    Usage,
 )
-from accord.coder.models.rehearsal.imperatives import steps_of
-from accord.coder.models.rehearsal.model import answer
+from accord.coder.models.rehearsal_model import answer, steps_of
 
 NAMES = (
     *("read_file", "list_files", "glob", "grep", "write_file", "edit_file", "bash"),
@@ -236,20 +235,20 @@ def test_without_tools_the_prompts_are_repeated() -> None:
 
 
 async def test_stream_arrives_in_chunks_with_usage() -> None:
-    model = Rehearsal()
+    model = RehearsalModel()
     events: list[ModelEvent] = [
         event async for event in model.stream(ModelRequest("s", [user("Hello")], TOOLS))
     ]
     texts = [event.text for event in events if isinstance(event, TextDelta)]
     assert events[-1] == Stopped("tool_use", answer_to(user("Hello")))
-    (usage,) = [event for event in events if isinstance(event, Usage)]
+    (usage,) = [event for event in events if isinstance(event, RequestUsage)]
     assert (usage.cost, usage.input > 0, usage.output > 0) == (0.0, True, True)
     assert "".join(texts) == text_of(answer_to(user("Hello")))
     assert (model.provider, model.sees_images, model.context_size) == ("rehearsal", False, 100_000)
 
 
 async def test_stream_yields_to_other_tasks_and_can_be_closed() -> None:
-    stream = Rehearsal().stream(ModelRequest("s", [user("Hello"), assistant("x")], ()))
+    stream = RehearsalModel().stream(ModelRequest("s", [user("Hello"), assistant("x")], ()))
     ran = asyncio.get_running_loop().create_future()
     first = await anext(stream)
     asyncio.get_running_loop().call_soon(ran.set_result, None)

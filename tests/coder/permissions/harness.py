@@ -16,15 +16,14 @@ from tests.agent.agent_client import Client, connected_client, make_agent
 
 from accord.agent import AgentOptions, PermissionAnswer, Turn
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.permissions.gate import Gate
-from accord.coder.permissions.ruling import Ruling
-from accord.coder.permissions.settings import PATIENCE
+from accord.coder.permissions.permission_gate import PermissionGate, PermissionRuling
+from accord.coder.permissions.permission_settings import PATIENCE
 from accord.coder.tools import built_in_tools
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Progress, Tool
-from accord.policy import Audit, Bounds, Decision, Mode, Policy, read_permissions
+from accord.coder.tools.tool import PreparedCall, Tool, ToolProgress
+from accord.coder.tools.tool_context import ToolContext
+from accord.policy import Decision, DecisionLog, Mode, Policy, SessionDirectories, read_permissions
 from accord.schema import PermissionOption
-from accord.testing.wire import Message
+from accord.testing.raw_peer import Message
 
 TOOLS = built_in_tools()
 ALLOW, ALWAYS, REJECT, NEVER = "allow_once", "allow_always", "reject_once", "reject_always"
@@ -43,20 +42,20 @@ class GateSession:
     """The permissions of one session and the results of its calls."""
 
     root: Path
-    gate: Gate
-    audit: Audit
+    gate: PermissionGate
+    audit: DecisionLog
     context: ToolContext
     confinement: Any
     mode: Mode = "ask"
-    rulings: list[Ruling] = field(default_factory=list[Ruling])
+    rulings: list[PermissionRuling] = field(default_factory=list[PermissionRuling])
     results: list[str] = field(default_factory=list[str])
 
-    async def ruling(self, tool: str, answer: Any = None, /, **arguments: Any) -> Ruling:
+    async def ruling(self, tool: str, answer: Any = None, /, **arguments: Any) -> PermissionRuling:
         """Rule on a call without a client. A question gets this answer; without one it fails the test."""
         call = await TOOLS[tool].prepare(arguments, self.context)
         return await self.rule(TOOLS[tool], call, answer)
 
-    async def rule(self, tool: Tool, call: Call, answer: Any = None) -> Ruling:
+    async def rule(self, tool: Tool, call: PreparedCall, answer: Any = None) -> PermissionRuling:
         """Rule on a prepared call."""
 
         async def ask(options: Any, decision: Decision, seconds: float | None) -> PermissionAnswer:
@@ -103,7 +102,7 @@ class GateSession:
         tool = TOOLS[name]
         call = await tool.prepare(arguments, replace(self.context, files=self.context.files))
 
-        async def report(progress: Progress) -> None:
+        async def report(progress: ToolProgress) -> None:
             pass
 
         async with turn.tool_call(call.title, kind=tool.kind, name=name) as scope:
@@ -132,10 +131,10 @@ def make_session(folder: Path, *, rules: Any = None, mode: Mode = "ask", **more:
         created.mkdir(parents=True, exist_ok=True)
     confinement = more.pop("confinement", None) or FakeConfinement()
     clock: Clock = more.pop("clock", SYSTEM_CLOCK)
-    audit = more.pop("audit", None) or Audit(folder / "data" / "decisions.jsonl")
-    bounds = Bounds.of(root, [folder / "more"], home=folder / "home")
+    audit = more.pop("audit", None) or DecisionLog(folder / "data" / "decisions.jsonl")
+    bounds = SessionDirectories.of(root, [folder / "more"], home=folder / "home")
     session: GateSession
-    gate = Gate(
+    gate = PermissionGate(
         policy=Policy(read_permissions({} if rules is None else rules, file="config.toml")),
         bounds=bounds,
         audit=audit,

@@ -21,8 +21,8 @@ from tests.coder.permissions.harness import (
 from tests.coder.tools.harness import until
 
 from accord.agent import PermissionAnswer
-from accord.coder.tools.tool import Call, Subject, ToolOutcome
-from accord.policy import Audit, Mode, Policy, read_permissions
+from accord.coder.tools.tool import CallSubject, PreparedCall, ToolOutcome
+from accord.policy import DecisionLog, Mode, Policy, read_permissions
 from accord.schema import PermissionOption
 
 MODES: tuple[Mode, ...] = ("read-only", "ask", "workspace-write", "full-access", "plan")
@@ -124,9 +124,9 @@ async def test_read_only_external_tool_runs_without_asking(tmp_path: Path) -> No
     async def run(_: Any) -> ToolOutcome:
         raise AssertionError
 
-    call = Call(title="query", subject=Subject(), run=run)
+    call = PreparedCall(title="query", subject=CallSubject(), run=run)
     assert not (await session.rule(tool, call, REJECT)).allowed
-    assert (await session.rule(tool, replace(call, subject=Subject(read_only=True)))).allowed
+    assert (await session.rule(tool, replace(call, subject=CallSubject(read_only=True)))).allowed
 
 
 # -- text for the model --------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ async def test_nothing_runs_when_the_audit_cannot_be_written(tmp_path: Path) -> 
 
 
 async def test_audit_inside_the_project_denies_everything(tmp_path: Path) -> None:
-    session = make_session(tmp_path, audit=Audit(tmp_path / "project" / "decisions.jsonl"))
+    session = make_session(tmp_path, audit=DecisionLog(tmp_path / "project" / "decisions.jsonl"))
     assert "keep it outside" in (await session.ruling("read_file", path="a.py")).told
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord.coder.models.config import read_file
-from accord.coder.permissions.settings import PermissionSettings, SandboxSettings, from_mapping
+from accord.coder.permissions.permission_settings import PermissionSettings, SandboxSettings, from_mapping
+from accord.coder.user_config import read_file
 from accord.errors import UsageError
 
 WHOLE = """

@@ -12,20 +12,19 @@ from tests.coder.permissions.harness import make_session
 from tests.coder.tools.harness import text_in
 
 from accord.agent import PermissionAnswer, Turn
-from accord.coder.permissions.projectfiles import ProjectFiles, project_files
-from accord.coder.permissions.trusting import OPTIONS, ask_trust, asking_in
+from accord.coder.permissions.project_trust import OPTIONS, ProjectFiles, ask_trust, asking_in, project_files
 from accord.errors import ConnectionClosed
-from accord.policy import Policy, Trust
+from accord.policy import Policy, TrustStore
 from accord.schema import PermissionOption
-from accord.schema.tools import ToolCallContent
+from accord.schema.content import ToolCallContent
 from accord.testing import FakeClock
 
 RULES = 'deny = [{ command = "git push *" }]\n'
 
 
 @pytest.fixture
-def trust(tmp_path: Path) -> Trust:
-    return Trust(tmp_path / "data" / "trust")
+def trust(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "data" / "trust")
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ class FakeUser:
         return PermissionAnswer(self.answer, "selected" if self.answer else "cancelled")
 
 
-async def test_found_files_are_untrusted_and_unused(project: Path, trust: Trust) -> None:
+async def test_found_files_are_untrusted_and_unused(project: Path, trust: TrustStore) -> None:
     put(project, ".accord/permissions.toml", RULES)
     put(project, ".accord/commands/deploy.md", "Deploy it")
     put(project, ".accord/commands/notes.txt", "nothing")
@@ -83,21 +82,21 @@ async def test_found_files_are_untrusted_and_unused(project: Path, trust: Trust)
     ]
 
 
-async def test_only_requested_purposes_are_listed(project: Path, trust: Trust) -> None:
+async def test_only_requested_purposes_are_listed(project: Path, trust: TrustStore) -> None:
     put(project, ".accord/permissions.toml", RULES)
     put(project, ".mcp.json", "{}")
     files = project_files(str(project), trust, purposes=["rules"])
     assert files.lines() == ["not trusted, so not used: .accord/permissions.toml"]
 
 
-async def test_project_without_such_files_asks_nothing(project: Path, trust: Trust) -> None:
+async def test_project_without_such_files_asks_nothing(project: Path, trust: TrustStore) -> None:
     files = project_files(str(project), trust)
     user = FakeUser(OPTIONS[0])
     assert await ask_trust(files, user)
     assert (user.times, files.lines()) == (0, [])
 
 
-async def test_trust_covers_exactly_this_content(project: Path, trust: Trust) -> None:
+async def test_trust_covers_exactly_this_content(project: Path, trust: TrustStore) -> None:
     put(project, ".accord/permissions.toml", RULES)
     command = put(project, ".accord/commands/deploy.md", "Deploy ```it```")
     files = project_files(str(project), trust)
@@ -114,7 +113,7 @@ async def test_trust_covers_exactly_this_content(project: Path, trust: Trust) ->
     assert list(changed.trusted) == [".accord/permissions.toml"]
 
 
-async def test_used_content_is_the_content_that_was_shown(project: Path, trust: Trust) -> None:
+async def test_used_content_is_the_content_that_was_shown(project: Path, trust: TrustStore) -> None:
     command = put(project, ".accord/commands/deploy.md", "harmless")
     files = project_files(str(project), trust)
 
@@ -127,7 +126,7 @@ async def test_used_content_is_the_content_that_was_shown(project: Path, trust: 
     assert list(project_files(str(project), trust).untrusted) == [".accord/commands/deploy.md"]
 
 
-async def test_invisible_characters_are_shown_escaped(project: Path, trust: Trust) -> None:
+async def test_invisible_characters_are_shown_escaped(project: Path, trust: TrustStore) -> None:
     (project / ".accord/commands/x.md").write_bytes("a\u202eb\u200b\x1b[8m\r\n".encode() + b"\xff")
     user = FakeUser()
     await ask_trust(project_files(str(project), trust), user)
@@ -144,7 +143,7 @@ async def test_invisible_characters_are_shown_escaped(project: Path, trust: Trus
         FakeUser(error=ConnectionClosed("gone")),
     ],
 )
-async def test_any_other_answer_trusts_nothing(project: Path, trust: Trust, user: FakeUser) -> None:
+async def test_any_other_answer_trusts_nothing(project: Path, trust: TrustStore, user: FakeUser) -> None:
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
     assert not await ask_trust(files, user)
@@ -153,7 +152,7 @@ async def test_any_other_answer_trusts_nothing(project: Path, trust: Trust, user
     assert not trust.folder.exists()
 
 
-async def test_trust_question_times_out(project: Path, trust: Trust) -> None:
+async def test_trust_question_times_out(project: Path, trust: TrustStore) -> None:
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
     clock = FakeClock()
@@ -175,13 +174,13 @@ async def test_trust_question_times_out(project: Path, trust: Trust) -> None:
 async def test_trust_that_cannot_be_stored_does_not_count(project: Path, tmp_path: Path) -> None:
     put(project, ".accord/permissions.toml", RULES)
     (tmp_path / "data").write_text("in the way")
-    files = project_files(str(project), Trust(tmp_path / "data" / "trust"))
+    files = project_files(str(project), TrustStore(tmp_path / "data" / "trust"))
     assert not await ask_trust(files, FakeUser(OPTIONS[0]))
     assert files.rules() is None
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "allow_always"])
-async def test_only_the_trust_option_trusts(project: Path, trust: Trust, kind: str) -> None:
+async def test_only_the_trust_option_trusts(project: Path, trust: TrustStore, kind: str) -> None:
     """A client that always picks `allow_once` finds no such option."""
     put(project, ".accord/permissions.toml", RULES)
     files = project_files(str(project), trust)
@@ -203,13 +202,15 @@ async def test_only_the_trust_option_trusts(project: Path, trust: Trust, kind: s
 # -- rules ---------------------------------------------------------------------------------------------------
 
 
-async def trusted_files(project: Path, trust: Trust) -> ProjectFiles:
+async def trusted_files(project: Path, trust: TrustStore) -> ProjectFiles:
     files = project_files(str(project), trust)
     await ask_trust(files, FakeUser(OPTIONS[0]))
     return files
 
 
-async def test_project_rules_tighten_and_never_widen(project: Path, trust: Trust, tmp_path: Path) -> None:
+async def test_project_rules_tighten_and_never_widen(
+    project: Path, trust: TrustStore, tmp_path: Path
+) -> None:
     put(
         project,
         ".accord/permissions.json",
@@ -232,7 +233,7 @@ async def test_project_rules_tighten_and_never_widen(project: Path, trust: Trust
     ],
 )
 async def test_unreadable_rules_make_writes_ask(
-    project: Path, trust: Trust, tmp_path: Path, texts: dict[str, str], said: str
+    project: Path, trust: TrustStore, tmp_path: Path, texts: dict[str, str], said: str
 ) -> None:
     for name, text in texts.items():
         (project / ".accord" / name).write_bytes(text.encode(errors="surrogatepass"))
@@ -249,7 +250,7 @@ async def test_unreadable_rules_make_writes_ask(
 
 
 async def test_outside_links_large_files_and_non_files_are_left_out(
-    project: Path, trust: Trust, tmp_path: Path
+    project: Path, trust: TrustStore, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("geheim")
@@ -273,7 +274,7 @@ async def test_outside_links_large_files_and_non_files_are_left_out(
 
 
 async def test_commands_folder_outside_the_project_is_left_out(
-    project: Path, trust: Trust, tmp_path: Path
+    project: Path, trust: TrustStore, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "x.md").write_text("x")
@@ -283,7 +284,7 @@ async def test_commands_folder_outside_the_project_is_left_out(
     assert (files.untrusted, list(files.left_out)) == ({}, [".accord/commands/x.md"])
 
 
-async def test_number_of_command_files_is_limited(project: Path, trust: Trust) -> None:
+async def test_number_of_command_files_is_limited(project: Path, trust: TrustStore) -> None:
     for number in range(105):
         put(project, f".accord/commands/{number:03}.md", "x")
     files = project_files(str(project), trust)

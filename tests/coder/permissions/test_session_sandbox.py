@@ -12,13 +12,13 @@ from tests.coder.permissions.harness import GateSession, make_session
 from tests.coder.tools.harness import ToolHarness
 
 from accord.agent import AgentOptions, Turn
-from accord.coder.permissions.confinement import Confinement
-from accord.coder.permissions.settings import SandboxSettings
-from accord.coder.tools.context import ToolContext
-from accord.policy.sandbox import probe
+from accord.coder.permissions.permission_settings import SandboxSettings
+from accord.coder.permissions.session_sandbox import SessionSandbox
+from accord.coder.tools.tool_context import ToolContext
+from accord.policy.sandbox import sandbox
 from accord.testing import FakeClock
 
-WORKING = [name for name in ("bubblewrap", "landlock") if probe.probe(name).backend is not None]
+WORKING = [name for name in ("bubblewrap", "landlock") if sandbox.probe(name).backend is not None]
 needs_sandbox = pytest.mark.skipif(
     not WORKING,
     reason="no sandbox works with this kernel and its settings",
@@ -26,10 +26,10 @@ needs_sandbox = pytest.mark.skipif(
 
 
 @pytest.fixture(params=WORKING)
-async def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Confinement]:
+async def confinement(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionSandbox]:
     """Create a confinement for each backend that works here."""
     (tmp_path / "project").mkdir()
-    made = Confinement([str(tmp_path / "project")], SandboxSettings(backend=request.param))
+    made = SessionSandbox([str(tmp_path / "project")], SandboxSettings(backend=request.param))
     yield made
     await made.aclose()
 
@@ -45,14 +45,14 @@ def tools_in(session: GateSession, context: ToolContext) -> ToolHarness:
 
 
 async def test_status_before_the_first_command_is_not_tried(tmp_path: Path) -> None:
-    confinement = Confinement([str(tmp_path)])
+    confinement = SessionSandbox([str(tmp_path)])
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
     assert confinement.lines() == ["sandbox: not tried yet: it is made before the first command"]
     assert confinement.outside("/tmp/x") == "/tmp/x"
 
 
 async def test_disabled_sandbox_is_reported(tmp_path: Path) -> None:
-    confinement = Confinement([str(tmp_path)], SandboxSettings(enabled=False, backend="bubblewrap"))
+    confinement = SessionSandbox([str(tmp_path)], SandboxSettings(enabled=False, backend="bubblewrap"))
     confinement.turn_started()
     await confinement.ready()
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
@@ -63,7 +63,7 @@ async def test_disabled_sandbox_is_reported(tmp_path: Path) -> None:
 
 
 async def test_folder_that_cannot_be_confined_is_reported() -> None:
-    confinement = Confinement(["/usr"])
+    confinement = SessionSandbox(["/usr"])
     await confinement.ready()
     assert (confinement.sandbox, confinement.holds, confinement.missing) == (None, False, "")
     assert confinement.summary().startswith(
@@ -73,7 +73,7 @@ async def test_folder_that_cannot_be_confined_is_reported() -> None:
 
 
 async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
-    confinement = Confinement(["/usr"], SandboxSettings(backend="bubblewrap"))
+    confinement = SessionSandbox(["/usr"], SandboxSettings(backend="bubblewrap"))
     assert "it is not ready" in confinement.missing
     await confinement.ready()
     assert confinement.missing.startswith("your config insists on a sandbox that is not there: ")
@@ -88,7 +88,7 @@ async def test_missing_required_sandbox_blocks_commands(tmp_path: Path) -> None:
 
 @needs_sandbox
 async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
-    confinement: Confinement,
+    confinement: SessionSandbox,
 ) -> None:
     impatient = asyncio.ensure_future(confinement.ready())
     others = [asyncio.ensure_future(confinement.ready()) for _ in range(3)]
@@ -104,7 +104,7 @@ async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
 
 
 @needs_sandbox
-async def test_second_caller_waits_for_the_creation(confinement: Confinement) -> None:
+async def test_second_caller_waits_for_the_creation(confinement: SessionSandbox) -> None:
     first = asyncio.ensure_future(confinement.ready())
     for _ in range(3):
         await asyncio.sleep(0)  # a thread is creating it
@@ -116,7 +116,7 @@ async def test_second_caller_waits_for_the_creation(confinement: Confinement) ->
 
 
 @needs_sandbox
-async def test_secrets_are_searched_again_every_turn(confinement: Confinement, tmp_path: Path) -> None:
+async def test_secrets_are_searched_again_every_turn(confinement: SessionSandbox, tmp_path: Path) -> None:
     await confinement.ready()
     held = confinement.holds
     (tmp_path / "project" / ".env").write_text("KEY=geheim")
@@ -132,7 +132,7 @@ async def test_secrets_are_searched_again_every_turn(confinement: Confinement, t
 
 @needs_sandbox
 async def test_closing_removes_the_private_folder(tmp_path: Path) -> None:
-    confinement = Confinement([str(tmp_path)])
+    confinement = SessionSandbox([str(tmp_path)])
     await confinement.ready()
     assert confinement.sandbox is not None
     private = confinement.sandbox.private.path
@@ -146,7 +146,7 @@ async def test_closing_removes_the_private_folder(tmp_path: Path) -> None:
 
 @needs_sandbox
 async def test_close_during_creation(tmp_path: Path) -> None:
-    confinement = Confinement([str(tmp_path)])
+    confinement = SessionSandbox([str(tmp_path)])
     waiting = asyncio.ensure_future(confinement.ready())
     await asyncio.sleep(0)
     await confinement.aclose()
@@ -160,7 +160,7 @@ async def test_close_during_creation(tmp_path: Path) -> None:
 @needs_sandbox
 @pytest.mark.parametrize("outside", [False, True])
 async def test_commands_do_not_inherit_credentials(
-    confinement: Confinement, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
+    confinement: SessionSandbox, tmp_path: Path, outside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "geheim-1")
     monkeypatch.setenv("DATABASE", "postgres://me:geheim-2@host/db")
@@ -176,7 +176,7 @@ async def test_commands_do_not_inherit_credentials(
 async def test_variable_in_keep_env_is_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "wanted")
     session = make_session(tmp_path)
-    confinement = Confinement([str(session.root)], SandboxSettings(keep_env=("MY_TOKEN",)))
+    confinement = SessionSandbox([str(session.root)], SandboxSettings(keep_env=("MY_TOKEN",)))
     harness = tools_in(session, await confinement.equip(session.context))
     for outside in (False, True):
         outcome = await harness.done("bash", command="echo $MY_TOKEN", outside_sandbox=outside)
@@ -186,7 +186,7 @@ async def test_variable_in_keep_env_is_passed(tmp_path: Path, monkeypatch: pytes
 
 @needs_sandbox
 async def test_workspace_write_command_runs_without_asking_and_writes_only_in_roots(
-    confinement: Confinement, tmp_path: Path
+    confinement: SessionSandbox, tmp_path: Path
 ) -> None:
     session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     context = await confinement.equip(session.context)
@@ -202,7 +202,7 @@ async def test_workspace_write_command_runs_without_asking_and_writes_only_in_ro
 
 
 @needs_sandbox
-async def test_private_temp_file_is_found_from_outside(confinement: Confinement, tmp_path: Path) -> None:
+async def test_private_temp_file_is_found_from_outside(confinement: SessionSandbox, tmp_path: Path) -> None:
     session = make_session(tmp_path)
     harness = tools_in(session, await confinement.equip(session.context))
     await harness.done("bash", command="echo kept > $TMPDIR/report")
@@ -237,7 +237,7 @@ async def serve_terminal(client: Client, *, elsewhere: bool = False) -> dict[str
 
 @needs_sandbox
 async def test_sandbox_is_used_in_client_terminals_on_this_machine(
-    confinement: Confinement, tmp_path: Path
+    confinement: SessionSandbox, tmp_path: Path
 ) -> None:
     session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     outcomes: list[str] = []
@@ -267,7 +267,7 @@ async def test_sandbox_is_used_in_client_terminals_on_this_machine(
 
 @needs_sandbox
 async def test_sandbox_is_not_used_in_terminals_on_another_machine(
-    confinement: Confinement, tmp_path: Path
+    confinement: SessionSandbox, tmp_path: Path
 ) -> None:
     session = make_session(tmp_path, mode="workspace-write", confinement=confinement)
     asked: list[str] = []
@@ -288,7 +288,7 @@ async def test_sandbox_is_not_used_in_terminals_on_another_machine(
 @needs_sandbox
 @pytest.mark.parametrize("silent", [True, False])
 async def test_client_that_opens_no_terminal_does_not_block(
-    confinement: Confinement, tmp_path: Path, silent: bool
+    confinement: SessionSandbox, tmp_path: Path, silent: bool
 ) -> None:
     clock = FakeClock()
     found: list[ToolContext] = []

@@ -15,15 +15,15 @@ from typing import Any
 
 from tests.interop.wire_record import Edition, WireRecord
 
-from accord.wire.children import Patience
 from accord.wire.process import ProcessTransport, spawn
-from accord.wire.transport import End, Frame
+from accord.wire.process_tree import StopTimeouts
+from accord.wire.transport import Frame, TransportEnd
 
 Message = dict[str, Any]
 Wanted = Callable[[Message], bool]
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
-LONG_PATIENCE = Patience(leave=40.0, terminate=5.0, settle=40.0)
+LONG_PATIENCE = StopTimeouts(leave=40.0, terminate=5.0, settle=40.0)
 """Leaving takes time on a busy machine. An agent that does not leave fails the test by its exit code."""
 BOUNDARY = "accord agent: sandbox: "
 """Start of the line that reports, with the first command, how commands are confined on this machine."""
@@ -42,7 +42,7 @@ class Wire:
         self.heard: list[Message] = []
         self.sent: list[bytes] = []
         self.lines: list[bytes] = []
-        self.end: End | None = None
+        self.end: TransportEnd | None = None
         self.on_request: Callable[[Message], None] = lambda asked: None
         """Called with every request of the agent."""
         self._waiting: dict[asyncio.Future[Message], Wanted] = {}
@@ -61,7 +61,7 @@ class Wire:
             if "method" in message and "id" in message:
                 self.on_request(message)
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self.end = end
         self._ended.set()
         for future in self._waiting:
@@ -88,7 +88,7 @@ class Wire:
         finally:
             del self._waiting[future]
 
-    async def wait_end(self) -> End:
+    async def wait_end(self) -> TransportEnd:
         await self._ended.wait()
         assert self.end is not None
         return self.end

@@ -12,15 +12,15 @@ import traceback
 from importlib import import_module
 
 PRELOADED = (
-    "accord.cli.agent",
-    "accord.coder.app",
-    "accord.coder.sessions",
-    "accord.coder.workbench",
-    "accord.coder.options",
-    "accord.coder.models.rehearsal",
+    "accord.cli.agent_command",
+    "accord.coder.coding_agent",
+    "accord.coder.session_lifecycle",
+    "accord.coder.session_runtime",
+    "accord.coder.session_options",
+    "accord.coder.models.rehearsal_model",
     "accord.policy.sandbox",
-    "accord.store.gate",
-    "accord.store.sqlite",
+    "accord.store.commit_transport",
+    "accord.store.sqlite_store",
 )
 
 

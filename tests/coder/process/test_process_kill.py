@@ -26,9 +26,8 @@ from tests.store.store_process import ROOT
 from accord.schema.codec import decode
 from accord.schema.updates import SessionNotification
 from accord.session import TurnEnded
-from accord.store.records import EVENT, as_event, payload_of
-from accord.store.repairing import INTERRUPTED
-from accord.store.sqlite import SqliteStore
+from accord.store.records import EVENT, INTERRUPTED, as_event, payload_of
+from accord.store.sqlite_store import SqliteStore
 
 RUNS = 200
 WORKERS = 2

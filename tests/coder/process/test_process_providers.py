@@ -14,7 +14,17 @@ import pytest_asyncio
 from tests.coder.process.editor import Chat, Editor, started
 from tests.coder.process.long_command import LongCommand, watch_command
 
-from accord.testing.models import Answer, Call, Drop, Fault, Gate, ModelServer, Refusal, Thought, Tokens
+from accord.testing.model_script import (
+    DroppedConnection,
+    ModelAnswer,
+    ModelFault,
+    ModelToolCall,
+    Refusal,
+    ScriptedUsage,
+    StreamPause,
+    Thought,
+)
+from accord.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,7 +68,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Sha
         words = ("--model", MODELS["anthropic"], "--log", str(log))
         async with started(home, folder, *words, variables={**KEYS, **addresses}) as editor:
             yield Shared(home, log, server, editor)
-            server.add(Answer("the canary sings"))
+            server.add(ModelAnswer("the canary sings"))
             await (await editor.new()).turn("sing")
     said = log.read_bytes() + b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     said += b"\n".join([*editor.wire.lines, editor.wire.end.stderr.encode() if editor.wire.end else b""])
@@ -105,7 +115,7 @@ async def provider(
 
 
 async def test_text_turn_reports_text_usage_and_cost(provider: ProviderSession) -> None:
-    provider.script(Answer("Hel", "lo ", "wörld", usage=Tokens(input=1000, output=100)))
+    provider.script(ModelAnswer("Hel", "lo ", "wörld", usage=ScriptedUsage(input=1000, output=100)))
     record = await provider.chat.turn("Say hello")
     assert (record.text, record.stop) == ("Hello wörld", "end_turn")
     usage = record.result["usage"]
@@ -118,14 +128,16 @@ async def test_text_turn_reports_text_usage_and_cost(provider: ProviderSession) 
 
 async def test_tool_results_are_sent_back_and_the_turn_continues(provider: ProviderSession) -> None:
     provider.script(
-        Answer(
+        ModelAnswer(
             "Let me look.",
-            Call("read_file", {"path": "a.py"}),
-            Call("list_files", {"path": "src"}),
-            usage=Tokens(100, 10),
+            ModelToolCall("read_file", {"path": "a.py"}),
+            ModelToolCall("list_files", {"path": "src"}),
+            usage=ScriptedUsage(100, 10),
         ),
-        Answer(Call("write_file", {"path": "new.txt", "content": "made"}), usage=Tokens(200, 20)),
-        Answer("All done.", usage=Tokens(300, 30)),
+        ModelAnswer(
+            ModelToolCall("write_file", {"path": "new.txt", "content": "made"}), usage=ScriptedUsage(200, 20)
+        ),
+        ModelAnswer("All done.", usage=ScriptedUsage(300, 30)),
     )
     record = await provider.chat.turn("Look, then write")
     assert [call["title"] for call in record.calls] == ["Read a.py", "List src", "Write new.txt"]
@@ -141,7 +153,7 @@ async def test_tool_results_are_sent_back_and_the_turn_continues(provider: Provi
 
 
 async def test_thoughts_are_shown_and_sent_back(provider: ProviderSession) -> None:
-    provider.script(Answer(Thought("Hmm, "), "Four."), Answer("Yes."))
+    provider.script(ModelAnswer(Thought("Hmm, "), "Four."), ModelAnswer("Yes."))
     record = await provider.chat.turn("2+2?")
     assert (record.thoughts, record.text) == ("Hmm, ", "Four.")
     await provider.chat.turn("Sure?")
@@ -149,14 +161,14 @@ async def test_thoughts_are_shown_and_sent_back(provider: ProviderSession) -> No
 
 
 async def test_rate_limit_is_retried_with_a_visible_message(provider: ProviderSession) -> None:
-    provider.script(Fault(429, "slow down", retry_after=0), Answer("Here I am."))
+    provider.script(ModelFault(429, "slow down", retry_after=0), ModelAnswer("Here I am."))
     record = await provider.chat.turn("Hello?")
     assert record.stop == "end_turn"
     assert "Trying again" in record.text
     assert record.text.endswith("Here I am.")
     ids = list(dict.fromkeys(update["messageId"] for update in record.of("agent_message_chunk")))
     assert len(ids) == 2, "the retry message must have its own message id"
-    provider.script(Answer("Again."))
+    provider.script(ModelAnswer("Again."))
     await provider.chat.turn("And?")
     assert "Trying again" not in json.dumps(provider.requests[-1]), (
         "the retry message must stay out of the history"
@@ -165,14 +177,16 @@ async def test_rate_limit_is_retried_with_a_visible_message(provider: ProviderSe
 
 async def test_final_failure_ends_the_turn_and_not_the_session(provider: ProviderSession) -> None:
     provider.script(
-        Answer("The first."), Fault(500, "kaputt", retry_after=0), Fault(500, "kaputt", retry_after=0)
+        ModelAnswer("The first."),
+        ModelFault(500, "kaputt", retry_after=0),
+        ModelFault(500, "kaputt", retry_after=0),
     )
     await provider.chat.turn("number one")
     failed = await provider.chat.turn("number two")
     assert failed.error["code"] == -32603
     assert "tried 2 times" in failed.error["message"]
     assert failed.error["data"]["reason"] == "model_error"
-    provider.script(Answer("Back again."))
+    provider.script(ModelAnswer("Back again."))
     record = await provider.chat.turn("number three")
     assert (record.text, record.stop) == ("Back again.", "end_turn")
     sent = json.dumps(provider.requests[-1])
@@ -180,37 +194,37 @@ async def test_final_failure_ends_the_turn_and_not_the_session(provider: Provide
 
 
 async def test_refused_key_is_reported_without_the_key(provider: ProviderSession) -> None:
-    provider.script(Fault(401, "bad key", kind="auth"))
+    provider.script(ModelFault(401, "bad key", kind="auth"))
     failed = await provider.chat.turn("hello")
     assert failed.error["code"] == -32000
     assert not any(key in json.dumps(failed.answer) for key in KEYS.values())
-    provider.script(Answer("Now it works."))
+    provider.script(ModelAnswer("Now it works."))
     assert (await provider.chat.turn("hello")).text == "Now it works."
 
 
 async def test_broken_stream_keeps_the_text_received_before(provider: ProviderSession) -> None:
-    provider.script(Answer("I was about to", Drop()))
+    provider.script(ModelAnswer("I was about to", DroppedConnection()))
     failed = await provider.chat.turn("Tell me")
     assert failed.text == "I was about to"
     assert failed.error["code"] == -32603
-    provider.script(Answer("say this."))
+    provider.script(ModelAnswer("say this."))
     assert (await provider.chat.turn("Go on")).stop == "end_turn"
     assert "I was about to" in json.dumps(provider.requests[-1])
 
 
 async def test_stream_broken_before_any_text_is_retried(provider: ProviderSession) -> None:
-    provider.script(Answer(Drop()), Answer("Second try."))
+    provider.script(ModelAnswer(DroppedConnection()), ModelAnswer("Second try."))
     record = await provider.chat.turn("Tell me")
     assert record.stop == "end_turn"
     assert record.text.endswith("Second try.")
 
 
 async def test_refused_prompt_leaves_the_history(provider: ProviderSession) -> None:
-    provider.script(Answer("Hello."), Answer(Refusal("I will not.")))
+    provider.script(ModelAnswer("Hello."), ModelAnswer(Refusal("I will not.")))
     await provider.chat.turn("harmless")
     record = await provider.chat.turn("something terrible")
     assert record.stop == "refusal"
-    provider.script(Answer("Gladly."))
+    provider.script(ModelAnswer("Gladly."))
     assert (await provider.chat.turn("something nice")).stop == "end_turn"
     sent = json.dumps(provider.requests[-1])
     assert "harmless" in sent
@@ -219,14 +233,14 @@ async def test_refused_prompt_leaves_the_history(provider: ProviderSession) -> N
 
 
 async def test_token_limit_is_the_stop_reason(provider: ProviderSession) -> None:
-    provider.script(Answer("And so on and", stop="max_tokens"))
+    provider.script(ModelAnswer("And so on and", stop="max_tokens"))
     record = await provider.chat.turn("Count")
     assert (record.stop, record.text) == ("max_tokens", "And so on and")
 
 
 async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None:
-    gate = Gate()
-    provider.script(Answer("Wait for", gate, " it"))
+    gate = StreamPause()
+    provider.script(ModelAnswer("Wait for", gate, " it"))
     before = provider.request_count
     turn = provider.chat.prompt("A long story")
     await gate.reached()
@@ -235,7 +249,7 @@ async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None
     record = await provider.chat.finish(turn)
     assert record.stop == "cancelled"
     assert await provider.server.requests[before].ended() == "abandoned"
-    provider.script(Answer("Yes?"))
+    provider.script(ModelAnswer("Yes?"))
     assert (await provider.chat.turn("Another one")).stop == "end_turn"
     sent = json.dumps(provider.requests[-1])
     assert "Wait for" in sent
@@ -246,7 +260,7 @@ async def test_malformed_arguments_return_an_error_to_the_model(provider: Provid
     malformed: Any = (
         {"file": 7} if provider.kind == "google" else '{"path": '
     )  # Google's calls are always JSON
-    provider.script(Answer(Call("read_file", malformed)), Answer("I see."))
+    provider.script(ModelAnswer(ModelToolCall("read_file", malformed)), ModelAnswer("I see."))
     record = await provider.chat.turn("Read it")
     assert (record.stop, record.call["status"]) == ("end_turn", "failed")
     assert provider.requests[1] != provider.requests[0]
@@ -254,7 +268,9 @@ async def test_malformed_arguments_return_an_error_to_the_model(provider: Provid
 
 async def test_denied_call_is_reported_to_the_model_and_turn_continues(provider: ProviderSession) -> None:
     provider.chat.editor.choose = "reject_once"
-    provider.script(Answer(Call("write_file", {"path": "new.txt", "content": "x"})), Answer("A pity."))
+    provider.script(
+        ModelAnswer(ModelToolCall("write_file", {"path": "new.txt", "content": "x"})), ModelAnswer("A pity.")
+    )
     record = await provider.chat.turn("Write")
     assert (record.stop, record.text) == ("end_turn", "A pity.")
     assert "Permission denied." in json.dumps(provider.requests[1])
@@ -262,7 +278,8 @@ async def test_denied_call_is_reported_to_the_model_and_turn_continues(provider:
 
 async def test_commands_do_not_see_the_keys(provider: ProviderSession) -> None:
     provider.script(
-        Answer(Call("bash", {"command": "env; cat /proc/$PPID/environ || true"})), Answer("Well.")
+        ModelAnswer(ModelToolCall("bash", {"command": "env; cat /proc/$PPID/environ || true"})),
+        ModelAnswer("Well."),
     )
     record = await provider.chat.turn("Look around")
     output = record.call["rawOutput"]["output"]
@@ -282,14 +299,14 @@ SYSTEM = {
 async def test_client_system_prompt_is_sent_as_system_prompt(
     shared: Shared, provider: ProviderSession
 ) -> None:
-    provider.script(Answer("Plain."))
+    provider.script(ModelAnswer("Plain."))
     await provider.chat.turn("hello")
     plain = provider.requests[0]
     for mode in ("append", "override"):
         words = {"mode": mode, "content": [{"type": "text", "text": "Answer in Latin only."}]}
         chat = await shared.editor.new(provider.chat.folder, systemPrompt=words)
         await chat.do("session/set_config_option", configId="model", value=MODELS[provider.kind])
-        provider.script(Answer("Salve."))
+        provider.script(ModelAnswer("Salve."))
         await chat.turn("hello")
         body = provider.requests[-1]
         system = json.dumps(SYSTEM[provider.kind](body))
@@ -301,7 +318,7 @@ async def test_client_system_prompt_is_sent_as_system_prompt(
 
 async def test_history_survives_a_model_change(provider: ProviderSession) -> None:
     other = next(name for kind, name in MODELS.items() if kind != provider.kind)
-    provider.script(Answer(Thought("Hm."), "The word is swordfish."), Answer("Swordfish."))
+    provider.script(ModelAnswer(Thought("Hm."), "The word is swordfish."), ModelAnswer("Swordfish."))
     await provider.chat.turn("What is the word?")
     answer = await provider.chat.do("_agentao.cn/set_model", model=other)
     assert answer == {"model": other.partition(":")[2]}
@@ -310,24 +327,24 @@ async def test_history_survives_a_model_change(provider: ProviderSession) -> Non
 
 
 async def test_sessions_do_not_wait_for_each_other(shared: Shared, provider: ProviderSession) -> None:
-    gate = Gate()
-    provider.script(Answer("slow", gate, " but sure"))
+    gate = StreamPause()
+    provider.script(ModelAnswer("slow", gate, " but sure"))
     turn = provider.chat.prompt("first")
     await gate.reached()
     other = await shared.editor.new(provider.chat.folder)
-    provider.script(Answer("quick"))
+    provider.script(ModelAnswer("quick"))
     assert (await other.turn("second")).text == "quick"
     gate.open()
     assert (await provider.chat.finish(turn)).text == "slow but sure"
 
 
 async def test_load_restores_the_history_for_the_model(shared: Shared, provider: ProviderSession) -> None:
-    provider.script(Answer(Call("read_file", {"path": "a.py"})), Answer("It says alpha."))
+    provider.script(ModelAnswer(ModelToolCall("read_file", {"path": "a.py"})), ModelAnswer("It says alpha."))
     await provider.chat.turn("What does it say?")
     await provider.chat.do("session/close")
     chat, replayed = await shared.editor.open("session/load", provider.chat.id, provider.chat.folder)
     assert [update["sessionUpdate"] for update in replayed][:2] == ["user_message_chunk", "tool_call"]
-    provider.script(Answer("As I said."))
+    provider.script(ModelAnswer("As I said."))
     await chat.turn("Again?")
     before, after = (json.dumps(body) for body in provider.requests[-2:])
     assert "alpha = 1" in before
@@ -341,11 +358,13 @@ async def test_background_command_outlives_its_turn_and_ends_with_its_session(
     shared.editor.choose = "allow_once"
     chat = await shared.editor.new(project)
     command = LongCommand.COMMAND.removeprefix("run ")
-    shared.server.add(Answer(Call("bash", {"command": command, "background": True})), Answer("It runs."))
+    shared.server.add(
+        ModelAnswer(ModelToolCall("bash", {"command": command, "background": True})), ModelAnswer("It runs.")
+    )
     async with watch_command(project) as line:
         assert (await chat.turn("Start it")).text == "It runs."
         await line.started()
-        shared.server.add(Answer("Still there."))
+        shared.server.add(ModelAnswer("Still there."))
         assert (await chat.turn("And?")).stop == "end_turn"
         await chat.do("session/close")
         await line.ended()
@@ -357,9 +376,9 @@ async def test_parallel_turns_with_all_providers(shared: Shared, project: Path) 
         name = list(MODELS.values())[number % len(MODELS)]
         await chat.do("session/set_config_option", configId="model", value=name)
 
-    def echo(seen: Any) -> Answer:
+    def echo(seen: Any) -> ModelAnswer:
         text = json.dumps(seen.body)
-        return Answer(*(f"turn {number} " for number in range(8) if f"number-{number}" in text))
+        return ModelAnswer(*(f"turn {number} " for number in range(8) if f"number-{number}" in text))
 
     shared.server.add(*[echo] * 8)
     records = await asyncio.gather(*(chat.turn(f"number-{number}") for number, chat in enumerate(chats)))

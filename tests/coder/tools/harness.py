@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from accord.coder.tools import built_in_tools
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Progress, ToolOutcome
-from accord.schema.content import TextContent
-from accord.schema.tools import Content, Diff, ToolCallContent
+from accord.coder.tools.tool import PreparedCall, ToolOutcome, ToolProgress
+from accord.coder.tools.tool_context import ToolContext
+from accord.schema.content import Content, Diff, TextContent, ToolCallContent
 
 TOOLS = built_in_tools()
 
@@ -18,13 +17,13 @@ class ToolHarness:
 
     def __init__(self, cwd: object, **more: Any) -> None:
         self.context = ToolContext(cwd=str(cwd), **more)
-        self.shown: list[Progress] = []
+        self.shown: list[ToolProgress] = []
 
-    async def prepare(self, tool: str, arguments: Any) -> Call:
+    async def prepare(self, tool: str, arguments: Any) -> PreparedCall:
         return await TOOLS[tool].prepare(arguments, self.context)
 
-    async def run(self, call: Call) -> ToolOutcome:
-        async def report(progress: Progress) -> None:
+    async def run(self, call: PreparedCall) -> ToolOutcome:
+        async def report(progress: ToolProgress) -> None:
             self.shown.append(progress)
 
         return await call.run(report)

@@ -13,10 +13,10 @@ from tests.coder.tools.harness import ToolHarness, text_in, until
 from tests.workspace.helpers import Lifeline
 
 from accord.agent import Turn
-from accord.coder.tools.context import Limits
-from accord.coder.tools.tool import Progress, ToolFailure, ToolOutcome
+from accord.coder.tools.tool import ToolFailure, ToolOutcome, ToolProgress
+from accord.coder.tools.tool_context import ToolLimits
 from accord.errors import UsageError
-from accord.schema.tools import Terminal
+from accord.schema.content import Terminal
 from accord.testing import FakeClock
 
 FOR_EVER = "sleep 100000"
@@ -107,9 +107,9 @@ async def test_command_has_no_stdin_and_no_terminal(harness: ToolHarness) -> Non
 async def test_output_is_reported_while_the_command_runs(harness: ToolHarness, project: Path) -> None:
     os.mkfifo(project / "go")
     shown: asyncio.Queue[str] = asyncio.Queue()
-    harness.context = ToolHarness(project, limits=Limits(report_seconds=0)).context
+    harness.context = ToolHarness(project, limits=ToolLimits(report_seconds=0)).context
 
-    async def report(progress: Progress) -> None:
+    async def report(progress: ToolProgress) -> None:
         shown.put_nowait(text_in(progress.content))
 
     call = await harness.prepare("bash", {"command": "echo first; cat go; echo last"})
@@ -120,7 +120,7 @@ async def test_output_is_reported_while_the_command_runs(harness: ToolHarness, p
 
 
 async def test_long_output_keeps_its_start_and_end(project: Path) -> None:
-    harness = ToolHarness(project, limits=Limits(output_chars=200))
+    harness = ToolHarness(project, limits=ToolLimits(output_chars=200))
     outcome = await harness.done("bash", command="seq 1 100000")
     assert outcome.text.startswith("1\n2\n3\n")
     assert outcome.text.endswith("99999\n100000")
@@ -284,7 +284,7 @@ TERMINALS = {"terminal": True}
 
 async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
     outcomes: list[ToolOutcome] = []
-    shown: list[Progress] = []
+    shown: list[ToolProgress] = []
 
     async def answer(turn: Turn) -> None:
         harness = ToolHarness(turn.session.cwd, terminal=turn.terminal, withheld=["OPENAI_API_KEY"])
@@ -314,7 +314,7 @@ async def test_client_terminal_is_used_and_embedded(project: Path) -> None:
         client.raw.reply(await client.asked("terminal/release"), {})
         await client.turn_of(turn)
     (outcome,) = outcomes
-    assert shown == [Progress(content=(Terminal("t1"),))]
+    assert shown == [ToolProgress(content=(Terminal("t1"),))]
     assert outcome.content == (Terminal("t1"),)
     assert outcome.failed
     assert outcome.text == "boom\n[exit code 2]"

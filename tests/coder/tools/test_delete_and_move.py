@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, diff_in
 
-from accord.coder.files.disk import DiskRefused, ExactDisk
-from accord.schema.tools import Diff, ToolCallLocation
+from accord.coder.files.exact_disk import DiskRefused, ExactDisk
+from accord.schema.content import Diff, ToolCallLocation
 
 Write = Callable[..., Path]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, diff_in
 
-from accord.schema.tools import Diff, ToolCallLocation
+from accord.schema.content import Diff, ToolCallLocation
 
 Write = Callable[..., Path]
 
@@ -140,9 +140,9 @@ async def test_change_between_read_and_write_is_detected(harness: ToolHarness, c
     place = await harness.context.place("a.py")
     before = await harness.context.files.read(place, 1000)
     code.write_text("somebody else's")
-    from accord.coder.files.disk import Changed
+    from accord.coder.files.exact_disk import FileChanged
 
-    with pytest.raises(Changed, match="at this very moment"):
+    with pytest.raises(FileChanged, match="at this very moment"):
         await harness.context.files.write(place, "mine", before)
     assert code.read_text() == "somebody else's"
 

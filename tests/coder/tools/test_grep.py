@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, until
 
-from accord.coder.search.grep import Query, find_ripgrep, search
-from accord.coder.tools.context import Limits
+from accord.coder.files.file_search import Query, find_ripgrep, search
 from accord.coder.tools.tool import BadArguments
-from accord.schema.tools import ToolCallLocation
+from accord.coder.tools.tool_context import ToolLimits
+from accord.schema.content import ToolCallLocation
 from accord.testing import FakeClock
 
 Write = Callable[..., Path]
@@ -102,7 +102,7 @@ async def test_invalid_pattern_and_missing_path(harness: ToolHarness, tree: Path
 async def test_results_are_limited_with_a_notice(
     project: Path, write: Write, ripgrep: Callable[[], str | None]
 ) -> None:
-    harness = ToolHarness(project, ripgrep=ripgrep, limits=Limits(matches=3))
+    harness = ToolHarness(project, ripgrep=ripgrep, limits=ToolLimits(matches=3))
     for name in "abcd":
         write(name, "hit\n" * 2)
     outcome = await harness.done("grep", pattern="hit")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, text_in
 
-from accord.coder.tools.context import Limits
 from accord.coder.tools.tool import BadArguments
+from accord.coder.tools.tool_context import ToolLimits
 from accord.testing import FakeClock
 
 Write = Callable[..., Path]
@@ -62,7 +62,7 @@ async def test_git_ignored_files_below_the_first_level_are_left_out(harness: Too
 
 
 async def test_listing_is_limited_with_a_notice(project: Path, tree: Path) -> None:
-    harness = ToolHarness(project, limits=Limits(entries=3))
+    harness = ToolHarness(project, limits=ToolLimits(entries=3))
     assert (await harness.done("list_files")).text.split("\n") == [
         *(".git/", ".github/", ".gitignore", "(the first 3 only; list a folder below, or use glob)")
     ]
@@ -102,7 +102,7 @@ async def test_glob_without_matches_and_with_too_many(
         "no file in . matches *.rs; what git ignores is not searched"
         in (await harness.done("glob", pattern="*.rs")).text
     )
-    few = ToolHarness(project, limits=Limits(entries=1))
+    few = ToolHarness(project, limits=ToolLimits(entries=1))
     assert (await few.done("glob", pattern="*.py")).text.endswith(
         "(1 of 2 files, the newest; ask with a narrower pattern or a folder)"
     )
@@ -156,7 +156,7 @@ async def test_slow_walk_returns_partial_results() -> None:
     import asyncio
     import threading
 
-    from accord.coder.search.tree import in_time
+    from accord.coder.files.file_search import in_time
 
     clock = FakeClock()
     begun = asyncio.Event()

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, only, text_in
 
-from accord.coder.messages import ImagePart, TextPart
-from accord.coder.tools.context import Limits
+from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools.tool import ToolFailure
-from accord.schema.content import ImageContent
-from accord.schema.tools import Content, ToolCallLocation
+from accord.coder.tools.tool_context import ToolLimits
+from accord.schema.content import Content, ImageContent, ToolCallLocation
 
 Write = Callable[..., Path]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
@@ -53,7 +52,7 @@ async def test_range_reports_its_position_and_the_next_offset(harness: ToolHarne
 
 
 async def test_long_files_and_lines_are_truncated_with_a_next_offset(project: Path, write: Write) -> None:
-    harness = ToolHarness(project, limits=Limits(read_lines=3, line_chars=10, output_chars=60))
+    harness = ToolHarness(project, limits=ToolLimits(read_lines=3, line_chars=10, output_chars=60))
     write("many", "a\n" * 5)
     assert (await harness.done("read_file", path="many")).text.endswith(
         "(lines 1-3 of 5; read on with offset=4)"
@@ -119,12 +118,12 @@ async def test_images_are_for_vision_models_only(project: Path, write: Write) ->
     assert "this model cannot look at pictures" in await ToolHarness(project).refused(
         "read_file", path="a.png"
     )
-    small = ToolHarness(project, sees_images=True, limits=Limits(image_bytes=10))
+    small = ToolHarness(project, sees_images=True, limits=ToolLimits(image_bytes=10))
     assert "more than the 10 bytes" in await small.refused("read_file", path="a.png")
 
 
 async def test_oversized_file_is_read_by_lines(project: Path, write: Write) -> None:
-    harness = ToolHarness(project, limits=Limits(file_bytes=100))
+    harness = ToolHarness(project, limits=ToolLimits(file_bytes=100))
     write("big", "".join(f"line {n}\n" for n in range(1, 101)))
     outcome = await harness.done("read_file", path="big", offset=50, limit=2)
     assert (

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.coder.tools.harness import ToolHarness, text_in
 
 from accord.coder.tools import built_in_tools
-from accord.coder.tools.context import Delegation, Question
-from accord.coder.tools.tool import Progress, Report, ToolOutcome, said
-from accord.schema.plans import PlanEntry
+from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, said
+from accord.coder.tools.tool_context import Delegation, UserQuestion
+from accord.schema.updates import PlanEntry
 
 
 async def test_plan_is_passed_on_completely(project: Path) -> None:
@@ -28,9 +28,9 @@ async def test_plan_is_passed_on_completely(project: Path) -> None:
 
 
 async def test_question_is_passed_on(project: Path) -> None:
-    asked: list[Question] = []
+    asked: list[UserQuestion] = []
 
-    async def ask(question: Question) -> str | None:
+    async def ask(question: UserQuestion) -> str | None:
         asked.append(question)
         return "red"
 
@@ -38,11 +38,11 @@ async def test_question_is_passed_on(project: Path) -> None:
     call = await harness.prepare("ask_user", {"question": "Which colour?", "options": ["red", "blue"]})
     assert call.title == "Ask: Which colour?"
     assert (await harness.run(call)).text == "red"
-    assert asked == [Question("Which colour?", ("red", "blue"))]
+    assert asked == [UserQuestion("Which colour?", ("red", "blue"))]
 
 
 async def test_unavailable_user(project: Path, harness: ToolHarness) -> None:
-    async def no_answer(question: Question) -> str | None:
+    async def no_answer(question: UserQuestion) -> str | None:
         return None
 
     for user_tools in (harness, ToolHarness(project, ask_user=no_answer)):
@@ -54,7 +54,7 @@ async def test_unavailable_user(project: Path, harness: ToolHarness) -> None:
 async def test_subagent_reports_progress_and_returns_its_outcome(project: Path) -> None:
     async def delegate(task: Delegation, report: Report) -> ToolOutcome:
         assert task == Delegation("Count files", "How many files are there?")
-        await report(Progress(title="Count files (counting)"))
+        await report(ToolProgress(title="Count files (counting)"))
         return said("42")
 
     harness = ToolHarness(project, delegate=delegate)
@@ -63,7 +63,7 @@ async def test_subagent_reports_progress_and_returns_its_outcome(project: Path) 
     )
     assert (call.title, call.category) == ("Delegate: Count files", "execute")
     assert (await harness.run(call)).text == "42"
-    assert harness.shown == [Progress(title="Count files (counting)")]
+    assert harness.shown == [ToolProgress(title="Count files (counting)")]
 
 
 async def test_leaving_plan_mode_previews_the_plan(project: Path) -> None:
@@ -88,7 +88,7 @@ async def test_missing_session_features_are_reported(harness: ToolHarness) -> No
 
 
 async def test_exception_in_a_tool_is_a_failed_outcome(project: Path) -> None:
-    async def broken(question: Question) -> str | None:
+    async def broken(question: UserQuestion) -> str | None:
         raise ZeroDivisionError
 
     text = await ToolHarness(project, ask_user=broken).refused("ask_user", question="?")

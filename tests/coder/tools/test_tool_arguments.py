@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from accord.coder.tools import TOOL_NAMES, built_in_tools
-from accord.coder.tools.arguments import Arguments, read_arguments
 from accord.coder.tools.bash import BashArguments
+from accord.coder.tools.builtin_tool import ToolArguments, read_arguments
 from accord.coder.tools.edit_file import EditFileArguments
 from accord.coder.tools.grep import GrepArguments
 from accord.coder.tools.move_file import MoveFileArguments
@@ -19,14 +19,14 @@ from accord.coder.tools.read_file import ReadFileArguments
 from accord.coder.tools.tool import BadArguments
 
 
-def read(cls: type[Arguments], given: Any) -> dict[str, Any]:
+def read(cls: type[ToolArguments], given: Any) -> dict[str, Any]:
     arguments = read_arguments("tool", cls, given)
     return {
         name: getattr(arguments, name) for name in arguments.__struct_fields__ if getattr(arguments, name)
     }
 
 
-def error_text(cls: type[Arguments], given: Any) -> str:
+def error_text(cls: type[ToolArguments], given: Any) -> str:
     with pytest.raises(BadArguments) as caught:
         read_arguments("tool", cls, given)
     return str(caught.value)
@@ -151,7 +151,7 @@ class Item(Struct):
     done: bool = False
 
 
-class SampleArguments(Arguments):
+class SampleArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1)]
     content: str
     offset: Annotated[int, Meta(ge=0, le=10**15)] | None = None

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.coder.tools.harness import ToolHarness, text_in
 
-from accord.coder.messages import ImagePart
-from accord.coder.tools.context import Limits
+from accord.coder.model_history import ImagePart
 from accord.coder.tools.tool import BadArguments
-from accord.coder.web.access import WebAccess
+from accord.coder.tools.tool_context import ToolLimits
+from accord.coder.web_client import WebAccess
 from accord.testing import FakeClock
 
 Serve = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -177,7 +177,7 @@ async def test_binary_content_is_not_shown(harness: ToolHarness, project: Path, 
 
 
 async def test_long_page_is_read_in_parts(project: Path, site: Site) -> None:
-    harness = web_harness(project, limits=Limits(output_chars=30))
+    harness = web_harness(project, limits=ToolLimits(output_chars=30))
     site.page("/long", "\n".join(f"line {n}" for n in range(1, 9)), "text/plain")
     url = f"http://site.test:{site.port}/long"
     assert (await harness.done("web_fetch", url=url)).text == (
@@ -203,7 +203,7 @@ async def test_endless_body_is_truncated_and_the_connection_closed(project: Path
             closed.set()
 
     site.pages["/endless"] = endless
-    harness = web_harness(project, limits=Limits(fetch_bytes=200_000, output_chars=100))
+    harness = web_harness(project, limits=ToolLimits(fetch_bytes=200_000, output_chars=100))
     outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/endless")
     assert "only the first 200,000 bytes of the page" in outcome.text
     await closed.wait()
@@ -211,7 +211,7 @@ async def test_endless_body_is_truncated_and_the_connection_closed(project: Path
 
 async def test_decompressed_size_is_limited(project: Path, site: Site) -> None:
     site.page("/bomb", gzip.compress(b"x" * 20_000_000), "text/plain", content_encoding="gzip")
-    harness = web_harness(project, limits=Limits(fetch_bytes=100_000, output_chars=100))
+    harness = web_harness(project, limits=ToolLimits(fetch_bytes=100_000, output_chars=100))
     outcome = await harness.done("web_fetch", url=f"http://site.test:{site.port}/bomb")
     assert outcome.raw_output["bytes"] == 100_000
 

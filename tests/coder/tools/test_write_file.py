@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.harness import ToolHarness, diff_in
 
-from accord.coder.tools.context import Limits
 from accord.coder.tools.tool import BadArguments
-from accord.schema.tools import Diff
+from accord.coder.tools.tool_context import ToolLimits
+from accord.schema.content import Diff
 
 Write = Callable[..., Path]
 
@@ -89,7 +89,7 @@ async def test_binary_folders_and_read_only_files_are_refused(
 
 
 async def test_large_change_is_shown_by_its_lines(project: Path, write: Write) -> None:
-    harness = ToolHarness(project, limits=Limits(diff_chars=100))
+    harness = ToolHarness(project, limits=ToolLimits(diff_chars=100))
     lines = [f"line {n}" for n in range(1, 51)]
     write("a", "\n".join(lines))
     await harness.done("read_file", path="a")

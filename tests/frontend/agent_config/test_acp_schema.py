@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from accord.client.servers.forms import KEYS
-from accord.client.servers.reading import read_content
 from accord.errors import UsageError
+from accord.frontend.agent_config.acp_file import read_content
+from accord.frontend.agent_config.formats import KEYS
 
-SCHEMA: dict[str, Any] = json.loads(files("accord.client.servers").joinpath("acp.schema.json").read_text())
+SCHEMA: dict[str, Any] = json.loads(
+    files("accord.frontend.agent_config").joinpath("acp.schema.json").read_text()
+)
 
 
 def test_the_json_schema_is_valid_and_knows_every_key() -> None:

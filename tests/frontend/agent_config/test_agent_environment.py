@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
-from accord.client.login import run_in_terminal
-from accord.client.servers import load, once
-from accord.client.servers.environment import expand, literal
+from accord.client.handlers import run_in_terminal
 from accord.errors import UsageError
+from accord.frontend.agent_config import load, once
+from accord.frontend.agent_config.agent_environment import expand, literal
 
 OURS = {
     "PATH": "/usr/bin",

@@ -3,15 +3,18 @@
 import pytest
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
-from accord.client.servers import BadServers, load, once
-from accord.policy import Bounds, Request
+from accord.frontend.agent_config import BadAgentConfig, load, once
+from accord.policy import ActionRequest, SessionDirectories
 
 KEYED = {"PATH": "/bin", "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "o"}
 
 
-def edit_request(folders: ConfigFolders) -> Request:
-    return Request(
-        kind="edit", category="write", paths=(folders.project / "a",), bounds=Bounds.of(folders.project)
+def edit_request(folders: ConfigFolders) -> ActionRequest:
+    return ActionRequest(
+        kind="edit",
+        category="write",
+        paths=(folders.project / "a",),
+        bounds=SessionDirectories.of(folders.project),
     )
 
 
@@ -66,7 +69,7 @@ def test_two_names_of_one_agent_in_a_file_are_refused(folders: ConfigFolders) ->
     path = folders.write_user_file(
         {"servers": {"claude": {"permissions": "none"}, "claude-code": {"command": "x"}}}
     )
-    with pytest.raises(BadServers) as caught:
+    with pytest.raises(BadAgentConfig) as caught:
         load(folders.project)
     assert str(caught.value) == (
         f"{path}: servers.claude-code: there already is 'claude'; both are names of claude, keep one of them"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
-import accord.client.servers
-from accord.client.servers import load
-from accord.client.servers.forms import KEYS
+import accord.frontend.agent_config
+from accord.frontend.agent_config import load
+from accord.frontend.agent_config.formats import KEYS
 from accord.schema import McpServerHttp
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text()
@@ -47,4 +47,4 @@ def test_the_commands_and_names_of_the_guide_exist() -> None:
     code = "async def _():\n" + "\n".join(f"    {line}" for line in block("python").splitlines())
     ast.parse(code)
     for name in ("ask", "load", "once", "leave_out", "NotTrusted"):
-        assert name in accord.client.servers.__all__
+        assert name in accord.frontend.agent_config.__all__

@@ -8,9 +8,9 @@ import pytest
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
 from accord.client import ClientOptions, RestartPolicy, TimeLimits
-from accord.client.servers import UnknownAgent, load, once
 from accord.errors import NeverStarted
-from accord.policy import Bounds, Request, Word, category_of
+from accord.frontend.agent_config import UnknownAgent, load, once
+from accord.policy import ActionRequest, PermissionDefault, SessionDirectories, category_of
 from accord.schema import EnvVariable, HttpHeader, McpServerHttp, McpServerSse, McpServerStdio, ToolKind
 
 SCRIPTED = Path(__file__).parents[2] / "client" / "agents" / "scripted.py"
@@ -205,10 +205,10 @@ def test_project_permissions_can_only_restrict(folders: ConfigFolders) -> None:
         }
     )
     servers = load(folders.project, trust=once)
-    bounds = Bounds.of(folders.project)
+    bounds = SessionDirectories.of(folders.project)
 
-    def effect_of(name: str, kind: ToolKind, path: str, word: Word | None = None) -> str:
-        request = Request(kind=kind, category=category_of(kind), bounds=bounds, paths=(path,))
+    def effect_of(name: str, kind: ToolKind, path: str, word: PermissionDefault | None = None) -> str:
+        request = ActionRequest(kind=kind, category=category_of(kind), bounds=bounds, paths=(path,))
         return servers[name].policy(word).decide(request).effect
 
     assert effect_of("a", "edit", "notes.txt") == "allow"

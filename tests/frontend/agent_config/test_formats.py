@@ -3,7 +3,7 @@
 import pytest
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
-from accord.client.servers import BadServers, load, once
+from accord.frontend.agent_config import BadAgentConfig, load, once
 
 
 def test_simse_list_with_default_server(folders: ConfigFolders) -> None:
@@ -291,7 +291,7 @@ def test_a_bad_file_is_refused_with_file_key_and_reason(
         load(folders.project)
     assert str(caught.value).startswith(f"{path}: {said}")
     assert "\n" not in str(caught.value)
-    assert type(caught.value).__name__ in ("BadServers", "BadRules")
+    assert type(caught.value).__name__ in ("BadAgentConfig", "BadRules")
 
 
 def test_unreadable_and_invalid_files_are_refused(folders: ConfigFolders) -> None:
@@ -299,20 +299,20 @@ def test_unreadable_and_invalid_files_are_refused(folders: ConfigFolders) -> Non
 
     path = folders.write_user_file("x")
     path.write_bytes(b"\xff\xfe{}")
-    with pytest.raises(BadServers, match="it is not UTF-8 text"):
+    with pytest.raises(BadAgentConfig, match="it is not UTF-8 text"):
         load(folders.project)
     path.write_bytes(b" " * (1024 * 1024 + 1))
-    with pytest.raises(BadServers, match="it is larger than 1024 KiB"):
+    with pytest.raises(BadAgentConfig, match="it is larger than 1024 KiB"):
         load(folders.project)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(BadServers, match="it is no ordinary file"):
+    with pytest.raises(BadAgentConfig, match="it is no ordinary file"):
         load(folders.project)
     path.unlink()
     path.mkdir()
-    with pytest.raises(BadServers, match=r"cannot be read|no ordinary file"):
+    with pytest.raises(BadAgentConfig, match=r"cannot be read|no ordinary file"):
         load(folders.project)
     path.rmdir()
     path.symlink_to("nowhere")
-    with pytest.raises(BadServers, match="it is a link to nothing"):
+    with pytest.raises(BadAgentConfig, match="it is a link to nothing"):
         load(folders.project)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.servers.edit import append, drop, put
-from accord.client.servers.jsonc import BadJson, parse
+from accord.frontend.agent_config.jsonc import BadJson, append_item, parse, remove_member, set_member
 
 SETTINGS = """\
 // mine
@@ -26,33 +25,33 @@ SETTINGS = """\
 
 
 def test_a_new_entry_is_added_at_the_end_and_comments_keep_their_lines() -> None:
-    after = put(SETTINGS, ["agent_servers", "new"], {"command": "z", "args": ["a", "b"]})
+    after = set_member(SETTINGS, ["agent_servers", "new"], {"command": "z", "args": ["a", "b"]})
     assert after == SETTINGS.replace(
         '"last": { "command": "y" } // last\'s\n',
         '"last": { "command": "y" }, // last\'s\n'
         '        "new": {\n            "command": "z",\n            "args": ["a", "b"]\n        }\n',
     )
-    assert drop(after, ["agent_servers"], "new") == SETTINGS
+    assert remove_member(after, ["agent_servers"], "new") == SETTINGS
 
 
 def test_a_new_section_keeps_the_trailing_comma() -> None:
-    after = put(SETTINGS, ["more", "inner"], 1)
+    after = set_member(SETTINGS, ["more", "inner"], 1)
     assert after == SETTINGS.replace(
         "// trailing\n", '// trailing\n    "more": {\n        "inner": 1\n    },\n'
     )
-    assert drop(after, [], "more") == SETTINGS
+    assert remove_member(after, [], "more") == SETTINGS
 
 
 def test_a_value_is_replaced_in_place() -> None:
-    after = put(SETTINGS, ["agent_servers", "other", "command"], "new")
+    after = set_member(SETTINGS, ["agent_servers", "other", "command"], "new")
     assert after == SETTINGS.replace('"command": "x"', '"command": "new"')
-    assert put(after, ["agent_servers", "other", "command"], "new") is after
+    assert set_member(after, ["agent_servers", "other", "command"], "new") is after
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_removing_an_entry_removes_only_its_own_comment(number: int) -> None:
     which = ("other", "last")[number]
-    after = drop(SETTINGS, ["agent_servers"], which)
+    after = remove_member(SETTINGS, ["agent_servers"], which)
     assert which not in parse(after).value["agent_servers"]
     assert "// the first" in after
     assert f"// {which}'s" not in after
@@ -61,7 +60,7 @@ def test_removing_an_entry_removes_only_its_own_comment(number: int) -> None:
 
 def test_line_ends_tabs_and_the_byte_order_mark_are_kept() -> None:
     text = '\ufeff{\r\n\t"a": {\r\n\t\t"b": 1\r\n\t}\r\n}\r\n'
-    after = put(text, ["a", "c"], {"d": "e"})
+    after = set_member(text, ["a", "c"], {"d": "e"})
     assert (
         after == '\ufeff{\r\n\t"a": {\r\n\t\t"b": 1,\r\n\t\t"c": {\r\n\t\t\t"d": "e"\r\n\t\t}\r\n\t}\r\n}\r\n'
     )
@@ -79,14 +78,14 @@ def test_line_ends_tabs_and_the_byte_order_mark_are_kept() -> None:
     ],
 )
 def test_put_into_empty_and_one_line_texts(before: str, after: str) -> None:
-    assert put(before, ["a", "b"], 1) == after
+    assert set_member(before, ["a", "b"], 1) == after
 
 
 def test_list_items_are_appended_and_removed() -> None:
     text = '{"servers": [\n  {"name": "a"}, // a\n  {"name": "b"}\n]}'
-    assert parse(append(text, ["servers"], {"name": "c"})).value["servers"][2] == {"name": "c"}
-    assert drop(text, ["servers"], 1) == '{"servers": [\n  {"name": "a"} // a\n]}'
-    assert drop(text, ["servers"], 0) == '{"servers": [\n  {"name": "b"}\n]}'
+    assert parse(append_item(text, ["servers"], {"name": "c"})).value["servers"][2] == {"name": "c"}
+    assert remove_member(text, ["servers"], 1) == '{"servers": [\n  {"name": "a"} // a\n]}'
+    assert remove_member(text, ["servers"], 0) == '{"servers": [\n  {"name": "b"}\n]}'
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_list_items_are_appended_and_removed() -> None:
 )
 def test_invalid_json_raises_with_its_position(text: str, reason: str) -> None:
     with pytest.raises(BadJson) as caught:
-        put(text, ["a", "b"], 1)
+        set_member(text, ["a", "b"], 1)
     assert reason in str(caught.value)
 
 
@@ -141,8 +140,10 @@ def test_an_edit_changes_only_its_key(
 ) -> None:
     text = json.dumps(whole, indent=indent)
     assert parse(text, plain=True).value == whole
-    after = put(text, [key], value)
+    after = set_member(text, [key], value)
     assert json.loads(after) == {**whole, key: value}
-    assert json.loads(drop(after, [], key)) == {name: one for name, one in whole.items() if name != key}
+    assert json.loads(remove_member(after, [], key)) == {
+        name: one for name, one in whole.items() if name != key
+    }
     if key not in whole:
-        assert json.loads(drop(put(text, ["list"], [1]), ["list"], 0))["list"] == []
+        assert json.loads(remove_member(set_member(text, ["list"], [1]), ["list"], 0))["list"] == []

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.terminal import in_terminal, program_in_terminal
 from tests.frontend.agent_config.config_folders import ConfigFolders
 
-from accord.client.servers import NotTrusted, UnknownAgent, ask, leave_out, load, once
-from accord.policy.trust import Trust
+from accord.frontend.agent_config import NotTrusted, UnknownAgent, ask, leave_out, load, once
+from accord.policy.trust_store import TrustStore
 
 THEIRS = {
     "servers": {
@@ -38,13 +38,13 @@ def test_a_project_file_is_refused_until_it_is_trusted(folders: ConfigFolders) -
         f"{path}: you have not agreed to this file, which can start programs: "
         "look at it and run this once in a terminal, or pass --trust"
     )
-    Trust().trust(path, path.read_bytes())
+    TrustStore().trust(path, path.read_bytes())
     assert load(folders.project).default.name == "helper"
 
 
 def test_a_changed_file_must_be_trusted_again(folders: ConfigFolders) -> None:
     path = folders.write_project_file(THEIRS)
-    Trust().trust(path, path.read_bytes())
+    TrustStore().trust(path, path.read_bytes())
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(NotTrusted):
         load(folders.project)
@@ -73,7 +73,7 @@ def test_the_users_file_needs_no_trust_in_any_folder(folders: ConfigFolders) -> 
 
 def test_without_a_terminal_the_file_is_refused(folders: ConfigFolders) -> None:
     folders.write_project_file(THEIRS)
-    code = "import sys; from accord.client.servers import ask, load; load(sys.argv[1], trust=ask)"
+    code = "import sys; from accord.frontend.agent_config import ask, load; load(sys.argv[1], trust=ask)"
     ran = subprocess.run(
         [sys.executable, "-c", code, str(folders.project)],
         env=env(folders), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
@@ -137,7 +137,7 @@ def test_control_characters_in_a_file_are_escaped(folders: ConfigFolders) -> Non
 
 def test_trust_applies_to_one_path_only(folders: ConfigFolders, tmp_path: Path) -> None:
     path = folders.write_project_file(THEIRS)
-    Trust().trust(path, path.read_bytes())
+    TrustStore().trust(path, path.read_bytes())
     other = tmp_path / "other"
     other.mkdir()
     (other / "acp.json").write_bytes(path.read_bytes())
@@ -151,7 +151,7 @@ def test_keys_typed_before_the_question_are_ignored(folders: ConfigFolders) -> N
     code = (
         "import sys; print('ready', flush=True); "
         "import select; select.select([sys.stdin], [], []); "
-        "from accord.client.servers import ask, load; print(load(sys.argv[1], trust=ask).default.name)"
+        "from accord.frontend.agent_config import ask, load; print(load(sys.argv[1], trust=ask).default.name)"
     )
     with program_in_terminal(sys.executable, "-c", code, str(folders.project), env=env(folders)) as terminal:
         terminal.expect("ready")

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from tests.frontend.agent_config.config_folders import write
 
-from accord.client.servers.forms import BadServers
-from accord.client.servers.reading import read_content
-from accord.client.servers.registry import read_registry
+from accord.frontend.agent_config.acp_file import read_content
+from accord.frontend.agent_config.formats import BadAgentConfig, read_registry
 
 
 def agent(distribution: Any, **more: Any) -> dict[str, Any]:
@@ -109,11 +108,13 @@ def test_a_registry_file_with_several_agents(tmp_path: Path) -> None:
     ],
 )
 def test_entries_that_cannot_be_used_are_refused(tmp_path: Path, value: Any, said: str) -> None:
-    with pytest.raises(BadServers) as caught:
+    with pytest.raises(BadAgentConfig) as caught:
         entry(tmp_path, value)
     assert str(caught.value).startswith(f"{tmp_path / 'agent.json'}: {said}")
 
 
 def test_a_url_is_not_downloaded(tmp_path: Path) -> None:
-    with pytest.raises(BadServers, match=r"there is no such file \(an address has to be downloaded first\)"):
+    with pytest.raises(
+        BadAgentConfig, match=r"there is no such file \(an address has to be downloaded first\)"
+    ):
         read_registry(Path("https://registry.example/registry.json"))

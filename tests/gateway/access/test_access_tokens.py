@@ -10,9 +10,7 @@ import pytest
 import segno
 
 from accord.errors import UsageError
-from accord.gateway.access.pairing import link, qr_code
-from accord.gateway.access.passes import Pass
-from accord.gateway.access.tokens import TOKEN, Tokens
+from accord.gateway.access.access_tokens import TOKEN, TokenRights, TokenStore, link, qr_code
 
 
 class WallClock:
@@ -26,16 +24,16 @@ class WallClock:
 
 
 def test_a_token_is_found_and_its_secret_is_not_stored(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "tokens")
+    tokens = TokenStore(tmp_path / "tokens")
     made, text = tokens.new("phone")
     assert TOKEN.fullmatch(text)
-    assert tokens.find(text) == made == Tokens(tokens.folder).find(text)
+    assert tokens.find(text) == made == TokenStore(tokens.folder).find(text)
     secret = text.rpartition(made.id + "_")[2]
     assert all(secret not in file.read_text() for file in tokens.folder.iterdir())
 
 
 def test_token_files_are_private(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "a" / "tokens")
+    tokens = TokenStore(tmp_path / "a" / "tokens")
     tokens.new()
     assert stat.S_IMODE(tokens.folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(file.stat().st_mode) for file in tokens.folder.iterdir()] == [0o600]
@@ -60,13 +58,13 @@ def test_token_files_are_private(tmp_path: Path) -> None:
     ],
 )
 def test_anything_but_the_exact_token_is_not_found(tmp_path: Path, change) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     _, text = tokens.new()
     assert tokens.find(change(text)) is None
 
 
 def test_the_secret_of_one_token_does_not_fit_another(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     one, first = tokens.new()
     other, second = tokens.new()
     assert tokens.find(first.replace(one.id, other.id)) is None
@@ -75,7 +73,7 @@ def test_the_secret_of_one_token_does_not_fit_another(tmp_path: Path) -> None:
 
 def test_a_token_expires(tmp_path: Path) -> None:
     now = WallClock()
-    tokens = Tokens(tmp_path, now)
+    tokens = TokenStore(tmp_path, now)
     made, text = tokens.new(expires=now.time + 60)
     assert tokens.find(text) == made
     now.time += 60
@@ -85,10 +83,10 @@ def test_a_token_expires(tmp_path: Path) -> None:
 
 
 def test_revoking_is_seen_by_another_instance(tmp_path: Path) -> None:
-    gateway = Tokens(tmp_path)
+    gateway = TokenStore(tmp_path)
     made, text = gateway.new()
     assert gateway.find(text) == made
-    Tokens(tmp_path).revoke(made.id)
+    TokenStore(tmp_path).revoke(made.id)
     assert gateway.find(text) is None
     with pytest.raises(UsageError, match="token list"):
         gateway.revoke(made.id)
@@ -96,7 +94,7 @@ def test_revoking_is_seen_by_another_instance(tmp_path: Path) -> None:
 
 def test_use_is_recorded_and_does_not_restore_a_revoked_token(tmp_path: Path) -> None:
     now = WallClock()
-    tokens = Tokens(tmp_path, now)
+    tokens = TokenStore(tmp_path, now)
     made, text = tokens.new()
     assert tokens.last_used(made) is None
     now.time += 5
@@ -112,7 +110,7 @@ def test_use_is_recorded_and_does_not_restore_a_revoked_token(tmp_path: Path) ->
 def test_folders_are_stored_as_real_paths(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    made, _ = Tokens(tmp_path / "tokens").new(folders=[str(tmp_path / "link")], agents=["a", "a"])
+    made, _ = TokenStore(tmp_path / "tokens").new(folders=[str(tmp_path / "link")], agents=["a", "a"])
     rights = made.visa("127.0.0.1")
     assert rights.folders == (str(tmp_path / "real"),)
     assert rights.may_enter(str(tmp_path / "link"))
@@ -122,7 +120,7 @@ def test_folders_are_stored_as_real_paths(tmp_path: Path) -> None:
 
 
 def test_a_corrupt_file_is_ignored(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
+    tokens = TokenStore(tmp_path)
     made, _ = tokens.new()
     (tmp_path / "aaaaaaaa.json").write_bytes(b"\xff{")
     (tmp_path / "bbbbbbbb.json").write_bytes((tmp_path / f"{made.id}.json").read_bytes())
@@ -132,8 +130,8 @@ def test_a_corrupt_file_is_ignored(tmp_path: Path) -> None:
 _WORK = """
 import sys
 from pathlib import Path
-from accord.gateway.access.tokens import Tokens
-tokens = Tokens(Path(sys.argv[1]))
+from accord.gateway.access.access_tokens import TokenStore
+tokens = TokenStore(Path(sys.argv[1]))
 made = [tokens.new(sys.argv[2])[0] for _ in range(40)]
 for token in made[::2]:
     tokens.revoke(token.id)
@@ -143,7 +141,7 @@ for token in made[::2]:
 def test_several_processes_create_and_revoke_tokens(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", _WORK, str(tmp_path), str(n)]) for n in range(4)]
     assert [process.wait(60) for process in running] == [0] * 4
-    left = Tokens(tmp_path).all()
+    left = TokenStore(tmp_path).all()
     assert sorted(token.name for token in left) == sorted(str(n) for n in range(4) for _ in range(20))
     assert len(list(tmp_path.iterdir())) == 80
 
@@ -163,11 +161,11 @@ def test_several_processes_create_and_revoke_tokens(tmp_path: Path) -> None:
     ],
 )
 def test_two_folder_limits_leave_their_intersection(own, bounds, left) -> None:
-    assert Pass("t", folders=own).within(bounds).folders == left
+    assert TokenRights("t", folders=own).within(bounds).folders == left
 
 
 def test_an_empty_folder_list_allows_no_folder() -> None:
-    nowhere = Pass("t", folders=("/a",)).within(("/b",))
+    nowhere = TokenRights("t", folders=("/a",)).within(("/b",))
     assert not nowhere.may_enter("/a")
     assert not nowhere.may_enter("/")
 
@@ -175,7 +173,7 @@ def test_an_empty_folder_list_allows_no_folder() -> None:
 def test_a_symlink_out_of_a_folder_is_not_allowed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "out").symlink_to(tmp_path)
-    rights = Pass("t", folders=(str(tmp_path / "in"),))
+    rights = TokenRights("t", folders=(str(tmp_path / "in"),))
     assert rights.may_enter(str(tmp_path / "in" / "new"))
     assert not rights.may_enter(str(tmp_path / "in" / "out"))
     assert not rights.may_enter(str(tmp_path / "in" / ".."))

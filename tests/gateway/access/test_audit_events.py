@@ -6,25 +6,25 @@ from typing import Any
 
 from tests.gateway.gateway_harness import gateway_harness
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.limits import Limits
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.resource_limits import GatewayLimits
 
-ALICE, BOB = Pass("tokena", "alice", peer="192.0.2.1"), Pass("tokenb", "bob", read_only=True)
+ALICE, BOB = TokenRights("tokena", "alice", peer="192.0.2.1"), TokenRights("tokenb", "bob", read_only=True)
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
 
 
-def audit_events(audit: Audit) -> list[tuple[Any, ...]]:
+def audit_events(audit: AuditLog) -> list[tuple[Any, ...]]:
     lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
     names = ("name", "event", "method", "session", "decision")
     return [tuple(line[name] for name in names if name in line) for line in lines]
 
 
 async def test_requests_and_decisions_are_logged_but_contents_are_not(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     async with gateway_harness(audit=audit) as harness:
         alice = await harness.client(ALICE)
         new = alice.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
@@ -68,8 +68,8 @@ async def test_requests_and_decisions_are_logged_but_contents_are_not(tmp_path: 
 
 
 async def test_a_request_rejected_by_a_limit_is_logged(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
-    async with gateway_harness(audit=audit, limits=Limits(sessions=1)) as harness:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    async with gateway_harness(audit=audit, limits=GatewayLimits(sessions=1)) as harness:
         alice = await harness.client(ALICE)
         new = alice.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
         await harness.agent.answer_new_session("s1")
@@ -81,9 +81,9 @@ async def test_a_request_rejected_by_a_limit_is_logged(tmp_path: Path) -> None:
 
 
 async def test_a_folder_beyond_the_token_is_rejected_and_logged(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     (tmp_path / "mine").mkdir()
-    bound = Pass("tokenc", "carol", folders=(str(tmp_path / "mine"),))
+    bound = TokenRights("tokenc", "carol", folders=(str(tmp_path / "mine"),))
     async with gateway_harness(audit=audit) as harness:
         carol = await harness.client(bound)
         error = await carol.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})

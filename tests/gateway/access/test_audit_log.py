@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.audit_log import AuditLog
 
-RIGHTS = Pass("abcdefgh", "phone", peer="192.0.2.1")
+RIGHTS = TokenRights("abcdefgh", "phone", peer="192.0.2.1")
 
 
 def lines(path: Path) -> list[dict]:
@@ -23,7 +23,7 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_a_line_has_the_token_the_time_and_the_event(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "deep" / "audit.jsonl", now=lambda: 1_800_000_000.25)
+    audit = AuditLog(tmp_path / "deep" / "audit.jsonl", now=lambda: 1_800_000_000.25)
     audit.record(RIGHTS, "request", method="session/new", session="s1", decision=None)
     audit.record(None, "start")
     audit.close()
@@ -46,12 +46,12 @@ def test_a_line_has_the_token_the_time_and_the_event(tmp_path: Path) -> None:
 def test_a_file_that_others_can_read_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.touch(0o644)
-    Audit(path).record(RIGHTS, "x")
+    AuditLog(path).record(RIGHTS, "x")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_long_or_strange_value_becomes_one_short_line(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     audit.record(RIGHTS, "request", method="m\n{}\x1b[2J" * 1000)
     (line,) = lines(audit.path)
     assert len(line["method"]) == 200
@@ -59,14 +59,14 @@ def test_a_long_or_strange_value_becomes_one_short_line(tmp_path: Path) -> None:
 
 
 def test_text_that_cannot_be_encoded_is_counted_and_skipped(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     audit.record(RIGHTS, "request", method="\ud800")
     audit.record(RIGHTS, "request")
     assert lines(audit.path)[-1]["missingBefore"] == 1
 
 
 def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl", largest=1000, kept=2)
+    audit = AuditLog(tmp_path / "audit.jsonl", largest=1000, kept=2)
     for number in range(100):
         audit.record(RIGHTS, "request", number=number)
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -84,7 +84,7 @@ def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Pat
 
 
 def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     audit.record(RIGHTS, "one")
     audit.path.unlink()
     audit.record(RIGHTS, "two")
@@ -94,7 +94,7 @@ def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     warnings: list[str] = []
-    audit = Audit(tmp_path / "file" / "audit.jsonl", trouble=warnings.append)
+    audit = AuditLog(tmp_path / "file" / "audit.jsonl", trouble=warnings.append)
     for _ in range(3):
         audit.record(RIGHTS, "x")
     assert audit.missing == 3
@@ -105,9 +105,9 @@ def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
 _FULL = """
 import json, resource, signal, sys
 from pathlib import Path
-from accord.gateway.access.audit import Audit
+from accord.gateway.access.audit_log import AuditLog
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-audit = Audit(Path(sys.argv[1]))
+audit = AuditLog(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
 for number in range(50):
     audit.record(None, "x", number=number)
@@ -138,8 +138,8 @@ def test_a_full_disk_loses_lines_but_corrupts_none(tmp_path: Path) -> None:
 _WRITE = """
 import sys
 from pathlib import Path
-from accord.gateway.access.audit import Audit
-audit = Audit(Path(sys.argv[1]), largest=4000, kept=100)
+from accord.gateway.access.audit_log import AuditLog
+audit = AuditLog(Path(sys.argv[1]), largest=4000, kept=100)
 for number in range(200):
     audit.record(None, "x", who=sys.argv[2], number=number)
 assert not audit.missing

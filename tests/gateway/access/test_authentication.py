@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from accord.gateway.access.audit import Audit
-from accord.gateway.access.browsers import Browsers
-from accord.gateway.access.door import Door, Request
-from accord.gateway.access.origins import Origins
-from accord.gateway.access.proxies import Proxies
-from accord.gateway.access.refusals import Refused
-from accord.gateway.access.tokens import Tokens
+from accord.gateway.access.access_tokens import TokenStore
+from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.authentication import Authenticator, AuthRequest
+from accord.gateway.access.browser_logins import BrowserLogins
+from accord.gateway.access.request_origin import Origins, Proxies, RequestRefused
 from accord.testing import FakeClock
 
 
@@ -21,12 +19,12 @@ class AuthHarness:
     def __init__(self, folder: Path, bound: str = "127.0.0.1", **options) -> None:
         self.clock = FakeClock()
         self.time = 1_800_000_000.0
-        self.audit = Audit(folder / "audit.jsonl")
+        self.audit = AuditLog(folder / "audit.jsonl")
         origins = Origins(bound, names=options.pop("names", ()), allowed=options.pop("allowed", ()))
-        self.auth = Door(
+        self.auth = Authenticator(
             origins,
-            tokens=Tokens(folder / "tokens", self.now),
-            browsers=Browsers(folder / "browsers", self.now),
+            tokens=TokenStore(folder / "tokens", self.now),
+            browsers=BrowserLogins(folder / "browsers", self.now),
             audit=self.audit,
             clock=self.clock,
             **options,
@@ -55,15 +53,15 @@ class AuthHarness:
             for name, value in headers.items()
             if value is not None
         }
-        return Request(method=method, path=path, query=query, kind=kind, peer=peer, tls=tls, headers=many)
+        return AuthRequest(method=method, path=path, query=query, kind=kind, peer=peer, tls=tls, headers=many)
 
-    def bearer(self, **more) -> Request:
+    def bearer(self, **more) -> AuthRequest:
         return self.request(authorization=f"Bearer {self.text}", **more)
 
-    def status(self, request: Request) -> int:
+    def status(self, request: AuthRequest) -> int:
         try:
             rights = self.auth.admit(request)
-        except Refused as caught:
+        except RequestRefused as caught:
             refusal = caught
         else:
             assert rights.token == self.token.id
@@ -138,7 +136,7 @@ def test_the_right_token_with_other_headers(harness: AuthHarness, headers, statu
 )
 def test_an_invalid_token_is_unauthorized(harness: AuthHarness, header: str | None) -> None:
     request = harness.request(authorization=header and header.format(harness.text))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         harness.auth.admit(request)
     assert refused.value.status == 401
     assert refused.value.headers["WWW-Authenticate"].startswith('Bearer realm="accord"')
@@ -209,7 +207,7 @@ def test_a_cookie_survives_a_restart_and_ends_with_its_token(harness: AuthHarnes
     again = AuthHarness(tmp_path)
     again.token = harness.token
     assert again.status(again.request(cookie=shown, origin=OWN)) == 200
-    Tokens(tmp_path / "tokens").revoke(harness.token.id)
+    TokenStore(tmp_path / "tokens").revoke(harness.token.id)
     assert again.status(again.request(cookie=shown, origin=OWN)) == 401
     assert shown.partition("=")[2] not in "".join(map(str, tmp_path.rglob("*")))
 
@@ -229,7 +227,7 @@ def test_logout_and_inactivity_end_a_cookie(harness: AuthHarness) -> None:
 
 def test_login_accepts_only_a_token(harness: AuthHarness) -> None:
     shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         harness.auth.log_in(harness.request(cookie=shown, origin=OWN))
 
 
@@ -310,14 +308,14 @@ def test_the_page_needs_no_token_but_the_right_host(harness: AuthHarness, header
     if admitted:
         harness.auth.check(request)
     else:
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             harness.auth.check(request)
 
 
 async def test_failures_are_throttled_for_their_address_only(harness: AuthHarness) -> None:
     wrong = harness.request(authorization="Bearer acc_no", peer="198.51.100.4")
     assert [harness.status(wrong) for _ in range(21)] == [401] * 20 + [429]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         harness.auth.admit(wrong)
     assert refused.value.headers == {"Retry-After": "5"}
     assert harness.status(harness.request(peer="198.51.100.5")) == 401
@@ -371,7 +369,7 @@ async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness)
     left.release()
     await harness.clock.advance(1)
     assert ended == []
-    Tokens(harness.auth.tokens.folder).revoke(harness.token.id)
+    TokenStore(harness.auth.tokens.folder).revoke(harness.token.id)
     await harness.clock.advance(1)
     assert ended == ["the token was revoked"] * 2
     assert list(harness.auth.browsers.folder.iterdir()) == []

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.gateway.access.browsers import Browsers
-from accord.gateway.access.door import Door, Request
-from accord.gateway.access.origins import Origins
-from accord.gateway.access.proxies import Proxies
-from accord.gateway.access.refusals import Refused
-from accord.gateway.access.tokens import Token, Tokens
+from accord.gateway.access.access_tokens import Token, TokenStore
+from accord.gateway.access.authentication import Authenticator, AuthRequest
+from accord.gateway.access.browser_logins import BrowserLogins
+from accord.gateway.access.request_origin import Origins, Proxies, RequestRefused
 from accord.testing import FakeClock
 
 TEXT, OTHER = "the-token", "another-token"
@@ -50,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def token(folder: Path) -> tuple[Token, str]:
-    return Tokens(folder / "tokens").new()
+    return TokenStore(folder / "tokens").new()
 
 
 @settings(max_examples=300, deadline=None)
@@ -70,24 +68,24 @@ def test_no_request_without_the_token_is_admitted(
     def real(value: str) -> str:
         return value.replace(OTHER, f"acc_{made.id}_" + "A" * 43).replace(TEXT, text)
 
-    auth = Door(
+    auth = Authenticator(
         Origins("127.0.0.1", names=["home.example"]),
-        tokens=Tokens(folder / "tokens"),
-        browsers=Browsers(folder / "browsers"),
+        tokens=TokenStore(folder / "tokens"),
+        browsers=BrowserLogins(folder / "browsers"),
         clock=FakeClock(),
         proxies=Proxies(["127.0.0.1"]),
     )
     sent_headers = {name: [real(value) for value in values] for name, values in headers.items()}
-    request = Request(
+    request = AuthRequest(
         method="GET", path="/" + path, query=real(query), headers=sent_headers, peer=peer, tls=tls, kind=kind
     )
     for ask in (auth.admit, auth.log_in, auth.ticket):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             ask(request)
         assert refused.value.status in (400, 401, 403, 421)
         assert text not in refused.value.reason
     for harmless in (auth.check, auth.log_out, auth.cors):
         try:
             harmless(request)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             assert refusal.status in (400, 403, 421)  # noqa: PT017 - it may also succeed

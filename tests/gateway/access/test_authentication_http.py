@@ -9,8 +9,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from accord.gateway.access.throttle import Throttle
-from accord.gateway.access.tokens import Tokens
+from accord.gateway.access.access_tokens import TokenStore
+from accord.gateway.access.authentication import Throttle
 
 
 async def statuses(harness: HttpHarness, requests: list[bytes]) -> list[int]:
@@ -149,7 +149,7 @@ async def test_revoking_a_token_ends_its_websockets_and_streams() -> None:
             assert named.lower() == connection
             writer.write(harness.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
             await reader.readuntil(b"\r\n\r\n")
-            Tokens(harness.auth.tokens.folder).revoke(harness.token.id)
+            TokenStore(harness.auth.tokens.folder).revoke(harness.token.id)
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()
             assert closed.value.rcvd is not None

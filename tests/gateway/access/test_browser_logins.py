@@ -3,8 +3,7 @@
 import stat
 from pathlib import Path
 
-from accord.gateway.access.browsers import Browsers
-from accord.gateway.access.tickets import Tickets
+from accord.gateway.access.browser_logins import BrowserLogins, Tickets
 from accord.testing import FakeClock
 
 
@@ -23,7 +22,7 @@ async def test_unused_tickets_are_limited_in_number() -> None:
 
 def test_a_token_has_a_limited_number_of_browsers_and_drops_the_oldest(tmp_path: Path) -> None:
     time = [1_800_000_000.0]
-    browsers = Browsers(tmp_path / "browsers", lambda: time[0])
+    browsers = BrowserLogins(tmp_path / "browsers", lambda: time[0])
     other = browsers.log_in("other")
     cookies: list[str] = []
     for _ in range(65):
@@ -38,7 +37,7 @@ def test_a_token_has_a_limited_number_of_browsers_and_drops_the_oldest(tmp_path:
 
 def test_expired_logins_are_removed(tmp_path: Path) -> None:
     time = [1_800_000_000.0]
-    browsers = Browsers(tmp_path, lambda: time[0])
+    browsers = BrowserLogins(tmp_path, lambda: time[0])
     browsers.log_in("a")
     time[0] += 31 * 86400
     browsers.log_in("b")

@@ -4,15 +4,20 @@ import msgspec
 import pytest
 
 from accord.errors import to_rpc_error
-from accord.gateway.access.limits import LIMIT_REACHED, LimitReached, Limits, Meter
-from accord.gateway.access.passes import Pass
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.resource_limits import (
+    LIMIT_REACHED,
+    GatewayLimitReached,
+    GatewayLimits,
+    LimitCounter,
+)
 from accord.testing import FakeClock
 
-A, B, C = Pass("a"), Pass("b"), Pass("c")
+A, B, C = TokenRights("a"), TokenRights("b"), TokenRights("c")
 
 
-def meter(**limits) -> Meter:
-    return Meter(Limits(**limits), FakeClock())
+def meter(**limits) -> LimitCounter:
+    return LimitCounter(GatewayLimits(**limits), FakeClock())
 
 
 @pytest.mark.parametrize("thing", ["connection", "session"])
@@ -20,11 +25,11 @@ def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str)
     counted = meter(connections=2, total_connections=3, sessions=2, total_sessions=3)
     take = getattr(counted, thing)
     first, _ = take(A), take(A)
-    with pytest.raises(LimitReached, match="of this token") as reached:
+    with pytest.raises(GatewayLimitReached, match="of this token") as reached:
         take(A)
     assert (reached.value.limit, reached.value.setting, reached.value.status) == (2, f"{thing}s", 429)
     take(B)
-    with pytest.raises(LimitReached, match="whole gateway"):
+    with pytest.raises(GatewayLimitReached, match="whole gateway"):
         take(C)
     first.release()
     take(C)
@@ -47,7 +52,7 @@ def test_a_rejected_request_takes_no_lease() -> None:
     counted = meter(connections=5, total_connections=1)
     kept = counted.connection(A)
     for _ in range(10):
-        with pytest.raises(LimitReached):
+        with pytest.raises(GatewayLimitReached):
             counted.connection(B)
     kept.release()
     assert counted.connections == 0
@@ -58,7 +63,7 @@ def test_a_rejected_request_takes_no_lease() -> None:
 def test_processes_are_counted_over_all_agents() -> None:
     counted = meter(total_processes=2)
     one, _ = counted.process("x"), counted.process("y")
-    with pytest.raises(LimitReached, match="running agents"):
+    with pytest.raises(GatewayLimitReached, match="running agents"):
         counted.process("z")
     one.release()
     counted.process("z")
@@ -68,10 +73,10 @@ def test_unread_bytes_are_limited_per_token_and_in_total() -> None:
     counted = meter(buffered_bytes=2048, total_buffered_bytes=3072)
     one, other, third = counted.buffer(A), counted.buffer(A), counted.buffer(B)
     one.add(1500)
-    with pytest.raises(LimitReached, match="unread bytes of this token"):
+    with pytest.raises(GatewayLimitReached, match="unread bytes of this token"):
         other.add(600)
     other.add(500)
-    with pytest.raises(LimitReached, match="whole gateway"):
+    with pytest.raises(GatewayLimitReached, match="whole gateway"):
         third.add(1100)
     one.remove(10_000)
     assert (one.size, counted.buffered) == (0, 500)
@@ -83,17 +88,17 @@ def test_unread_bytes_are_limited_per_token_and_in_total() -> None:
 
 async def test_a_token_that_sends_too_fast_gets_a_retry_delay() -> None:
     clock = FakeClock()
-    counted = Meter(Limits(messages_per_second=10, message_burst=20), clock)
+    counted = LimitCounter(GatewayLimits(messages_per_second=10, message_burst=20), clock)
     for _ in range(20):
         counted.rate(A)
-    with pytest.raises(LimitReached) as reached:
+    with pytest.raises(GatewayLimitReached) as reached:
         counted.rate(A)
     assert reached.value.retry_after == pytest.approx(0.1)
     counted.rate(B)
     await clock.advance(0.5)
     for _ in range(5):
         counted.rate(A)
-    with pytest.raises(LimitReached):
+    with pytest.raises(GatewayLimitReached):
         counted.rate(A)
 
 
@@ -101,12 +106,12 @@ def test_all_tokens_share_a_total_rate() -> None:
     counted = meter(messages_per_second=5, message_burst=5, total_messages_per_second=10)
     for rights in (A, A, A, A, B, B, B, B, C, C):
         counted.rate(rights)
-    with pytest.raises(LimitReached, match="whole gateway"):
+    with pytest.raises(GatewayLimitReached, match="whole gateway"):
         counted.rate(C)
 
 
 def test_the_rpc_error_names_the_limit() -> None:
-    error = to_rpc_error(LimitReached("open connections of this token", 256, "connections"))
+    error = to_rpc_error(GatewayLimitReached("open connections of this token", 256, "connections"))
     assert (error.code, error.data) == (LIMIT_REACHED, {"limit": "connections", "most": 256})
     assert "at most 256" in error.message
 
@@ -116,4 +121,4 @@ def test_the_rpc_error_names_the_limit() -> None:
 )
 def test_invalid_limits_are_rejected(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(text, type=Limits)
+        msgspec.json.decode(text, type=GatewayLimits)

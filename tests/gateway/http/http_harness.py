@@ -10,14 +10,13 @@ from typing import Any
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import NotFound
-from accord.gateway.access.browsers import Browsers
-from accord.gateway.access.door import Door
-from accord.gateway.access.limits import Limits, Meter
-from accord.gateway.access.origins import Origins
-from accord.gateway.access.passes import Pass
-from accord.gateway.access.tokens import Tokens
-from accord.gateway.front import Front, FrontConfig, serve_front
-from accord.gateway.line import Line, Outgoing
+from accord.gateway.access.access_tokens import TokenRights, TokenStore
+from accord.gateway.access.authentication import Authenticator
+from accord.gateway.access.browser_logins import BrowserLogins
+from accord.gateway.access.request_origin import Origins
+from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
+from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.http import HttpServer, ServerConfig, serve_front
 from accord.gateway.metrics import Metrics
 from accord.testing import FakeClock
 
@@ -37,7 +36,9 @@ def message(**members: Any) -> str:
 class EchoHandler:
     """The gateway's end of one connection: the frames it received, and why it ended."""
 
-    def __init__(self, echo: "EchoGateway", line: Line, visa: Pass, agent: str | None) -> None:
+    def __init__(
+        self, echo: "EchoGateway", line: ClientConnection, visa: TokenRights, agent: str | None
+    ) -> None:
         self.line = line
         self.visa = visa
         self.agent = agent
@@ -63,7 +64,7 @@ class EchoHandler:
 
     def send(self, members: dict[str, Any], stream: str | None = None) -> None:
         """Send a message of the agent."""
-        self.line.send(Outgoing(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
+        self.line.send(OutgoingFrame(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
 
     def gone(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -78,7 +79,7 @@ class EchoGateway:
         self.silent_on: set[str] = set()
         self._changed = asyncio.Event()
 
-    def open(self, line: Line, visa: Pass, agent: str | None) -> EchoHandler:
+    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> EchoHandler:
         if agent not in (None, "known"):
             raise NotFound(f"There is no agent {agent!r}")
         client = EchoHandler(self, line, visa, agent)
@@ -100,7 +101,9 @@ class EchoGateway:
 class HttpHarness:
     """The server under test, and what a client needs to reach it."""
 
-    def __init__(self, server: Front, echo: EchoGateway, auth: Door, meter: Meter, clock: Clock) -> None:
+    def __init__(
+        self, server: HttpServer, echo: EchoGateway, auth: Authenticator, meter: LimitCounter, clock: Clock
+    ) -> None:
         self.server = server
         self.echo = echo
         self.auth = auth
@@ -142,19 +145,19 @@ async def advance_forever(clock: Clock) -> None:
         await clock.advance(1)
 
 
-def loopback_authenticator(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Door:
+def loopback_authenticator(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Authenticator:
     """An authenticator for loopback with its tokens in this folder."""
-    tokens, browsers = Tokens(folder / "tokens"), Browsers(folder / "browsers")
-    return Door(Origins("127.0.0.1"), tokens=tokens, browsers=browsers, clock=clock)
+    tokens, browsers = TokenStore(folder / "tokens"), BrowserLogins(folder / "browsers")
+    return Authenticator(Origins("127.0.0.1"), tokens=tokens, browsers=browsers, clock=clock)
 
 
 @asynccontextmanager
 async def http_harness(
-    config: FrontConfig | None = None, *, limits: Limits | None = None, clock: Clock = SYSTEM_CLOCK
+    config: ServerConfig | None = None, *, limits: GatewayLimits | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> AsyncGenerator[HttpHarness]:
     """Run a server with an echo gateway, and stop it at the end."""
     echo = EchoGateway()
-    meter = Meter(limits, clock)
+    meter = LimitCounter(limits, clock)
     with TemporaryDirectory() as folder:
         auth = loopback_authenticator(Path(folder), clock)
         async with serve_front(

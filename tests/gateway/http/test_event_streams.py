@@ -7,8 +7,8 @@ import pytest
 from tests.gateway.http.http_client import Event, EventReader, http_client, open_connection
 from tests.gateway.http.http_harness import INITIALIZE, http_harness
 
-from accord.gateway.access.limits import Limits
-from accord.gateway.front import FrontConfig
+from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.http import ServerConfig
 from accord.testing import FakeClock
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -120,7 +120,7 @@ async def test_a_returning_reader_gets_missed_events_once(version: int) -> None:
 
 @both_versions
 async def test_dropped_events_are_announced_by_a_comment(version: int) -> None:
-    async with http_harness(FrontConfig(kept_frames=2)) as harness, http_client(harness, version) as client:
+    async with http_harness(ServerConfig(kept_frames=2)) as harness, http_client(harness, version) as client:
         connection = await open_connection(client)
         [handler] = harness.echo.clients
         async with EventReader(client, connection) as events:
@@ -196,7 +196,7 @@ async def test_the_end_of_a_connection_ends_its_streams(version: int) -> None:
 
 @both_versions
 async def test_too_many_unread_bytes_end_the_connection(version: int) -> None:
-    config = FrontConfig(held_bytes=100_000)
+    config = ServerConfig(held_bytes=100_000)
     async with http_harness(config) as harness, http_client(harness, version) as client:
         await open_connection(client)
         [handler] = harness.echo.clients
@@ -209,7 +209,7 @@ async def test_too_many_unread_bytes_end_the_connection(version: int) -> None:
 
 @both_versions
 async def test_too_many_unread_streams_end_the_connection(version: int) -> None:
-    async with http_harness(FrontConfig(streams=3)) as harness, http_client(harness, version) as client:
+    async with http_harness(ServerConfig(streams=3)) as harness, http_client(harness, version) as client:
         await open_connection(client)
         [handler] = harness.echo.clients
         for number in range(5):
@@ -220,7 +220,7 @@ async def test_too_many_unread_streams_end_the_connection(version: int) -> None:
 
 @both_versions
 async def test_too_many_streams_cannot_be_opened(version: int) -> None:
-    async with http_harness(FrontConfig(streams=3)) as harness, http_client(harness, version) as client:
+    async with http_harness(ServerConfig(streams=3)) as harness, http_client(harness, version) as client:
         connection = await open_connection(client)
         [handler] = harness.echo.clients
         for number in range(3):
@@ -236,7 +236,7 @@ async def test_too_many_streams_cannot_be_opened(version: int) -> None:
 
 @both_versions
 async def test_unread_bytes_count_against_the_token(version: int) -> None:
-    limits = Limits(buffered_bytes=50_000)
+    limits = GatewayLimits(buffered_bytes=50_000)
     async with http_harness(limits=limits) as harness, http_client(harness, version) as client:
         await open_connection(client)
         await open_connection(client)

@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.http.http_client import http_client, open_connection
 from tests.gateway.http.http_harness import http_harness
 
-from accord.gateway.front import FrontConfig
+from accord.gateway.http import ServerConfig
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
 
@@ -71,7 +71,7 @@ async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, 
     (page / ".hidden").write_text("secret")
     (page / "leak").symlink_to(secret)
     async with (
-        http_harness(FrontConfig(page=page)) as harness,
+        http_harness(ServerConfig(page=page)) as harness,
         http_client(harness, version, Authorization="") as client,
     ):
         index = await client.get("/")
@@ -110,7 +110,7 @@ async def test_a_path_out_of_the_page_folder_is_rejected(tmp_path: Path) -> None
     page = tmp_path / "page"
     page.mkdir()
     (tmp_path / "secret").write_text("secret")
-    async with http_harness(FrontConfig(page=page)) as harness:
+    async with http_harness(ServerConfig(page=page)) as harness:
         for path in (
             "/../secret",
             "//secret",
@@ -131,7 +131,7 @@ async def test_a_path_out_of_the_page_folder_is_rejected(tmp_path: Path) -> None
 @both_versions
 async def test_without_a_built_page_one_line_says_how_to_build_it(version: int, tmp_path: Path) -> None:
     async with (
-        http_harness(FrontConfig(page=tmp_path / "none")) as harness,
+        http_harness(ServerConfig(page=tmp_path / "none")) as harness,
         http_client(harness, version) as client,
     ):
         answer = await client.get("/")

@@ -16,8 +16,8 @@ from tests.gateway.http.http_harness import INITIALIZE, EchoGateway, http_harnes
 from tests.gateway.http.raw_socket import RawSocket
 
 from accord.errors import UsageError
-from accord.gateway.access.limits import Meter
-from accord.gateway.front import FrontConfig, serve_front, tls_context
+from accord.gateway.access.resource_limits import LimitCounter
+from accord.gateway.http import ServerConfig, serve_front, tls_context
 from accord.testing import FakeClock
 
 
@@ -48,7 +48,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 async def test_several_addresses_share_a_port() -> None:
-    config = FrontConfig(hosts=("127.0.0.1", "127.0.0.2"))
+    config = ServerConfig(hosts=("127.0.0.1", "127.0.0.2"))
     async with http_harness(config) as harness:
         assert [host for host, _ in harness.server.addresses] == ["127.0.0.1", "127.0.0.2"]
         assert len({port for _, port in harness.server.addresses}) == 1
@@ -64,15 +64,15 @@ async def test_an_address_in_use_is_a_one_line_error(tmp_path: Path) -> None:
             async with serve_front(
                 opening=EchoGateway(),
                 door=loopback_authenticator(tmp_path),
-                meter=Meter(),
-                config=FrontConfig(port=port),
+                meter=LimitCounter(),
+                config=ServerConfig(port=port),
             ):
                 pass
 
 
 async def test_with_tls_the_client_chooses_http2_by_alpn(certificate: tuple[Path, Path]) -> None:
     trust = ssl.create_default_context(cafile=str(certificate[0]))
-    async with http_harness(FrontConfig(tls=tls_context(*certificate))) as harness:
+    async with http_harness(ServerConfig(tls=tls_context(*certificate))) as harness:
         assert harness.url.startswith("https://")
         for http2 in (True, False):
             async with httpx2.AsyncClient(
@@ -98,7 +98,7 @@ async def test_with_tls_the_client_chooses_http2_by_alpn(certificate: tuple[Path
 
 
 async def test_plain_http_on_a_tls_port_gets_no_answer(certificate: tuple[Path, Path]) -> None:
-    async with http_harness(FrontConfig(tls=tls_context(*certificate))) as harness:
+    async with http_harness(ServerConfig(tls=tls_context(*certificate))) as harness:
         reader, writer = await harness.raw()
         writer.write(harness.head(path="/healthz"))
         try:

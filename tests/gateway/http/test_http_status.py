@@ -8,8 +8,8 @@ import pytest
 from tests.gateway.http.http_client import http_client, open_connection
 from tests.gateway.http.http_harness import INITIALIZE, http_harness
 
-from accord.gateway.access.limits import Limits
-from accord.gateway.front import FrontConfig
+from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.http import ServerConfig
 from accord.testing import FakeClock
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -219,7 +219,7 @@ async def test_foreign_origins_and_hosts_are_rejected(version: int) -> None:
 
 @both_versions
 async def test_a_body_over_the_limit_is_rejected(version: int) -> None:
-    config = FrontConfig(message_size=100_000)
+    config = ServerConfig(message_size=100_000)
     async with http_harness(config) as harness, http_client(harness, version) as client:
         fits = INITIALIZE | {"params": {"text": "x" * 90_000}}
         assert (await client.post("/acp", json=fits)).status_code == 200
@@ -237,7 +237,7 @@ async def test_a_body_over_the_limit_is_rejected(version: int) -> None:
 
 @both_versions
 async def test_limits_are_rejected_with_429(version: int) -> None:
-    limits = Limits(connections=2, messages_per_second=1, message_burst=4)
+    limits = GatewayLimits(connections=2, messages_per_second=1, message_burst=4)
     clock = FakeClock()
     async with http_harness(limits=limits, clock=clock) as harness, http_client(harness, version) as client:
         first = await open_connection(client)

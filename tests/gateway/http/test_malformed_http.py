@@ -16,8 +16,8 @@ from tests.gateway.http.http_client import http_client
 from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
 from tests.gateway.http.raw_socket import HANDSHAKE, RawSocket
 
-from accord.gateway.front import FrontConfig
-from accord.gateway.front.listener import PREFACE
+from accord.gateway.http import ServerConfig
+from accord.gateway.http.http_server import PREFACE
 from accord.testing import FakeClock
 
 ALL_PATHS = [
@@ -131,7 +131,7 @@ async def test_noise_on_http2_does_not_stop_the_server() -> None:
 @pytest.mark.parametrize("path", ALL_PATHS)
 async def test_a_large_body_is_rejected_or_discarded_on_every_path(version: int, path: str) -> None:
     async with (
-        http_harness(FrontConfig(message_size=50_000)) as harness,
+        http_harness(ServerConfig(message_size=50_000)) as harness,
         http_client(harness, version) as client,
     ):
         kind = {"Content-Type": "application/json"}
@@ -192,7 +192,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 async def test_expect_100_continue_is_answered_before_the_body() -> None:
-    async with http_harness(FrontConfig(message_size=100)) as harness:
+    async with http_harness(ServerConfig(message_size=100)) as harness:
         reader, writer = await harness.raw()
         asking = {"content_type": "application/json", "expect": "100-continue"}
         body = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'
@@ -264,7 +264,7 @@ async def test_a_slow_body_is_rejected(version: int) -> None:
 
 
 async def test_the_number_of_sockets_is_limited() -> None:
-    async with http_harness(FrontConfig(sockets=3)) as harness:
+    async with http_harness(ServerConfig(sockets=3)) as harness:
         held = [await harness.raw() for _ in range(3)]
         await harness.until(lambda: harness.server.metrics.sockets == 3)
         reader, _ = await harness.raw()

@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.http.http_harness import INITIALIZE, HttpHarness, http_harness
 from tests.gateway.http.raw_socket import HANDSHAKE, RawSocket
 
-from accord.gateway.front import FrontConfig
+from accord.gateway.http import ServerConfig
 from accord.testing import FakeClock
 
 CHUNK = "x" * 100_000
@@ -42,7 +42,7 @@ def flood(harness: HttpHarness, which: int, size: int) -> int:
 
 async def test_a_client_with_too_much_unread_is_disconnected_alone_and_can_resume() -> None:
     clock = FakeClock()
-    config = FrontConfig(unsent=1_000_000)
+    config = ServerConfig(unsent=1_000_000)
     async with http_harness(config, clock=clock) as harness:
         stalled, _ = await non_reading_socket(harness)
         good = await RawSocket.open(harness)
@@ -104,7 +104,7 @@ async def test_a_slow_client_that_keeps_reading_is_not_disconnected() -> None:
 
 
 async def test_a_large_burst_reaches_a_client_that_reads() -> None:
-    async with http_harness(FrontConfig(unsent=1_000_000), clock=FakeClock()) as harness:
+    async with http_harness(ServerConfig(unsent=1_000_000), clock=FakeClock()) as harness:
         reader = await RawSocket.open(harness)
         for _ in range(flood(harness, 0, 20_000_000)):
             assert (await reader.receive())["params"] == CHUNK
@@ -114,7 +114,7 @@ async def test_a_large_burst_reaches_a_client_that_reads() -> None:
 @pytest.mark.parametrize("stalls", [True, False])
 async def test_an_event_reader_that_stops_is_disconnected_and_its_connection_stays(stalls: bool) -> None:
     clock = FakeClock()
-    config = FrontConfig() if stalls else FrontConfig(unsent=1_000_000)
+    config = ServerConfig() if stalls else ServerConfig(unsent=1_000_000)
     async with http_harness(config, clock=clock) as harness:
         reader, writer = await harness.raw()
         body = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'

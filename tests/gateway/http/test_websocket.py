@@ -8,8 +8,8 @@ import websockets
 from tests.gateway.http.http_harness import INITIALIZE, http_harness, message
 from tests.gateway.http.raw_socket import BINARY, CLOSE, CONT, HANDSHAKE, PING, PONG, TEXT, RawSocket
 
-from accord.gateway.access.limits import Limits
-from accord.gateway.front import FrontConfig
+from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.http import ServerConfig
 from accord.testing import FakeClock
 
 
@@ -198,7 +198,7 @@ async def test_fragments_with_control_frames_between_them() -> None:
 
 
 async def test_an_invalid_frame_closes_the_socket_with_its_code() -> None:
-    async with http_harness(FrontConfig(message_size=100_000)) as harness:
+    async with http_harness(ServerConfig(message_size=100_000)) as harness:
         for broken, code in [
             (lambda s: s.send_frame(b"\xff\xfe", TEXT), 1007),
             (lambda s: s.send_frame(b"{}", TEXT, masked=False), 1002),
@@ -228,7 +228,7 @@ async def test_an_invalid_frame_closes_the_socket_with_its_code() -> None:
 
 
 async def test_a_message_too_large_does_not_disturb_other_clients() -> None:
-    async with http_harness(FrontConfig(message_size=10_000)) as harness:
+    async with http_harness(ServerConfig(message_size=10_000)) as harness:
         good, bad = await RawSocket.open(harness), await RawSocket.open(harness)
         bad.send_frame(b"x" * 1_000_000)
         assert (await bad.frame())[1][:2] == (1009).to_bytes(2, "big")
@@ -239,7 +239,7 @@ async def test_a_message_too_large_does_not_disturb_other_clients() -> None:
 
 
 async def test_a_client_over_its_rate_is_closed_and_can_resume() -> None:
-    limits = Limits(messages_per_second=1, message_burst=5)
+    limits = GatewayLimits(messages_per_second=1, message_burst=5)
     clock = FakeClock()
     async with http_harness(limits=limits, clock=clock) as harness:
         socket = await RawSocket.open(harness)
@@ -259,7 +259,7 @@ async def test_a_client_over_its_rate_is_closed_and_can_resume() -> None:
 
 
 async def test_connections_over_the_limit_are_rejected() -> None:
-    async with http_harness(limits=Limits(connections=1)) as harness:
+    async with http_harness(limits=GatewayLimits(connections=1)) as harness:
         socket = await RawSocket.open(harness)
         reader, writer = await harness.raw()
         writer.write(harness.head(**HANDSHAKE))
@@ -271,7 +271,7 @@ async def test_connections_over_the_limit_are_rejected() -> None:
 
 
 async def test_a_client_can_resume_although_its_connection_fills_the_limit() -> None:
-    async with http_harness(limits=Limits(connections=1)) as harness:
+    async with http_harness(limits=GatewayLimits(connections=1)) as harness:
         first = await RawSocket.open(harness)
         first.drop()
         await harness.until(lambda: harness.server.metrics.sockets == 0)

@@ -35,7 +35,7 @@ stored_sessions: dict[str, StoredSession] = {}
 agent = accord.Agent(
     SCRIPT["agent"]["name"],
     version=SCRIPT["agent"]["version"],
-    accepts=accord.Accepts(image=True, embedded_context=True),
+    accepts=accord.AgentFeatures(image=True, embedded_context=True),
     auth_methods=[read(schema.AuthMethodAgent, SCRIPT["sign_in"])],
 )
 

@@ -16,8 +16,8 @@ from typing import Any
 import accord
 from accord import schema
 from accord.schema.codec import read, to_builtins
-from accord.trace.tap import Tapped
-from accord.wire.transport import End, Frame, Transport
+from accord.trace.tap import TappedTransport
+from accord.wire.transport import Frame, Transport, TransportEnd
 
 SCRIPT = json.loads((Path(__file__).parent / "script.json").read_text("utf-8"))
 LONG = 10_000
@@ -74,12 +74,12 @@ class Record:
         }
 
     def wrap(self, transport: Transport) -> Transport:
-        return Tapped(transport, self, ours="client")
+        return TappedTransport(transport, self, ours="client")
 
     def note(self, sender: str, frames: Sequence[Frame]) -> None:
         self.files[sender].writelines(frame + b"\n" for frame in frames if isinstance(frame, bytes))
 
-    def ended(self, end: End, sender: str) -> None:
+    def ended(self, end: TransportEnd, sender: str) -> None:
         for file in self.files.values():
             file.close()
 
@@ -123,7 +123,7 @@ class ScenarioRunner:
             return None
         return self.decision
 
-    def fill_in(self, form: accord.Form) -> Any:
+    def fill_in(self, form: accord.ElicitationForm) -> Any:
         self.report("form", message=form.message, schema=to_builtins(form.schema))
         values = self.forms.pop(0)
         return accord.DECLINED if values is None else values

@@ -13,17 +13,16 @@ from tempfile import TemporaryDirectory
 from accord_agent import agent
 from msgspec import UNSET, Raw, convert, json
 
-from accord.gateway.access.browsers import Browsers
-from accord.gateway.access.door import Door
-from accord.gateway.access.limits import Meter
-from accord.gateway.access.origins import Origins
-from accord.gateway.access.passes import Pass
-from accord.gateway.access.tokens import Tokens
-from accord.gateway.front import FrontConfig, serve_front, tls_context
-from accord.gateway.line import Line, Outgoing
+from accord.gateway.access.access_tokens import TokenRights, TokenStore
+from accord.gateway.access.authentication import Authenticator
+from accord.gateway.access.browser_logins import BrowserLogins
+from accord.gateway.access.request_origin import Origins
+from accord.gateway.access.resource_limits import LimitCounter
+from accord.gateway.client_connection import ClientConnection, OutgoingFrame
+from accord.gateway.http import ServerConfig, serve_front, tls_context
 from accord.wire.envelope import decode_envelope
-from accord.wire.memory import memory_pair
-from accord.wire.transport import End, Frame
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import Frame, TransportEnd
 
 CONNECTION_METHODS = {"session/new", "session/load", "session/fork", "session/list", "session/delete"}
 
@@ -38,7 +37,7 @@ def session_of(params: Raw) -> str | None:
 class ClientBridge:
     """Connects the line of one client with a separate agent."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ClientConnection) -> None:
         theirs, self._agent = memory_pair()
         agent.connect(theirs)
         self._line = line
@@ -58,7 +57,7 @@ class ClientBridge:
                 stream = self._asked.pop(None if read.id is UNSET else read.id, None)
             else:
                 stream = None if read.method.startswith("$/") else session_of(read.params)
-            self._line.send(Outgoing(frame), stream)
+            self._line.send(OutgoingFrame(frame), stream)
 
     def heard(self, frames: list[bytes]) -> None:
         """Pass frames of the client to the agent."""
@@ -69,7 +68,7 @@ class ClientBridge:
                 self._asked[read.id] = None if read.method in CONNECTION_METHODS else session_of(read.params)
             self._agent.send(frame)
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         """The agent ended."""
         self._line.end(1011, end.reason)
 
@@ -89,18 +88,18 @@ class ClientEnd:
 class Lines:
     """Opens lines."""
 
-    def open(self, line: Line, visa: Pass, agent: str | None) -> ClientEnd:
+    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> ClientEnd:
         return ClientEnd(ClientBridge(line))
 
 
 async def main(certificate: str | None = None, key: str | None = None) -> None:
     with TemporaryDirectory() as folder:
-        tokens, browsers = Tokens(Path(folder, "tokens")), Browsers(Path(folder, "browsers"))
+        tokens, browsers = TokenStore(Path(folder, "tokens")), BrowserLogins(Path(folder, "browsers"))
         _, token = tokens.new("interop")
-        door = Door(Origins("127.0.0.1"), tokens=tokens, browsers=browsers)
+        door = Authenticator(Origins("127.0.0.1"), tokens=tokens, browsers=browsers)
         tls = tls_context(Path(certificate), Path(key)) if certificate and key else None
-        config = FrontConfig(tls=tls)
-        async with serve_front(opening=Lines(), door=door, meter=Meter(), config=config) as front:
+        config = ServerConfig(tls=tls)
+        async with serve_front(opening=Lines(), door=door, meter=LimitCounter(), config=config) as front:
             sys.stdout.write(f"{front.addresses[0][1]}\n{token}\n")
             sys.stdout.flush()
             await asyncio.Event().wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
-from accord.policy.sandbox import probe
+from accord.policy.sandbox import sandbox
 from accord.policy.sandbox.backend import Backend
 from accord.policy.sandbox.bubblewrap import Bubblewrap
 
@@ -17,7 +17,7 @@ MOUNTED = ["bubblewrap", "bubblewrap-as-user"] if os.geteuid() == 0 else ["bubbl
 
 def working(name: str) -> Backend:
     """Return the backend, or skip the test with the reason why it does not run here."""
-    found = probe.probe(name.removesuffix("-as-user"))
+    found = sandbox.probe(name.removesuffix("-as-user"))
     if found.backend is None:
         pytest.skip(f"{name} does not run on this machine: {found.why_not}")
     if name != "bubblewrap-as-user":

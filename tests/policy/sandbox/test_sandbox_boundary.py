@@ -11,21 +11,29 @@ from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
 import accord
 from accord.errors import UsageError
-from accord.policy.sandbox import Boundary, Fact, Sandbox, Trial, choose, contradictions, probe, self_test
-from accord.policy.sandbox.backend import NoBackend
-from accord.policy.sandbox.boundary import DECISIVE, UNCONFINED
+from accord.policy.sandbox import (
+    Sandbox,
+    SandboxFact,
+    SandboxReport,
+    SelfTestResult,
+    choose,
+    contradictions,
+    run_self_test,
+    sandbox,
+)
+from accord.policy.sandbox.backend import DECISIVE, UNCONFINED, NoBackend
 from accord.policy.sandbox.bubblewrap import Bubblewrap
+from accord.policy.sandbox.filesystem_view import FilesystemView
 from accord.policy.sandbox.landlock import Landlock
 from accord.policy.sandbox.seccomp import filter_program
-from accord.policy.sandbox.view import View
 
-ALL_ENFORCED = tuple(Fact(fact.aspect, True, "so it is") for fact in UNCONFINED)
+ALL_ENFORCED = tuple(SandboxFact(fact.aspect, True, "so it is") for fact in UNCONFINED)
 
 
 @pytest.mark.parametrize("network", [False, True])
 async def test_the_reported_boundary_passes_the_self_test(harness: SandboxHarness, network: bool):
     harness.options["network"] = network
-    trials = await self_test(harness.sandbox)
+    trials = await run_self_test(harness.sandbox)
     assert [str(trial) for trial in trials if not trial.held] == []
     assert {trial.aspect for trial in trials} >= {"writes", "secrets", "sockets", "temp", "privileges"}
     assert ("network" in {trial.aspect for trial in trials}) is not network
@@ -35,7 +43,7 @@ async def test_the_reported_boundary_passes_the_self_test(harness: SandboxHarnes
 async def test_without_a_sandbox_nothing_is_reported_as_enforced(tmp_path: Path):
     with Sandbox([tmp_path], backend="none") as sandbox:
         boundary = sandbox.boundary
-        trials = await self_test(sandbox)
+        trials = await run_self_test(sandbox)
     assert not boundary.holds
     assert not any(fact.enforced for fact in boundary.facts)
     assert boundary.lines()[0] == "sandbox: none: commands run with all your rights"
@@ -48,12 +56,12 @@ async def test_the_self_test_finds_a_backend_that_reports_too_much(tmp_path: Pat
     class OverclaimingBackend(NoBackend):
         name = "overclaiming"
 
-        def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+        def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
             return ALL_ENFORCED
 
     with Sandbox([tmp_path], backend=OverclaimingBackend()) as sandbox:
         assert sandbox.boundary.holds
-        found = contradictions(sandbox.boundary, await self_test(sandbox))
+        found = contradictions(sandbox.boundary, await run_self_test(sandbox))
     assert {trial.aspect for trial in found} >= {*DECISIVE}
     assert "DID NOT HOLD" in str(found[0])
 
@@ -61,28 +69,30 @@ async def test_the_self_test_finds_a_backend_that_reports_too_much(tmp_path: Pat
 async def test_a_sandbox_that_cannot_run_commands_fails_the_self_test(tmp_path: Path):
     class Broken(NoBackend):
         def confine(self, job: object) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
-            from accord.policy.sandbox import Confined
+            from accord.policy.sandbox import ConfinedCommand
 
-            return Confined(["/bin/sh", "-c", "echo broken >&2; exit 1"], {}, "/")
+            return ConfinedCommand(["/bin/sh", "-c", "echo broken >&2; exit 1"], {}, "/")
 
     with Sandbox([tmp_path], backend=Broken()) as sandbox:  # pyright: ignore[reportArgumentType]
-        assert await self_test(sandbox) == [Trial("temp", "run a command at all", False, "broken")]
+        assert await run_self_test(sandbox) == [
+            SelfTestResult("temp", "run a command at all", False, "broken")
+        ]
 
 
 @pytest.mark.parametrize("missing", sorted(DECISIVE))
 def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
     facts = tuple(fact for fact in ALL_ENFORCED if fact.aspect != missing)
-    assert Boundary("some", ALL_ENFORCED).holds
-    missing_fact = Fact(missing, False, "no")  # pyright: ignore[reportArgumentType]
-    assert not Boundary("some", (*facts, missing_fact)).holds
-    assert not Boundary("some", facts).holds, "an unknown aspect must not count as enforced"
-    assert not Boundary("some", ()).holds
+    assert SandboxReport("some", ALL_ENFORCED).holds
+    missing_fact = SandboxFact(missing, False, "no")  # pyright: ignore[reportArgumentType]
+    assert not SandboxReport("some", (*facts, missing_fact)).holds
+    assert not SandboxReport("some", facts).holds, "an unknown aspect must not count as enforced"
+    assert not SandboxReport("some", ()).holds
 
 
 def test_a_boundary_holds_when_the_network_is_open_by_choice():
-    facts = tuple(Fact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
-    assert Boundary("some", facts, network=True).holds
-    assert not Boundary("some", facts, network=False).holds
+    facts = tuple(SandboxFact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
+    assert SandboxReport("some", facts, network=True).holds
+    assert not SandboxReport("some", facts, network=False).holds
 
 
 def test_the_report_has_a_line_for_every_aspect(harness: SandboxHarness):
@@ -104,10 +114,10 @@ def test_the_report_has_a_line_for_every_aspect(harness: SandboxHarness):
     ],
 )
 def test_the_report_says_what_older_kernels_do_not_enforce(abi: int, writes: bool, processes: str):
-    facts = {fact.aspect: fact for fact in Landlock(abi).facts(View("/home/ada"), network=False)}
+    facts = {fact.aspect: fact for fact in Landlock(abi).facts(FilesystemView("/home/ada"), network=False)}
     assert facts["writes"].enforced is writes
     assert f"{processes} signalled" in facts["processes"].text
-    assert Boundary("landlock", tuple(facts.values())).holds is writes
+    assert SandboxReport("landlock", tuple(facts.values())).holds is writes
 
 
 def test_an_unknown_backend_is_refused():
@@ -155,18 +165,21 @@ def test_a_variable_cannot_add_sandbox_options(harness: SandboxHarness, env: dic
 
 def test_the_folders_of_a_killed_process_are_removed_by_the_next_sandbox(tmp_path: Path):
     def program(code: str) -> list[str]:
-        script = f"import os; from accord.policy.sandbox.private import Private; one = Private(()); {code}"
+        script = f"import os; from accord.policy.sandbox.backend import PrivateFolder; one = PrivateFolder(()); {code}"
         env = {**os.environ, "TMPDIR": str(tmp_path)}
         subprocess.run([sys.executable, "-c", script], env=env, check=False)
         return os.listdir(tmp_path)
 
     (died,) = program("os._exit(9)")
     assert (tmp_path / died / "home").is_dir()
-    assert program("other = Private(()); assert os.path.isdir(one.path); one.remove(); other.remove()") == []
+    assert (
+        program("other = PrivateFolder(()); assert os.path.isdir(one.path); one.remove(); other.remove()")
+        == []
+    )
 
 
 def test_a_root_in_the_temporary_folder_is_reported_as_shared(harness: SandboxHarness):
-    facts = harness.backend.facts(View("/home/ada", writable=("/tmp",)), False)
+    facts = harness.backend.facts(FilesystemView("/home/ada", writable=("/tmp",)), False)
     assert "/tmp is a root, so it is shared" in next(fact.text for fact in facts if fact.aspect == "temp")
 
 
@@ -272,9 +285,9 @@ def test_the_seccomp_filter_refuses_the_listed_calls_on_every_machine(
 
 def test_a_bwrap_that_does_not_work_is_not_used():
     broken = Bubblewrap("/bin/false", user_namespace=True, seals=False, resetter=None)
-    assert probe._try(broken) == "exit code 1"
+    assert sandbox._try(broken) == "exit code 1"
     missing = Bubblewrap("/nonexistent/bwrap", user_namespace=True, seals=False, resetter=None)
-    assert "/nonexistent/bwrap" in probe._try(missing)
+    assert "/nonexistent/bwrap" in sandbox._try(missing)
 
 
 def test_accord_doctor_inside_a_sandbox_reports_what_still_works(mounted: SandboxHarness):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.policy.sandbox.sandbox_harness import SandboxHarness
 
 from accord.policy.sandbox import clean_env, without_credentials
-from accord.policy.sandbox.places import words
+from accord.policy.sandbox.command_environment import words
 
 WANTED = {
     "PATH": "/usr/bin",

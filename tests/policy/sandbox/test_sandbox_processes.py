@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.policy.sandbox.sandbox_harness import PRELUDE, PYTHON, SandboxHarness, refused
 
-from accord.policy.sandbox import probe
-from accord.policy.sandbox.launch import abi
-from accord.wire.children import Exit, Patience, ProcessTree, start
+from accord.policy.sandbox import sandbox
+from accord.policy.sandbox.landlock_launcher import abi
+from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start
 
-AT_ONCE = Patience(leave=0.0, terminate=20.0)
+AT_ONCE = StopTimeouts(leave=0.0, terminate=20.0)
 
 
 def begin(harness: SandboxHarness, line: str, out: int) -> ProcessTree:
@@ -64,7 +64,7 @@ async def test_a_background_process_does_not_outlive_the_command(mounted: Sandbo
     tree = begin(mounted, "setsid sleep 1000 & echo started", theirs)
     os.close(theirs)
     assert await read_all(ours) == "started\n"
-    assert await tree.end(AT_ONCE) == Exit(0)
+    assert await tree.end(AT_ONCE) == ProcessExit(0)
 
 
 async def test_a_background_process_ends_with_the_process_tree(harness: SandboxHarness):
@@ -73,7 +73,7 @@ async def test_a_background_process_ends_with_the_process_tree(harness: SandboxH
     os.close(theirs)
     assert await read_line(ours) == "started"
     tree.look()
-    await tree.end(Patience(leave=0.0, terminate=0.2))
+    await tree.end(StopTimeouts(leave=0.0, terminate=0.2))
     assert await read_all(ours) == ""
 
 
@@ -85,7 +85,7 @@ async def test_a_terminated_command_can_clean_up(harness: SandboxHarness):
     )
     os.close(theirs)
     assert await read_line(ours) == "ready"
-    assert await tree.end(AT_ONCE) == Exit(3)
+    assert await tree.end(AT_ONCE) == ProcessExit(3)
     assert (harness.project / "left").read_text() == "tidy\n"
     os.close(ours)
 
@@ -96,7 +96,7 @@ async def test_an_interrupt_reaches_the_command(harness: SandboxHarness):
     os.close(theirs)
     assert await read_line(ours) == "ready"
     tree.interrupt()
-    assert await tree.wait() == Exit(4)
+    assert await tree.wait() == ProcessExit(4)
     await tree.end(AT_ONCE)
     os.close(ours)
 
@@ -146,7 +146,7 @@ def test_the_launcher_closes_inherited_descriptors(landlocked: SandboxHarness):
 
 
 def test_processes_outside_cannot_be_signalled(harness: SandboxHarness):
-    if not isinstance(harness.sandbox._backend, type(probe.bubblewrap().backend)) and abi() < 6:
+    if not isinstance(harness.sandbox._backend, type(sandbox.bubblewrap().backend)) and abi() < 6:
         pytest.skip("this kernel's Landlock is older than version 6, which knows signals; the report says so")
     with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
         lines = harness.attempt(
@@ -178,7 +178,7 @@ async def on_a_terminal(harness: SandboxHarness, *argv: str) -> str:
             output += chunk
     os.close(ours)
     await tree.end(AT_ONCE)
-    assert exited == Exit(0), output
+    assert exited == ProcessExit(0), output
     return output.decode()
 
 

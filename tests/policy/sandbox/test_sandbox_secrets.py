@@ -9,8 +9,8 @@ import pytest
 from tests.policy.sandbox.sandbox_harness import PYTHON, SECRET, SandboxHarness, refused
 
 from accord.errors import UsageError
-from accord.policy.sandbox.private import STUB
-from accord.policy.sandbox.secrets import look_through
+from accord.policy.sandbox.backend import STUB
+from accord.policy.sandbox.filesystem_view import look_through
 
 
 def test_keys_and_other_home_files_cannot_be_read(harness: SandboxHarness):

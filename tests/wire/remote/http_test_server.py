@@ -10,11 +10,10 @@ from tests.wire.remote.raw_http_server import Exchange, run_http_server
 from tests.wire.transport_contract import Inbox
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.wire.remote.address import read_address
-from accord.wire.remote.http import StreamableHttpTransport
-from accord.wire.remote.times import Times
+from accord.wire.remote.address import NetworkTimeouts, read_address
+from accord.wire.remote.streamable_http import StreamableHttpTransport
 
-QUICK = Times(leave=0.3, pause=0.01, longest_pause=0.02)
+QUICK = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.02)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
@@ -70,7 +69,7 @@ class HttpTestClient:
     """A client with the transport under test."""
 
     def __init__(
-        self, server: HttpTestServer, times: Times, clock: Clock, limit: int, token: str | None
+        self, server: HttpTestServer, times: NetworkTimeouts, clock: Clock, limit: int, token: str | None
     ) -> None:
         address = read_address(server.address, token=token)
         self.transport = StreamableHttpTransport(address, times=times, clock=clock, limit=limit)
@@ -116,7 +115,7 @@ async def http_test_server() -> AsyncGenerator[HttpTestServer]:
 async def initialized_client(
     server: HttpTestServer,
     *,
-    times: Times = QUICK,
+    times: NetworkTimeouts = QUICK,
     clock: Clock = SYSTEM_CLOCK,
     limit: int = 1 << 20,
     token: str | None = None,

@@ -10,13 +10,12 @@ from tests.wire.transport_contract import Link
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from accord.wire.remote.address import read_address
-from accord.wire.remote.http import StreamableHttpTransport
-from accord.wire.remote.times import Times
+from accord.wire.remote.address import NetworkTimeouts, read_address
+from accord.wire.remote.streamable_http import StreamableHttpTransport
 from accord.wire.remote.websocket import open_websocket
-from accord.wire.transport import End, Frame, Receiver, Transport
+from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
 
-QUICK = Times(leave=0.3)
+QUICK = NetworkTimeouts(leave=0.3)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 INITIALIZE_RESPONSE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 
@@ -138,7 +137,7 @@ class SkipInitializeResponse:
         if rest:
             self._inner.frames(rest)
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: TransportEnd) -> None:
         self._inner.ended(end)
 
 

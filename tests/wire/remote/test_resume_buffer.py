@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.wire.remote.ledger import ACK_FRAMES, MOST_BYTES, Gone, Ledger
+from accord.wire.remote.resume_buffer import ACK_FRAMES, MOST_BYTES, ResumeBuffer, ResumeFailed
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 
@@ -23,8 +23,8 @@ def resume_response(received: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": "accord-resume", "result": {"received": received}}).encode()
 
 
-def resumable_ledger() -> Ledger:
-    ledger = Ledger()
+def resumable_ledger() -> ResumeBuffer:
+    ledger = ResumeBuffer()
     ledger.sent(INITIALIZE)
     assert ledger.heard([initialize_response()]) == [initialize_response()]
     assert ledger.resumable
@@ -43,7 +43,7 @@ def resumable_ledger() -> Ledger:
     ],
 )
 def test_nothing_is_kept_when_the_server_does_not_announce_resume(frame: bytes):
-    ledger = Ledger()
+    ledger = ResumeBuffer()
     ledger.sent(INITIALIZE)
     ledger.heard([frame])
     ledger.sent(b"x" * 1000)
@@ -54,7 +54,7 @@ def test_nothing_is_kept_when_the_server_does_not_announce_resume(frame: bytes):
 
 
 def test_only_the_initialize_response_can_announce_resume():
-    ledger = Ledger()
+    ledger = ResumeBuffer()
     ledger.sent(INITIALIZE)
     ledger.heard([b"noise", initialize_response(id=1), b'{"jsonrpc":"2.0","id":0,"method":"x"}'])
     assert not ledger.resumable
@@ -63,7 +63,7 @@ def test_only_the_initialize_response_can_announce_resume():
 
 
 def test_a_connection_that_does_not_start_with_initialize_is_never_resumable():
-    ledger = Ledger()
+    ledger = ResumeBuffer()
     ledger.sent(b"[1]")
     ledger.sent(INITIALIZE)
     ledger.heard([initialize_response()])
@@ -115,7 +115,7 @@ def test_a_resume_response_that_cannot_be_used_raises_a_reason(frame: bytes, why
     ledger = resumable_ledger()
     ledger.sent(b"1")
     ledger.heard([ack(2)])
-    with pytest.raises(Gone, match=why) as caught:
+    with pytest.raises(ResumeFailed, match=why) as caught:
         ledger.missed(frame)
     assert "\x1b" not in str(caught.value)
 
@@ -138,5 +138,5 @@ def test_kept_frames_are_bounded_and_resume_fails_beyond_the_bound():
     for _ in range(6):
         ledger.sent(big)
     assert ledger._kept_bytes <= MOST_BYTES
-    with pytest.raises(Gone, match="3 messages that the server missed are no longer here"):
+    with pytest.raises(ResumeFailed, match="3 messages that the server missed are no longer here"):
         ledger.missed(resume_response(0))

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.wire.framing import SHOWN
-from accord.wire.remote.sse import EventParser
-from accord.wire.transport import Frame, Oversized
+from accord.wire.remote.server_sent_events import EventParser
+from accord.wire.transport import SHOWN, Frame, OversizedFrame
 
 
 def parsed(*reads: bytes, limit: int = 1 << 20) -> list[Frame]:
@@ -63,14 +62,14 @@ def test_an_event_over_the_limit_uses_bounded_memory():
     assert frames[0] == b"1"
     assert frames[2] == b"2"
     big = frames[1]
-    assert isinstance(big, Oversized)
+    assert isinstance(big, OversizedFrame)
     assert (big.size, big.head[:2], big.tail[-2:]) == (100_002, b"ax", b"xz")
     assert len(big.head) == len(big.tail) == SHOWN
 
 
 def test_data_lines_that_together_exceed_the_limit_are_oversized():
     [frame] = parsed(b"data: 12345\ndata: 67890\n\n", limit=10)
-    assert frame == Oversized(11, b"12345\n67890", b"12345\n67890")
+    assert frame == OversizedFrame(11, b"12345\n67890", b"12345\n67890")
 
 
 @settings(deadline=None)

@@ -20,10 +20,9 @@ from tests.wire.transport_contract import Inbox
 
 from accord.clock import SYSTEM_CLOCK
 from accord.testing import FakeClock
-from accord.wire.remote.address import read_address
-from accord.wire.remote.http import StreamableHttpTransport
-from accord.wire.remote.times import Times
-from accord.wire.transport import Oversized
+from accord.wire.remote.address import NetworkTimeouts, read_address
+from accord.wire.remote.streamable_http import StreamableHttpTransport
+from accord.wire.transport import OversizedFrame
 
 NEW = {"id": 1, "method": "session/new", "params": {"cwd": "/"}}
 
@@ -372,7 +371,7 @@ async def test_an_event_over_the_limit_is_oversized_and_the_stream_continues():
     async with http_test_server() as server, initialized_client(server, limit=1000) as (client, stream):
         await stream.chunk(b"data: " + b"x" * 5000 + b"\n\n" + event({"method": "next"}))
         _, big, after = await client.inbox.count(3)
-        assert isinstance(big, Oversized)
+        assert isinstance(big, OversizedFrame)
         assert big.size == 5000
         assert after == encoded({"method": "next"})
 
@@ -388,7 +387,7 @@ async def test_a_stream_with_keep_alives_ends_after_silence():
     clock = FakeClock()
     async with (
         http_test_server() as server,
-        initialized_client(server, clock=clock, times=Times(silence=60)) as (client, stream),
+        initialized_client(server, clock=clock, times=NetworkTimeouts(silence=60)) as (client, stream),
     ):
         await stream.chunk(b":\n\n" + event({"method": "a"}))
         await client.inbox.count(2)
@@ -402,7 +401,7 @@ async def test_a_stream_without_keep_alives_may_be_silent():
     clock = FakeClock()
     async with (
         http_test_server() as server,
-        initialized_client(server, clock=clock, times=Times(silence=60)) as (client, stream),
+        initialized_client(server, clock=clock, times=NetworkTimeouts(silence=60)) as (client, stream),
     ):
         await clock.advance(600)
         await stream.chunk(event({"method": "a"}))

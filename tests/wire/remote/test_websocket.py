@@ -22,8 +22,7 @@ from websockets.frames import Frame, Opcode
 
 from accord.errors import NeverStarted
 from accord.testing import FakeClock
-from accord.wire.remote.address import read_address
-from accord.wire.remote.times import Times
+from accord.wire.remote.address import NetworkTimeouts, read_address
 from accord.wire.remote.websocket import open_websocket
 
 
@@ -124,7 +123,7 @@ async def test_a_silent_server_is_pinged_and_then_the_connection_ends():
     clock = FakeClock()
     async with (
         websocket_test_server() as server,
-        connected_client(server, clock=clock, times=Times(ping=20)) as (client, socket),
+        connected_client(server, clock=clock, times=NetworkTimeouts(ping=20)) as (client, socket),
     ):
         await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=False)
@@ -141,7 +140,7 @@ async def test_the_connection_stays_open_while_the_server_answers_pings():
     clock = FakeClock()
     async with (
         websocket_test_server() as server,
-        connected_client(server, clock=clock, times=Times(ping=20)) as (client, socket),
+        connected_client(server, clock=clock, times=NetworkTimeouts(ping=20)) as (client, socket),
     ):
         await initialize(client, socket, NOT_RESUMABLE)
         pings = Pings(socket, answered=True)
@@ -196,7 +195,7 @@ async def test_a_handshake_without_an_answer_times_out():
 
     async with run_http_server(never_answer) as address:
         opening = asyncio.ensure_future(
-            open_websocket(read_address(f"ws://{address}"), times=Times(connect=20), clock=clock)
+            open_websocket(read_address(f"ws://{address}"), times=NetworkTimeouts(connect=20), clock=clock)
         )
         async with asyncio.timeout(30):
             await asked.wait()

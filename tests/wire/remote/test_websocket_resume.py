@@ -14,8 +14,8 @@ from tests.wire.remote.websocket_test_server import (
     websocket_test_server,
 )
 
-from accord.wire.remote.ledger import ACK_FRAMES
-from accord.wire.remote.times import Times
+from accord.wire.remote.address import NetworkTimeouts
+from accord.wire.remote.resume_buffer import ACK_FRAMES
 
 
 def resume_response(received: int) -> bytes:
@@ -144,7 +144,7 @@ async def test_a_permanent_refusal_ends_the_retries():
 
 
 async def test_resume_retries_are_bounded():
-    times = Times(leave=0.3, pause=0.01, longest_pause=0.01, back=0.0)
+    times = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.01, back=0.0)
     async with websocket_test_server() as server, connected_client(server, times=times) as (client, first):
         await initialize(client, first)
         server.refuse = [503] * 100

@@ -11,11 +11,10 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.wire.remote.address import read_address
-from accord.wire.remote.times import Times
+from accord.wire.remote.address import NetworkTimeouts, read_address
 from accord.wire.remote.websocket import WebSocketTransport, open_websocket
 
-QUICK = Times(leave=0.3, pause=0.01, longest_pause=0.02)
+QUICK = NetworkTimeouts(leave=0.3, pause=0.01, longest_pause=0.02)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
 NOT_RESUMABLE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'
 RESUMABLE = json.dumps(
@@ -107,7 +106,7 @@ class WebSocketTestClient:
 async def connected_client(
     server: WebSocketTestServer,
     *,
-    times: Times = QUICK,
+    times: NetworkTimeouts = QUICK,
     limit: int = 1 << 20,
     clock: Clock = SYSTEM_CLOCK,
     token: str | None = None,

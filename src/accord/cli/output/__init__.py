@@ -3,11 +3,10 @@
 import os
 from typing import TextIO
 
-from accord.cleaning import clean_line, clean_text
-from accord.cli.output.contract import Output
-from accord.cli.output.sink import Sink
+from accord.cli.output.output_sink import Output, OutputStream
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
+from accord.safe_text import clean_line, clean_text
 
 FORMATS = ("text", "json", "quiet")
 
@@ -28,12 +27,11 @@ def output_for(
     """The output of that name, for a command that tells notes under its own. `terminal` says that stdout is one; a width that is not given is asked of it each time,
     and whether to colour is asked of the environment.
     """
-    out, err = Sink(stdout), Sink(stderr)
+    out, err = OutputStream(stdout), OutputStream(stderr)
     match format:
         case "text":
-            from accord.cli.output.style import Style, signs_for, wants_colour
-            from accord.cli.output.terminalsize import TerminalSize
-            from accord.cli.output.text import TextOutput
+            from accord.cli.output.terminal_screen import Style, TerminalSize, signs_for, wants_colour
+            from accord.cli.output.text_output import TextOutput
 
             # A dumb terminal cannot move its cursor: it is written on as on paper.
             live = terminal and os.environ.get("TERM") != "dumb"
@@ -41,11 +39,11 @@ def output_for(
             wanted = wants_colour(terminal) if colour is None else colour
             return TextOutput(out, err, Style(wanted, signs_for(out.encoding)), size, clock, command)
         case "json":
-            from accord.cli.output.jsonlines import JsonOutput
+            from accord.cli.output.json_output import JsonOutput
 
             return JsonOutput(out, err, clock)
         case "quiet":
-            from accord.cli.output.quiet import QuietOutput
+            from accord.cli.output.json_output import QuietOutput
 
             return QuietOutput(out, err)
         case _:

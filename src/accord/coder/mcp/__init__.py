@@ -4,17 +4,24 @@
 thread, when the first session has servers.
 """
 
-from accord.coder.mcp.hooks import AcpRequest, McpFailure, McpHooks, McpLimits, ServerState, Status
 from accord.coder.mcp.host import McpHost
-from accord.coder.mcp.prompt import McpPrompt
+from accord.coder.mcp.server_features import McpPrompt
+from accord.coder.mcp.server_interface import (
+    AcpRequest,
+    McpHooks,
+    McpLimits,
+    McpServerFailure,
+    ServerState,
+    Status,
+)
 
 __all__ = [
     "AcpRequest",
-    "McpFailure",
     "McpHooks",
     "McpHost",
     "McpLimits",
     "McpPrompt",
+    "McpServerFailure",
     "ServerState",
     "Status",
 ]

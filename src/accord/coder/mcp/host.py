@@ -1,22 +1,87 @@
-"""The MCP servers of one session: started together, each on its own, and all they offer under names of ours."""
+"""The MCP servers of one session: starts them, names what they offer, connects them to session and user."""
 
 import asyncio
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from accord.agent.elicitation import ElicitationAnswer
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.coder.mcp.cleaning import Secrets, clean_line, secrets_of_url
-from accord.coder.mcp.hooks import AcpRequest, McpHooks, McpLimits, ServerState
-from accord.coder.mcp.loading import preload_in_background
-from accord.coder.mcp.names import Names
-from accord.coder.mcp.prompt import McpPrompt
-from accord.coder.mcp.resources import Resources
-from accord.coder.mcp.server import Server
-from accord.coder.mcp.terms import Terms
-from accord.coder.mcp.tool import McpTool
-from accord.coder.tools.context import Limits
+from accord.coder.library_imports import preload_mcp_in_background
+from accord.coder.mcp.server import SessionMcpServer
+from accord.coder.mcp.server_features import McpPrompt, McpTool, Resources
+from accord.coder.mcp.server_interface import (
+    AcpRequest,
+    McpHooks,
+    McpLimits,
+    Secrets,
+    ServerContext,
+    ServerState,
+    clean_line,
+    secrets_of_url,
+)
 from accord.coder.tools.tool import Tool
+from accord.coder.tools.tool_context import ToolLimits
+from accord.errors import AccordError
+from accord.schema.base import Mismatch
+from accord.schema.client_requests import ElicitationSchema
+from accord.schema.codec import read
 from accord.schema.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
+
+if TYPE_CHECKING:
+    from accord.agent.turn import Turn
+    from accord.coder.coder_session import CoderSession
+
+
+# MERGED coder.mcp.names: Names for what servers offer, fit for every model provider and for slash commands, unique and the same all session.
+#
+# Letters, digits, `_` and `-`, 64 at most, not beginning with a digit or a dash. Whoever comes first gets the plain name;
+# one that would be the same, or too long, ends with a few digits of a hash.
+
+LONGEST: Final = 64
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_HASH: Final = 6
+
+
+class FeatureNames:
+    """The names given out in one session."""
+
+    def __init__(self, separator: str, taken: frozenset[str] = frozenset()) -> None:
+        self._separator = separator
+        self._given: dict[tuple[str, str], str] = {}
+        self._taken = set(taken)
+
+    def of(self, server: str, offered: str) -> str:
+        """The name for what this server calls so. Asked again, the same."""
+        given = self._given.get((server, offered))
+        if given is None:
+            given = self._given[server, offered] = self._new(server, offered)
+            self._taken.add(given)
+        return given
+
+    def _new(self, server: str, offered: str) -> str:
+        plain = f"{fit(server)}{self._separator}{fit(offered)}"
+        if len(plain) <= LONGEST and plain not in self._taken:
+            return plain
+        number = 0
+        while True:
+            mark = hashlib.sha256(f"{number}\0{server}\0{offered}".encode(errors="replace")).hexdigest()[
+                :_HASH
+            ]
+            name = f"{plain[: LONGEST - _HASH - 1]}_{mark}"
+            if name not in self._taken:
+                return name
+            number += 1
+
+
+def fit(name: str) -> str:
+    """The name in the characters that are allowed."""
+    fitting = _UNFIT.sub("_", name).strip("_-") or "unnamed"
+    return fitting if fitting[0].isalpha() else f"_{fitting}"
+
+
+# MERGED coder.mcp.host: The MCP servers of one session: started together, each on its own, and all they offer under names of ours.
 
 _LONGEST_NAME: Final = 40
 _RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
@@ -34,16 +99,16 @@ class McpHost:
         hooks: McpHooks,
         clock: Clock = SYSTEM_CLOCK,
         limits: McpLimits | None = None,
-        tool_limits: Limits | None = None,
+        tool_limits: ToolLimits | None = None,
         environment: Mapping[str, str] | None = None,
         acp: AcpRequest | None = None,
     ) -> None:
         self._clock = clock
-        self._tool_limits = tool_limits or Limits()
-        self._servers: dict[str, Server] = {}
+        self._tool_limits = tool_limits or ToolLimits()
+        self._servers: dict[str, SessionMcpServer] = {}
         for server in servers:
             name = self._unique(server.name)
-            terms = Terms(
+            terms = ServerContext(
                 name=name,
                 cwd=cwd,
                 roots=tuple(roots),
@@ -56,15 +121,15 @@ class McpHost:
                 lost=_nothing,
                 stale=_nothing,
             )
-            self._servers[name] = Server(server, terms)
-        self._tool_names = Names("__", _RESOURCE_TOOLS)
-        self._command_names = Names(":")
+            self._servers[name] = SessionMcpServer(server, terms)
+        self._tool_names = FeatureNames("__", _RESOURCE_TOOLS)
+        self._command_names = FeatureNames(":")
         self._resources = Resources(self._with_resources)
 
     def start(self) -> None:
         """Start all of them, at once and in the background."""
         if self._servers:
-            preload_in_background()
+            preload_mcp_in_background()
         for server in self._servers.values():
             server.start()
 
@@ -128,7 +193,7 @@ class McpHost:
         """End all connections and programs; bounded. May be called twice."""
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
-    def _with_resources(self) -> Mapping[str, Server]:
+    def _with_resources(self) -> Mapping[str, SessionMcpServer]:
         return {name: server for name, server in self._servers.items() if server.offers.has_resources}
 
     def _unique(self, name: str) -> str:
@@ -149,3 +214,74 @@ def _secrets(server: McpServer) -> Secrets:
 
 def _nothing(*_: object) -> None:
     """Stands in where there is no connection yet."""
+
+
+# MERGED coder.servers: The MCP servers of a session: started in its background, and what they want of the session and its user.
+
+
+def start_servers(conversation: "CoderSession") -> McpHost:
+    """Start them all; the session goes on meanwhile."""
+    session = conversation.session
+    host = McpHost(
+        session.mcp_servers,
+        cwd=session.cwd,
+        roots=session.roots,
+        hooks=_Hooks(conversation),
+        clock=conversation.clock,
+        acp=session.mcp_request,
+    )
+    host.start()
+    return host
+
+
+class _Hooks:
+    """What a session does for its servers."""
+
+    def __init__(self, conversation: "CoderSession") -> None:
+        self._conversation = conversation
+
+    def changed(self) -> None:
+        """Their prompts are slash commands: these may be others now."""
+        self._conversation.soon(self._offer())
+
+    async def _offer(self) -> None:
+        bench = self._conversation.made_bench
+        if bench is not None:
+            await bench.offer_commands()
+
+    def failed(self, name: str, why: str) -> None:
+        """The user is told; everything else goes on."""
+        notice = self._conversation.session.notice(f"MCP server {name} failed", why, severity="warning")
+        self._conversation.soon(notice)
+
+    async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """A server asks by a form; without a turn, or a client that shows forms, nobody is there to be asked."""
+        turn = self._turn()
+        if turn is None or not turn.client.can_show_forms:
+            return "decline", None
+        try:
+            form = read(ElicitationSchema, schema)
+            answer = await turn.elicit(message, form)
+        except (Mismatch, AccordError):
+            return "decline", None  # a form that cannot be shown, or one that asks for a secret
+        return _action(answer), dict(answer.content) if answer else None
+
+    async def elicit_url(self, message: str, url: str) -> str:
+        """A server wants a page to be opened."""
+        turn = self._turn()
+        if turn is None or not turn.client.can_open_urls:
+            return "decline"
+        try:
+            return _action(await turn.elicit_url(message, url))
+        except AccordError:
+            return "decline"
+
+    def _turn(self) -> "Turn | None":
+        turn = self._conversation.session.turn
+        return turn if turn is not None and turn.live else None
+
+
+def _action(answer: ElicitationAnswer) -> str:
+    if answer:
+        return "accept"
+    return "decline" if answer.action == "decline" else "cancel"

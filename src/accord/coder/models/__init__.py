@@ -1,52 +1,58 @@
 """What thinks for the agent: the seam to the loop, real providers, the rehearsal, and how one is chosen.
 
-Nothing here imports a provider's library before the first request to it, or `preload`. Names are imported on first use.
+Nothing here imports a provider's library before the first request to it, or `preload_provider`. Names are imported on first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from accord.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from accord.coder.models.choice import Choice, UnknownModel
-    from accord.coder.models.config import ConfigError, ModelsConfig
+    from accord.coder.library_imports import preload_provider, preload_provider_in_background
     from accord.coder.models.credentials import CredentialsError, remove_key, save_key
-    from accord.coder.models.library import Models, Resolver
-    from accord.coder.models.loading import preload, preload_in_background
     from accord.coder.models.model import (
         EFFORTS,
-        Draft,
         Effort,
         Model,
         ModelError,
         ModelEvent,
         ModelRequest,
+        PartialAnswer,
+        RequestUsage,
         Retrying,
         Stopped,
         TextDelta,
         ThoughtDelta,
         ToolSpec,
-        Usage,
     )
-    from accord.coder.models.names import ModelName
-    from accord.coder.models.offers import Offer
-    from accord.coder.models.rehearsal.model import Rehearsal
+    from accord.coder.models.model_name import ModelName
+    from accord.coder.models.model_registry import (
+        AvailableModel,
+        ModelChoice,
+        ModelRegistry,
+        Resolver,
+        UnknownModel,
+    )
+    from accord.coder.models.rehearsal_model import RehearsalModel
+    from accord.coder.user_config import ConfigError, ModelsConfig
 
 __all__ = [
     "EFFORTS",
-    "Choice",
+    "AvailableModel",
     "ConfigError",
     "CredentialsError",
-    "Draft",
     "Effort",
     "Model",
+    "ModelChoice",
     "ModelError",
     "ModelEvent",
     "ModelName",
+    "ModelRegistry",
     "ModelRequest",
-    "Models",
     "ModelsConfig",
-    "Offer",
-    "Rehearsal",
+    "PartialAnswer",
+    "RehearsalModel",
+    "RequestUsage",
     "Resolver",
     "Retrying",
     "Stopped",
@@ -54,28 +60,26 @@ __all__ = [
     "ThoughtDelta",
     "ToolSpec",
     "UnknownModel",
-    "Usage",
-    "preload",
-    "preload_in_background",
+    "preload_provider",
+    "preload_provider_in_background",
     "remove_key",
     "save_key",
 ]
 
-_HOMES: Final = {
-    "choice": "Choice UnknownModel",
-    "config": "ConfigError ModelsConfig",
-    "credentials": "CredentialsError remove_key save_key",
-    "library": "Models Resolver",
-    "loading": "preload preload_in_background",
-    "model": "EFFORTS Draft Effort Model ModelError ModelEvent ModelRequest Retrying Stopped TextDelta ThoughtDelta ToolSpec Usage",
-    "names": "ModelName",
-    "offers": "Offer",
-    "rehearsal.model": "Rehearsal",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accord.coder.library_imports": "preload_provider preload_provider_in_background",
+        "accord.coder.models.credentials": "CredentialsError remove_key save_key",
+        "accord.coder.models.model": (
+            "EFFORTS Effort Model ModelError ModelEvent ModelRequest PartialAnswer RequestUsage Retrying "
+            "Stopped TextDelta ThoughtDelta ToolSpec"
+        ),
+        "accord.coder.models.model_name": "ModelName",
+        "accord.coder.models.model_registry": (
+            "ModelChoice UnknownModel ModelRegistry Resolver AvailableModel"
+        ),
+        "accord.coder.models.rehearsal_model": "RehearsalModel",
+        "accord.coder.user_config": "ConfigError ModelsConfig",
+    },
+)

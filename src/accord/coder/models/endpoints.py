@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.coder.models.config import ConfigError, EndpointConfig, Kind, ModelsConfig, fault_of_address
 from accord.coder.models.credentials import Secret, find_key, key_variables, variable
+from accord.coder.user_config import ConfigError, EndpointConfig, Kind, ModelsConfig, fault_of_address
 
 DEFAULT_MODELS: Final = {
     "anthropic": "claude-sonnet-5-5",

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from accord.coder.messages import AssistantMessage, Message, TextPart, ThoughtPart, ToolUse
+from accord.coder.model_history import AssistantMessage, Message, TextPart, ThoughtPart, ToolUse
 from accord.errors import AccordError
 
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -50,7 +50,7 @@ class ThoughtDelta(Struct, frozen=True):
     text: str
 
 
-class Usage(Struct, frozen=True):
+class RequestUsage(Struct, frozen=True):
     """The tokens of one request. Comes once, before `Stopped`, and with an error if the provider had said it by then."""
 
     input: int
@@ -82,7 +82,7 @@ class Retrying(Struct, frozen=True):
     why: str
 
 
-ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | Usage | Stopped | Retrying
+ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | RequestUsage | Stopped | Retrying
 
 
 class Model(Protocol):
@@ -110,7 +110,7 @@ class Model(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Text, thoughts and complete tool uses as they come, then `Usage` if known, then `Stopped`.
+        """Text, thoughts and complete tool uses as they come, then `RequestUsage` if known, then `Stopped`.
 
         An async generator. Raises ModelError.
         """
@@ -139,7 +139,7 @@ class ModelError(AccordError):
         """What had been answered before it failed."""
 
 
-class Draft:
+class PartialAnswer:
     """An answer as far as it came, for when it is cut off. Calls are left out: nobody knows whether they were whole."""
 
     def __init__(self) -> None:

@@ -4,13 +4,13 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import Delegation, ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.tool_context import Delegation, ToolContext
+from accord.safe_text import one_line
 
 
-class AgentArguments(Arguments):
+class AgentArguments(ToolArguments):
     prompt: Annotated[
         str,
         Meta(min_length=1, description="The whole task: the sub-agent knows nothing of this conversation."),
@@ -18,7 +18,7 @@ class AgentArguments(Arguments):
     description: Annotated[str | None, Meta(description="The task in a few words, for the user.")] = None
 
 
-async def prepare(arguments: AgentArguments, context: ToolContext) -> Call:
+async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCall:
     title = one_line(arguments.description or arguments.prompt)
 
     async def run(report: Report) -> ToolOutcome:
@@ -26,7 +26,7 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> Call:
             raise ToolFailure("there are no sub-agents here; do the task yourself")
         return await context.delegate(Delegation(title, arguments.prompt), report)
 
-    return Call(title=one_line(f"Delegate: {title}"), subject=Subject(), run=run)
+    return PreparedCall(title=one_line(f"Delegate: {title}"), subject=CallSubject(), run=run)
 
 
-AGENT: Final = BuiltIn("agent", "execute", "execute", AgentArguments, prepare)
+AGENT: Final = BuiltInTool("agent", "execute", "execute", AgentArguments, prepare)

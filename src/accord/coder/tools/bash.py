@@ -9,26 +9,25 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder.files.place import Place
-from accord.coder.jobs import Launch, LocalCommand
-from accord.coder.messages import TextPart
-from accord.coder.output import Transcript, capped, readable
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import OpenTerminal, ToolContext
+from accord.coder.bounded_text import CommandOutput, capped, readable
+from accord.coder.files.exact_disk import ResolvedFile
+from accord.coder.model_history import TextPart
+from accord.coder.shell_jobs import CommandLaunch, LocalCommand
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
-    Call,
-    Progress,
+    CallSubject,
+    PreparedCall,
     Report,
-    Subject,
     ToolFailure,
     ToolOutcome,
+    ToolProgress,
     listing,
-    one_line,
     said,
 )
-from accord.schema.tools import Terminal, ToolCallContent
-from accord.workspace.terminal import ExitStatus
+from accord.coder.tools.tool_context import OpenTerminal, ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import Terminal, ToolCallContent
+from accord.workspace.terminals import ExitStatus
 
 _MORE: Final = "to see it, send the output to a file and read that, or filter with grep, head or tail"
 _KEPT_BY_CLIENT: Final = 1024 * 1024
@@ -38,7 +37,7 @@ _LONGEST_LINE: Final = 100_000
 _UNATTENDED: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
-class BashArguments(Arguments):
+class BashArguments(ToolArguments):
     command: Annotated[str, Meta(min_length=1, description="The shell line to run.")]
     timeout: Annotated[
         float | None, Meta(description="Seconds until the command is ended. 120 if left out, at most 1800.")
@@ -53,7 +52,7 @@ class BashArguments(Arguments):
     description: Annotated[str | None, Meta(description="What it does, in a few words for the user.")] = None
 
 
-async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
+async def prepare(arguments: BashArguments, context: ToolContext) -> PreparedCall:
     line = arguments.command
     if "\0" in line:
         raise ToolFailure("bash was not run: there is a NUL character in the command")
@@ -83,9 +82,9 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
         """The whole line, where the title is too short for it."""
         return (listing(line, language="sh"),) if one_line(line) != line else ()
 
-    return Call(
+    return PreparedCall(
         title=one_line(line),
-        subject=Subject(
+        subject=CallSubject(
             command=line,
             cwd=where.real,
             outside_sandbox=arguments.outside_sandbox and context.sandbox is not None,
@@ -96,18 +95,18 @@ async def prepare(arguments: BashArguments, context: ToolContext) -> Call:
     )
 
 
-def _launch(line: str, where: Place, arguments: BashArguments, context: ToolContext) -> Launch:
+def _launch(line: str, where: ResolvedFile, arguments: BashArguments, context: ToolContext) -> CommandLaunch:
     env = {**context.environment, **_UNATTENDED}
     shell = shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
     argv = [shell, "-c", line]
     if context.sandbox is not None and not arguments.outside_sandbox:
         confined = context.sandbox.wrap(argv, env=_UNATTENDED, cwd=where.real)
-        return Launch(confined.argv, confined.env, confined.cwd, confined=True)
-    return Launch(argv, env, where.real)
+        return CommandLaunch(confined.argv, confined.env, confined.cwd, confined=True)
+    return CommandLaunch(argv, env, where.real)
 
 
 async def _leave_running(
-    line: str, where: Place, arguments: BashArguments, context: ToolContext
+    line: str, where: ResolvedFile, arguments: BashArguments, context: ToolContext
 ) -> ToolOutcome:
     launch = _launch(line, where, arguments, context)
     job = await context.jobs.start(line, launch, context.limits.output_chars, context.clock)
@@ -117,8 +116,10 @@ async def _leave_running(
     )
 
 
-async def _run_here(launch: Launch, seconds: float, report: Report, context: ToolContext) -> ToolOutcome:
-    output = Transcript(context.limits.output_chars)
+async def _run_here(
+    launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
+) -> ToolOutcome:
+    output = CommandOutput(context.limits.output_chars)
     news = asyncio.Event()
 
     def arrived(text: str) -> None:
@@ -129,7 +130,7 @@ async def _run_here(launch: Launch, seconds: float, report: Report, context: Too
         while True:
             await news.wait()
             news.clear()
-            await report(Progress(content=(listing(output.text()),)))
+            await report(ToolProgress(content=(listing(output.text()),)))
             await context.clock.sleep(context.limits.report_seconds)
 
     async with LocalCommand(launch, arrived, context.clock) as command:
@@ -155,7 +156,7 @@ async def _run_here(launch: Launch, seconds: float, report: Report, context: Too
 
 
 async def _run_there(
-    open_terminal: OpenTerminal, launch: Launch, seconds: float, report: Report, context: ToolContext
+    open_terminal: OpenTerminal, launch: CommandLaunch, seconds: float, report: Report, context: ToolContext
 ) -> ToolOutcome:
     program, *args = launch.argv
     # The client's terminals hand its own environment down; only a blank keeps a variable of it from a command.
@@ -164,7 +165,7 @@ async def _run_there(
     terminal = open_terminal(program, args, env=env, cwd=launch.cwd, output_byte_limit=_KEPT_BY_CLIENT)
     async with terminal:
         shown = (Terminal(terminal.id),)
-        await report(Progress(content=shown))
+        await report(ToolProgress(content=shown))
         result = await terminal.finish(seconds)
     text = capped(readable(result.output), context.limits.output_chars, _MORE)
     status = ExitStatus(result.exit_code, result.signal)
@@ -195,4 +196,4 @@ def _raw(text: str, status: ExitStatus, *, timed_out: bool, truncated: bool) -> 
     }
 
 
-BASH: Final = BuiltIn("bash", "execute", "execute", BashArguments, prepare)
+BASH: Final = BuiltInTool("bash", "execute", "execute", BashArguments, prepare)

@@ -7,24 +7,22 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.change import diff_of
-from accord.coder.files.disk import DiskRefused
-from accord.coder.files.document import plain
-from accord.coder.files.place import Place
-from accord.coder.messages import TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line
-from accord.coder.workspace import NoText
-from accord.schema.tools import ToolCallContent, ToolCallLocation
+from accord.coder.files.exact_disk import DiskRefused, ResolvedFile
+from accord.coder.files.session_files import NotText
+from accord.coder.files.text_document import diff_of, plain
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallContent, ToolCallLocation
 
 
-class DeleteFileArguments(Arguments):
+class DeleteFileArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
 
 
-async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Call:
+async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path, follow=False)
 
     async def lost() -> Sequence[ToolCallContent]:
@@ -34,7 +32,7 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Call:
             return ()
         try:
             document = await context.files.read(place, context.limits.diff_chars)
-        except (NoText, DiskRefused):
+        except (NotText, DiskRefused):
             return ()
         return (
             ()
@@ -50,16 +48,16 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Call:
         told = f"Deleted {context.shown(place.path)}."
         return ToolOutcome((TextPart(told),), content or None, {"path": place.path})
 
-    return Call(
+    return PreparedCall(
         title=f"Delete {one_line(context.shown(place.path))}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         preview=lost,
         locations=(ToolCallLocation(place.path),),
     )
 
 
-async def present(place: Place, context: ToolContext) -> os.stat_result:
+async def present(place: ResolvedFile, context: ToolContext) -> os.stat_result:
     """What stands there, unless it is nothing, or a link: what was judged is where that leads. Raises ToolFailure."""
     found = await context.files.disk.look(place)
     if found is None:
@@ -69,4 +67,4 @@ async def present(place: Place, context: ToolContext) -> os.stat_result:
     return found
 
 
-DELETE_FILE: Final = BuiltIn("delete_file", "delete", "write", DeleteFileArguments, prepare)
+DELETE_FILE: Final = BuiltInTool("delete_file", "delete", "write", DeleteFileArguments, prepare)

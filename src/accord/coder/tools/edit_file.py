@@ -6,22 +6,20 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.change import diff_of
-from accord.coder.files.document import plain
-from accord.coder.files.matching import find_all, line_of, put
-from accord.coder.files.mismatch import why_missing
-from accord.coder.messages import TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line
+from accord.coder.files.text_document import diff_of, plain
+from accord.coder.files.text_match import find_all, line_of, put, why_missing
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.tool_context import ToolContext
 from accord.coder.tools.write_file import known
-from accord.schema.tools import ToolCallContent, ToolCallLocation
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallContent, ToolCallLocation
 
 _PLACES_NAMED: Final = 10
 
 
-class EditFileArguments(Arguments):
+class EditFileArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
     old_text: Annotated[
         str, Meta(description="The text to replace, exactly as it is in the file, without line numbers.")
@@ -32,7 +30,7 @@ class EditFileArguments(Arguments):
     ] = False
 
 
-async def prepare(arguments: EditFileArguments, context: ToolContext) -> Call:
+async def prepare(arguments: EditFileArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path)
 
     async def preview() -> Sequence[ToolCallContent]:
@@ -57,9 +55,9 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Call:
             locations=[ToolCallLocation(place.path, line) for line in lines[:_PLACES_NAMED]],
         )
 
-    return Call(
+    return PreparedCall(
         title=f"Edit {one_line(context.shown(place.path))}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         preview=preview,
         locations=(ToolCallLocation(place.path),),
@@ -86,4 +84,4 @@ def _edited(path: str, text: str, arguments: EditFileArguments) -> tuple[str, li
     return put(text, matches, new), lines
 
 
-EDIT_FILE: Final = BuiltIn("edit_file", "edit", "write", EditFileArguments, prepare)
+EDIT_FILE: Final = BuiltInTool("edit_file", "edit", "write", EditFileArguments, prepare)

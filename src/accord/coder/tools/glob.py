@@ -6,36 +6,34 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.place import Place, insist_on_same
-from accord.coder.messages import TextPart
-from accord.coder.search.pattern import BadPattern, Pattern
-from accord.coder.search.tree import Found, in_time, walk
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
+from accord.coder.files.exact_disk import ResolvedFile, insist_on_same
+from accord.coder.files.file_search import BadPattern, FoundFile, Pattern, in_time, walk
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
     BadArguments,
-    Call,
+    CallSubject,
+    PreparedCall,
     Report,
-    Subject,
     ToolFailure,
     ToolOutcome,
     listing,
-    one_line,
 )
-from accord.schema.tools import ToolCallLocation
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallLocation
 
 _MAGIC: Final = frozenset("*?[{")
 
 
-class GlobArguments(Arguments):
+class GlobArguments(ToolArguments):
     pattern: Annotated[
         str, Meta(min_length=1, description="Such as *.py (at any depth), src/**/*.ts or {a,b}*.md.")
     ]
     path: Annotated[str, Meta(description="The folder to look in; the working folder if left out.")] = "."
 
 
-async def prepare(arguments: GlobArguments, context: ToolContext) -> Call:
+async def prepare(arguments: GlobArguments, context: ToolContext) -> PreparedCall:
     folder, wanted = _split(arguments.path or ".", arguments.pattern)
     place = await context.place(folder)
     try:
@@ -63,9 +61,9 @@ async def prepare(arguments: GlobArguments, context: ToolContext) -> Call:
         return ToolOutcome((TextPart(text),), (listing(text),), {"files": paths, "total": len(found)})
 
     inside = "" if place.path == context.cwd else f" in {context.shown(place.path)}"
-    return Call(
+    return PreparedCall(
         title=f"Find {one_line(arguments.pattern + inside)}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         locations=(ToolCallLocation(place.path),),
     )
@@ -84,7 +82,7 @@ def _split(folder: str, pattern: str) -> tuple[str, str]:
     return os.path.join(folder, "/".join(parts[:fixed]) or "/"), "./" + "/".join(parts[fixed:])
 
 
-def _search(place: Place, pattern: Pattern, stop: threading.Event) -> list[Found]:
+def _search(place: ResolvedFile, pattern: Pattern, stop: threading.Event) -> list[FoundFile]:
     if not os.path.isdir(place.real):
         raise ToolFailure(f"{place.path} is not an existing folder")
     insist_on_same(place)
@@ -92,4 +90,4 @@ def _search(place: Place, pattern: Pattern, stop: threading.Event) -> list[Found
     return sorted(found, key=lambda file: (-file.status.st_mtime_ns, file.path))
 
 
-GLOB: Final = BuiltIn("glob", "search", "read-only", GlobArguments, prepare)
+GLOB: Final = BuiltInTool("glob", "search", "read-only", GlobArguments, prepare)

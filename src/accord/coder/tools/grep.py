@@ -11,25 +11,23 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder.files.place import Place, insist_on_same
-from accord.coder.messages import TextPart
-from accord.coder.output import capped
-from accord.coder.search.grep import BadQuery, Hit, Query, search
-from accord.coder.search.pattern import BadPattern, Pattern
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
+from accord.coder.bounded_text import capped
+from accord.coder.files.exact_disk import ResolvedFile, insist_on_same
+from accord.coder.files.file_search import BadPattern, BadQuery, Hit, Pattern, Query, search
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import (
     BadArguments,
-    Call,
+    CallSubject,
+    PreparedCall,
     Report,
-    Subject,
     ToolFailure,
     ToolOutcome,
     listing,
-    one_line,
 )
-from accord.schema.tools import ToolCallLocation
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallLocation
 
 _LONGEST_LINE: Final = 400
 _PLACES: Final = 20
@@ -38,7 +36,7 @@ _COUNTED: Final = 100_000
 Mode = Literal["content", "files", "count"]
 
 
-class GrepArguments(Arguments):
+class GrepArguments(ToolArguments):
     pattern: Annotated[str, Meta(min_length=1, description="The regular expression.")]
     path: Annotated[
         str, Meta(description="The file or folder to search; the working folder if left out.")
@@ -62,7 +60,7 @@ class GrepArguments(Arguments):
 
 
 @dataclass(slots=True)
-class Findings:
+class GrepResults:
     """What a search has found so far."""
 
     hits: list[Hit] = field(default_factory=list[Hit])
@@ -74,7 +72,7 @@ class Findings:
     """The time sufficed."""
 
 
-async def prepare(arguments: GrepArguments, context: ToolContext) -> Call:
+async def prepare(arguments: GrepArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path or ".")
     try:
         only = Pattern(arguments.glob) if arguments.glob else None
@@ -104,23 +102,23 @@ async def prepare(arguments: GrepArguments, context: ToolContext) -> Call:
         return _told(found, arguments, base, context)
 
     inside = "" if place.path == context.cwd else f" in {context.shown(place.path)}"
-    return Call(
+    return PreparedCall(
         title=f"Search for {one_line(arguments.pattern + inside)}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         locations=(ToolCallLocation(place.path),),
     )
 
 
-def _is_folder(place: Place) -> bool:
+def _is_folder(place: ResolvedFile) -> bool:
     if not os.path.exists(place.real):
         raise ToolFailure(f"{place.path} does not exist")
     insist_on_same(place)
     return os.path.isdir(place.real)
 
 
-async def _find(query: Query, arguments: GrepArguments, context: ToolContext) -> Findings:
-    found = Findings()
+async def _find(query: Query, arguments: GrepArguments, context: ToolContext) -> GrepResults:
+    found = GrepResults()
     limits = context.limits
     most = min(arguments.limit or limits.matches, limits.matches)
 
@@ -152,7 +150,7 @@ async def _find(query: Query, arguments: GrepArguments, context: ToolContext) ->
     return found
 
 
-def _enough(found: Findings, hit: Hit, new: bool, most: int, mode: Mode) -> bool:
+def _enough(found: GrepResults, hit: Hit, new: bool, most: int, mode: Mode) -> bool:
     if not hit.matches:
         return False
     if mode == "content":
@@ -160,7 +158,7 @@ def _enough(found: Findings, hit: Hit, new: bool, most: int, mode: Mode) -> bool
     return (new and len(found.counts) >= most) or sum(found.counts.values()) >= _COUNTED
 
 
-def _told(found: Findings, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
+def _told(found: GrepResults, arguments: GrepArguments, base: str, context: ToolContext) -> ToolOutcome:
     limits = context.limits
 
     def shown(path: str) -> str:
@@ -208,4 +206,4 @@ def _grouped(hits: list[Hit], shown: Callable[[str], str], context: int) -> list
     return lines
 
 
-GREP: Final = BuiltIn("grep", "search", "read-only", GrepArguments, prepare)
+GREP: Final = BuiltInTool("grep", "search", "read-only", GrepArguments, prepare)

@@ -4,15 +4,15 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.jobs import Job
-from accord.coder.messages import TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, listing, one_line
+from accord.coder.model_history import TextPart
+from accord.coder.shell_jobs import BackgroundJob
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, listing
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
 
 
-class JobArguments(Arguments):
+class JobArguments(ToolArguments):
     id: Annotated[str, Meta(min_length=1, description="The job, as bash named it.")]
     wait: Annotated[
         float | None, Meta(description="Seconds to wait for its end before looking; none if left out.")
@@ -20,7 +20,7 @@ class JobArguments(Arguments):
     stop: Annotated[bool, Meta(description="End it, with everything it started.")] = False
 
 
-async def prepare(arguments: JobArguments, context: ToolContext) -> Call:
+async def prepare(arguments: JobArguments, context: ToolContext) -> PreparedCall:
     job = context.jobs.get(arguments.id)
     if job is None:
         known = ", ".join(context.jobs.ids()) or "none"
@@ -39,14 +39,14 @@ async def prepare(arguments: JobArguments, context: ToolContext) -> Call:
             (TextPart(told),), (listing(told),), {"job": job.id, "state": state, "output": text}, failed=False
         )
 
-    return Call(title=f"{verb} {job.id}: {one_line(job.line, 120)}", subject=Subject(), run=run)
+    return PreparedCall(title=f"{verb} {job.id}: {one_line(job.line, 120)}", subject=CallSubject(), run=run)
 
 
-def _state(job: Job) -> str:
+def _state(job: BackgroundJob) -> str:
     status = job.status
     if status is None:
         return "is still running"
     return f"was ended by {status.signal}" if status.signal else f"ended with exit code {status.exit_code}"
 
 
-JOB: Final = BuiltIn("job", "execute", "read-only", JobArguments, prepare)
+JOB: Final = BuiltInTool("job", "execute", "read-only", JobArguments, prepare)

@@ -5,21 +5,19 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, said
-from accord.schema.content import TextContent
-from accord.schema.tools import Content, ToolCallContent
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, said
+from accord.coder.tools.tool_context import ToolContext
+from accord.schema.content import Content, TextContent, ToolCallContent
 
 
-class LeavePlanModeArguments(Arguments):
+class LeavePlanModeArguments(ToolArguments):
     plan: Annotated[
         str, Meta(min_length=1, description="What will be done, in Markdown, for the user to agree to.")
     ]
 
 
-async def prepare(arguments: LeavePlanModeArguments, context: ToolContext) -> Call:
+async def prepare(arguments: LeavePlanModeArguments, context: ToolContext) -> PreparedCall:
     async def preview() -> Sequence[ToolCallContent]:
         return (Content(TextContent(arguments.plan)),)
 
@@ -29,7 +27,9 @@ async def prepare(arguments: LeavePlanModeArguments, context: ToolContext) -> Ca
         mode = await context.leave_plan_mode(arguments.plan)
         return said(f"The user agreed. The mode is {mode} now: begin with the plan.", raw={"mode": mode})
 
-    return Call(title="Leave plan mode and begin", subject=Subject(), run=run, preview=preview)
+    return PreparedCall(title="Leave plan mode and begin", subject=CallSubject(), run=run, preview=preview)
 
 
-LEAVE_PLAN_MODE: Final = BuiltIn("leave_plan_mode", "switch_mode", "write", LeavePlanModeArguments, prepare)
+LEAVE_PLAN_MODE: Final = BuiltInTool(
+    "leave_plan_mode", "switch_mode", "write", LeavePlanModeArguments, prepare
+)

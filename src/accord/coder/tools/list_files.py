@@ -7,17 +7,17 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.place import Place, insist_on_same
-from accord.coder.messages import TextPart
-from accord.coder.search.tree import in_time, walk
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, listing, one_line
-from accord.schema.tools import ToolCallLocation
+from accord.coder.files.exact_disk import ResolvedFile, insist_on_same
+from accord.coder.files.file_search import in_time, walk
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, listing
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallLocation
 
 
-class ListFilesArguments(Arguments):
+class ListFilesArguments(ToolArguments):
     path: Annotated[str, Meta(description="The folder; the working folder if left out.")] = "."
     depth: Annotated[
         Annotated[int, Meta(ge=1, le=20)],
@@ -25,7 +25,7 @@ class ListFilesArguments(Arguments):
     ] = 1
 
 
-async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Call:
+async def prepare(arguments: ListFilesArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path or ".")
 
     async def run(report: Report) -> ToolOutcome:
@@ -52,15 +52,15 @@ async def prepare(arguments: ListFilesArguments, context: ToolContext) -> Call:
         text = "\n".join(filter(None, (*names, note)))
         return ToolOutcome((TextPart(text),), (listing(text),), {"path": place.path, "names": names})
 
-    return Call(
+    return PreparedCall(
         title=f"List {one_line(context.shown(place.path))}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         locations=(ToolCallLocation(place.path),),
     )
 
 
-def _names(place: Place, depth: int, most: int, stop: threading.Event) -> list[str]:
+def _names(place: ResolvedFile, depth: int, most: int, stop: threading.Event) -> list[str]:
     """Sorted, folders with a slash at their end; the first level whole, below it what git does not ignore."""
     insist_on_same(place)
     folder = place.real
@@ -92,4 +92,4 @@ def _shown(name: str, mode: int, path: str) -> str:
     return name
 
 
-LIST_FILES: Final = BuiltIn("list_files", "read", "read-only", ListFilesArguments, prepare)
+LIST_FILES: Final = BuiltInTool("list_files", "read", "read-only", ListFilesArguments, prepare)

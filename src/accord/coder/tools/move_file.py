@@ -5,22 +5,22 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.delete_file import present
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line, said
-from accord.schema.tools import ToolCallLocation
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, said
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallLocation
 
 
-class MoveFileArguments(Arguments):
+class MoveFileArguments(ToolArguments):
     source: Annotated[
         str, Meta(min_length=1, description="The file or folder, absolute or from the working folder.")
     ]
     destination: Annotated[str, Meta(min_length=1, description="Its whole new path, with its new name.")]
 
 
-async def prepare(arguments: MoveFileArguments, context: ToolContext) -> Call:
+async def prepare(arguments: MoveFileArguments, context: ToolContext) -> PreparedCall:
     source = await context.place(arguments.source, follow=False)
     destination = await context.place(arguments.destination, follow=False)
     names = f"{context.shown(source.path)} to {context.shown(destination.path)}"
@@ -39,12 +39,12 @@ async def prepare(arguments: MoveFileArguments, context: ToolContext) -> Call:
         raw = {"source": source.path, "destination": destination.path}
         return said(f"Moved {names}.", raw=raw)
 
-    return Call(
+    return PreparedCall(
         title=f"Move {one_line(names)}",
-        subject=Subject(paths=(source.real, destination.real)),
+        subject=CallSubject(paths=(source.real, destination.real)),
         run=run,
         locations=(ToolCallLocation(source.path), ToolCallLocation(destination.path)),
     )
 
 
-MOVE_FILE: Final = BuiltIn("move_file", "move", "write", MoveFileArguments, prepare)
+MOVE_FILE: Final = BuiltInTool("move_file", "move", "write", MoveFileArguments, prepare)

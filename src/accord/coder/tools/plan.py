@@ -4,14 +4,13 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, said
-from accord.schema.plans import PlanEntry, PlanEntryPriority, PlanEntryStatus
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, said
+from accord.coder.tools.tool_context import ToolContext
+from accord.schema.updates import PlanEntry, PlanEntryPriority, PlanEntryStatus
 
 
-class Entry(Struct, frozen=True, omit_defaults=True):
+class PlanStep(Struct, frozen=True, omit_defaults=True):
     """A step."""
 
     content: Annotated[str, Meta(min_length=1, description="What is to be done.")]
@@ -19,13 +18,13 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     priority: PlanEntryPriority = "medium"
 
 
-class PlanArguments(Arguments):
+class PlanArguments(ToolArguments):
     entries: Annotated[
-        list[Entry], Meta(description="All steps, every time; the list replaces the one before.")
+        list[PlanStep], Meta(description="All steps, every time; the list replaces the one before.")
     ]
 
 
-async def prepare(arguments: PlanArguments, context: ToolContext) -> Call:
+async def prepare(arguments: PlanArguments, context: ToolContext) -> PreparedCall:
     entries = arguments.entries
     done = sum(entry.status == "completed" for entry in entries)
 
@@ -35,7 +34,9 @@ async def prepare(arguments: PlanArguments, context: ToolContext) -> Call:
         await context.set_plan([PlanEntry(entry.content, entry.priority, entry.status) for entry in entries])
         return said(f"The plan is shown: {done} of {len(entries)} steps completed.", raw={"completed": done})
 
-    return Call(title=f"Plan: {done} of {len(entries)} steps completed", subject=Subject(), run=run)
+    return PreparedCall(
+        title=f"Plan: {done} of {len(entries)} steps completed", subject=CallSubject(), run=run
+    )
 
 
-PLAN: Final = BuiltIn("plan", "think", "read-only", PlanArguments, prepare)
+PLAN: Final = BuiltInTool("plan", "think", "read-only", PlanArguments, prepare)

@@ -9,18 +9,16 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.disk import TooLarge
-from accord.coder.files.document import Document, plain
-from accord.coder.files.mismatch import numbered
-from accord.coder.files.place import Place
-from accord.coder.messages import ImagePart, TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import Limits, ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, listing, one_line
-from accord.coder.workspace import NoText
-from accord.schema.content import ImageContent
-from accord.schema.tools import Content, ToolCallLocation
+from accord.coder.files.exact_disk import FileTooLarge, ResolvedFile
+from accord.coder.files.session_files import NotText
+from accord.coder.files.text_document import Document, plain
+from accord.coder.files.text_match import numbered
+from accord.coder.model_history import ImagePart, TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, listing
+from accord.coder.tools.tool_context import ToolContext, ToolLimits
+from accord.safe_text import one_line
+from accord.schema.content import Content, ImageContent, ToolCallLocation
 
 _PICTURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -31,7 +29,7 @@ _PICTURES: Final = (
 _MOST_PART_BYTES: Final = 1024 * 1024
 
 
-class ReadFileArguments(Arguments):
+class ReadFileArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
     offset: Annotated[
         Annotated[int, Meta(ge=0)] | None, Meta(description="The first line to read; 1 if left out.")
@@ -41,7 +39,7 @@ class ReadFileArguments(Arguments):
     ] = None
 
 
-async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Call:
+async def prepare(arguments: ReadFileArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path)
     first = max(arguments.offset or 1, 1)
     title = f"Read {one_line(context.shown(place.path))}"
@@ -57,24 +55,26 @@ async def prepare(arguments: ReadFileArguments, context: ToolContext) -> Call:
             raise ToolFailure(f"{place.path} is a folder; use list_files")
         try:
             document = await context.files.read(place, context.limits.file_bytes)
-        except NoText as error:
+        except NotText as error:
             return _picture(place, error.data, context)
-        except TooLarge as error:
+        except FileTooLarge as error:
             return await _part(place, first, limit, error.size, context)
         if document is None:
             raise ToolFailure(await asyncio.to_thread(_missing, place))
         context.ledger.note(place, document.digest)
         return _lines(place, document, first, limit, context.limits)
 
-    return Call(
+    return PreparedCall(
         title=title,
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         locations=(ToolCallLocation(place.path, first) if first > 1 else ToolCallLocation(place.path),),
     )
 
 
-def _lines(place: Place, document: Document, first: int, limit: int, limits: Limits) -> ToolOutcome:
+def _lines(
+    place: ResolvedFile, document: Document, first: int, limit: int, limits: ToolLimits
+) -> ToolOutcome:
     lines = plain(document.text).split("\n")
     if lines[-1] == "":
         lines.pop()  # the last line end ends a line, it does not begin one
@@ -95,13 +95,13 @@ def _lines(place: Place, document: Document, first: int, limit: int, limits: Lim
     return _outcome(shown, first, notes, {"total_lines": total, "encoding": document.form.encoding})
 
 
-async def _part(place: Place, first: int, limit: int, size: int, context: ToolContext) -> ToolOutcome:
+async def _part(place: ResolvedFile, first: int, limit: int, size: int, context: ToolContext) -> ToolOutcome:
     """Lines of a file that is too large to be held; it cannot be edited either, so it is not noted as read."""
     try:
         text = await context.files.read_part(place, first, limit, _MOST_PART_BYTES)
-    except NoText:
+    except NotText:
         raise ToolFailure(f"{place.path} is not text: {size:,} bytes of binary data") from None
-    except TooLarge:
+    except FileTooLarge:
         raise ToolFailure(
             f"{limit} lines of {place.path} from line {first} are more than {_MOST_PART_BYTES:,} bytes; ask for fewer "
             "with limit, or cut pieces out with bash"
@@ -115,7 +115,7 @@ async def _part(place: Place, first: int, limit: int, size: int, context: ToolCo
     return _outcome(shown, first, notes, {"bytes": size})
 
 
-def _bounded(lines: list[str], limits: Limits) -> list[str]:
+def _bounded(lines: list[str], limits: ToolLimits) -> list[str]:
     """As many of the lines as fit, each cut to a bearable length."""
     kept: list[str] = []
     room = limits.output_chars
@@ -147,7 +147,7 @@ def picture_type(data: bytes) -> str | None:
     return next((mime for magic, mime in _PICTURES if data.startswith(magic)), None)
 
 
-def _picture(place: Place, data: bytes, context: ToolContext) -> ToolOutcome:
+def _picture(place: ResolvedFile, data: bytes, context: ToolContext) -> ToolOutcome:
     mime = picture_type(data)
     if mime is None:
         raise ToolFailure(f"{place.path} is not text: {len(data):,} bytes of binary data")
@@ -162,7 +162,7 @@ def _picture(place: Place, data: bytes, context: ToolContext) -> ToolOutcome:
     )
 
 
-def _missing(place: Place) -> str:
+def _missing(place: ResolvedFile) -> str:
     """That there is no such file, and what may have been meant."""
     try:
         names = os.listdir(os.path.dirname(place.real))
@@ -174,4 +174,4 @@ def _missing(place: Place) -> str:
     )
 
 
-READ_FILE: Final = BuiltIn("read_file", "read", "read-only", ReadFileArguments, prepare)
+READ_FILE: Final = BuiltInTool("read_file", "read", "read-only", ReadFileArguments, prepare)

@@ -1,6 +1,6 @@
 """The seam between the loop and a tool.
 
-The loop asks a `Tool` to `prepare` what the model asked for. The `Call` that comes back says all that the client and
+The loop asks a `Tool` to `prepare` what the model asked for. The `PreparedCall` that comes back says all that the client and
 the policy need to know, paths resolved once and for all; only then, and only if it may, it is `run`. The permission
 question and the updates of the tool call are the loop's.
 """
@@ -9,14 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from accord.cleaning import one_line as one_line
-from accord.coder.messages import Part, TextPart
+from accord.coder.model_history import Part, TextPart
 from accord.errors import AccordError
-from accord.schema.content import TextContent
-from accord.schema.tools import Content, ToolCallContent, ToolCallLocation, ToolKind
+from accord.schema.content import Content, TextContent, ToolCallContent, ToolCallLocation, ToolKind
 
 if TYPE_CHECKING:
-    from accord.coder.tools.context import ToolContext
+    from accord.coder.tools.tool_context import ToolContext
 
 Category: TypeAlias = Literal["read-only", "write", "execute", "external"]
 """How much harm a call can do: none, to files, anything; or unknown, because somebody else's tool does it."""
@@ -31,7 +29,7 @@ class BadArguments(ToolFailure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CallSubject:
     """Everything a call touches, for the policy to judge. Paths are absolute, with links and `..` resolved."""
 
     paths: tuple[str, ...] = ()
@@ -50,7 +48,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ToolProgress:
     """What is to be shown of a running call; None leaves what is shown, a list replaces it whole."""
 
     content: Sequence[ToolCallContent] | None = None
@@ -78,7 +76,7 @@ class ToolOutcome:
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-Report: TypeAlias = Callable[[Progress], Awaitable[None]]
+Report: TypeAlias = Callable[[ToolProgress], Awaitable[None]]
 """Shows how far a running call is. Waits while the client reads more slowly than the tool writes."""
 
 
@@ -87,12 +85,12 @@ async def _nothing_to_show() -> Sequence[ToolCallContent]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class PreparedCall:
     """One use of a tool, ready to be judged, shown and run."""
 
     title: str
     """For people, one line."""
-    subject: Subject
+    subject: CallSubject
     run: Callable[[Report], Awaitable[ToolOutcome]]
     """Do it, once. Cancelling it ends everything it started; it raises nothing else."""
     preview: Callable[[], Awaitable[Sequence[ToolCallContent]]] = _nothing_to_show
@@ -125,7 +123,7 @@ class Tool(Protocol):
         """The JSON Schema of its arguments."""
         ...
 
-    async def prepare(self, arguments: Any, context: "ToolContext") -> Call:
+    async def prepare(self, arguments: Any, context: "ToolContext") -> PreparedCall:
         """Understand what the model asked for; nothing is done yet. Raises ToolFailure, for the model."""
         ...
 

@@ -13,29 +13,25 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.clock import within
-from accord.coder.messages import ImagePart, TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
+from accord.coder import html_markdown
+from accord.coder.model_history import ImagePart, TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.read_file import picture_type
 from accord.coder.tools.tool import (
     BadArguments,
-    Call,
+    CallSubject,
+    PreparedCall,
     Report,
-    Subject,
     ToolFailure,
     ToolOutcome,
-    one_line,
     said,
 )
-from accord.coder.web import readable
-from accord.coder.web.exchange import Answer
-from accord.coder.web.fetch import Page, fetch
-from accord.coder.web.url import BadUrl, parse_url
-from accord.schema.content import ImageContent, TextContent
-from accord.schema.tools import Content
+from accord.coder.tools.tool_context import ToolContext
+from accord.coder.web_client import BadUrl, HttpResponseHead, WebPage, fetch, parse_url
+from accord.safe_text import one_line
+from accord.schema.content import Content, ImageContent, TextContent
 
-_READABLE: Final = str(Path(readable.__file__))
+_READABLE: Final = str(Path(html_markdown.__file__))
 _HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
 _TEXT: Final = re.compile(
     r"text/.*|.*[+/](?:json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|x-yaml|x-javascript|graphql|sql)"
@@ -43,7 +39,7 @@ _TEXT: Final = re.compile(
 _META: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
 
 
-class WebFetchArguments(Arguments):
+class WebFetchArguments(ToolArguments):
     url: Annotated[str, Meta(min_length=1, description="The http or https address.")]
     offset: Annotated[
         Annotated[int, Meta(ge=0)] | None,
@@ -51,7 +47,7 @@ class WebFetchArguments(Arguments):
     ] = None
 
 
-async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Call:
+async def prepare(arguments: WebFetchArguments, context: ToolContext) -> PreparedCall:
     try:
         url = parse_url(arguments.url)
     except BadUrl as error:
@@ -79,10 +75,10 @@ async def prepare(arguments: WebFetchArguments, context: ToolContext) -> Call:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
-    return Call(title=f"Fetch {one_line(str(url))}", subject=Subject(url=str(url)), run=run)
+    return PreparedCall(title=f"Fetch {one_line(str(url))}", subject=CallSubject(url=str(url)), run=run)
 
 
-async def _told(page: Page, first: int, context: ToolContext) -> ToolOutcome:
+async def _told(page: WebPage, first: int, context: ToolContext) -> ToolOutcome:
     kind = page.answer.type or ("text/plain" if b"\0" not in page.data else "application/octet-stream")
     raw: dict[str, object] = {
         "url": str(page.url),
@@ -129,7 +125,7 @@ def _lines(
     return ToolOutcome((TextPart(told),), (Content(TextContent(told)),), {**raw, "text": body}, failed)
 
 
-def _seen(page: Page, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
+def _seen(page: WebPage, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
     if not context.sees_images:
         raise ToolFailure(f"{page.url} is a picture ({mime}); this model cannot look at pictures")
     if not page.complete or len(page.data) > context.limits.image_bytes:
@@ -138,7 +134,7 @@ def _seen(page: Page, mime: str, raw: dict[str, object], context: ToolContext) -
     return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(shown),), raw)
 
 
-def _decoded(data: bytes, answer: Answer) -> str:
+def _decoded(data: bytes, answer: HttpResponseHead) -> str:
     named = _META.search(data, 0, 4096)
     for encoding in (answer.charset, named and named[1].decode(), "utf-8"):
         with suppress(LookupError, ValueError):
@@ -166,4 +162,4 @@ async def _as_markdown(html: str, base: str) -> str:
             await process.wait()
 
 
-WEB_FETCH: Final = BuiltIn("web_fetch", "fetch", "read-only", WebFetchArguments, prepare)
+WEB_FETCH: Final = BuiltInTool("web_fetch", "fetch", "read-only", WebFetchArguments, prepare)

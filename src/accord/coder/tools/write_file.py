@@ -5,25 +5,23 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.change import diff_of
-from accord.coder.files.disk import TooLarge
-from accord.coder.files.document import Document, plain, with_line_end
-from accord.coder.files.place import Place
-from accord.coder.messages import TextPart
-from accord.coder.tools.arguments import Arguments
-from accord.coder.tools.builtin import BuiltIn
-from accord.coder.tools.context import ToolContext
-from accord.coder.tools.tool import Call, Report, Subject, ToolFailure, ToolOutcome, one_line
-from accord.coder.workspace import NoText
-from accord.schema.tools import ToolCallContent, ToolCallLocation
+from accord.coder.files.exact_disk import FileTooLarge, ResolvedFile
+from accord.coder.files.session_files import NotText
+from accord.coder.files.text_document import Document, diff_of, plain, with_line_end
+from accord.coder.model_history import TextPart
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import ToolCallContent, ToolCallLocation
 
 
-class WriteFileArguments(Arguments):
+class WriteFileArguments(ToolArguments):
     path: Annotated[str, Meta(min_length=1, description="The file, absolute or from the working folder.")]
     content: Annotated[str, Meta(description="Its whole new text.")]
 
 
-async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Call:
+async def prepare(arguments: WriteFileArguments, context: ToolContext) -> PreparedCall:
     place = await context.place(arguments.path)
 
     async def preview() -> Sequence[ToolCallContent]:
@@ -54,22 +52,22 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Call:
             {"path": place.path, "created": before is None, "lines": lines},
         )
 
-    return Call(
+    return PreparedCall(
         title=f"Write {one_line(context.shown(place.path))}",
-        subject=Subject(paths=(place.real,)),
+        subject=CallSubject(paths=(place.real,)),
         run=run,
         preview=preview,
         locations=(ToolCallLocation(place.path),),
     )
 
 
-async def known(place: Place, context: ToolContext) -> Document | None:
+async def known(place: ResolvedFile, context: ToolContext) -> Document | None:
     """The file that is about to be overwritten, if the model knows it; None for a new one. Raises ToolFailure."""
     try:
         document = await context.files.read(place, context.limits.file_bytes)
-    except NoText as error:
+    except NotText as error:
         raise ToolFailure(f"{error}; it can only be replaced with bash") from None
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise ToolFailure(f"{error}, more than can be edited; use bash") from None
     if document is None:
         return None
@@ -82,4 +80,4 @@ async def known(place: Place, context: ToolContext) -> Document | None:
             return document
 
 
-WRITE_FILE: Final = BuiltIn("write_file", "edit", "write", WriteFileArguments, prepare)
+WRITE_FILE: Final = BuiltInTool("write_file", "edit", "write", WriteFileArguments, prepare)

@@ -1,19 +1,168 @@
-"""Programs that start other programs: what they start, and whether they do anything besides.
-
-`open_one` looks one level deep. What cannot be seen through is a doubt, never a guess.
-"""
+"""Programs and shell built-ins that start other commands."""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from ..lists import words
-from ..shell.words import UNKNOWN, Assignment, Command, Word
-from .builtins import BUILTINS
-from .opened import Opened
-from .options import names, parse
+from accord.policy.programs.program_options import option_names, parse_arguments
+from accord.policy.secret_files import words
+from accord.policy.shell.syntax import UNKNOWN, Assignment, SimpleCommand, Word
+
+# MERGED policy.programs.opened: What comes out of a command that starts others.
+
+
+@dataclass(slots=True)
+class UnwrappedCommand:
+    """A wrapper, looked into."""
+
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    """What it starts."""
+    lines: list[str] = field(default_factory=list[str])
+    """What it hands to a shell."""
+    doubts: list[str] = field(default_factory=list[str])
+    """What it may start besides."""
+    itself: bool = False
+    """Whether it also does something of its own, which must be allowed as well."""
+
+
+# MERGED policy.programs.builtins: The shell's own commands that run a text, set variables, or change how the rest of the line is read.
+
+_SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Not `x`: it shows the value of every variable that is used.
+_SHELL_FLAGS: Final = re.compile(r"[-+](?:[efuCbmh]+|[efuCbmh]*o)")
+_SHELL_OPTIONS: Final = words("pipefail errexit nounset noglob noclobber monitor")
+_SETS_VARIABLE: Final = re.compile(r"%[^A-Za-z%]*n")
+
+
+def _eval(command: SimpleCommand) -> UnwrappedCommand:
+    texts = [word.spelled if not word.globs else None for word in command.arguments]
+    if None in texts:
+        return UnwrappedCommand(doubts=["eval runs a text that is only known when it runs"], itself=True)
+    return UnwrappedCommand(lines=[" ".join(text or "" for text in texts)])
+
+
+def _trap(command: SimpleCommand) -> UnwrappedCommand:
+    words = list(command.arguments)
+    if words and words[0].text == "--":
+        words.pop(0)
+    if not words or words[0].text in ("-p", "-l"):
+        return UnwrappedCommand()
+    if words[0].spelled is None:
+        return UnwrappedCommand(doubts=["trap runs a text that is only known when it runs"], itself=True)
+    return UnwrappedCommand(lines=[words[0].spelled] if words[0].spelled not in ("", "-") else [])
+
+
+def _source(command: SimpleCommand) -> UnwrappedCommand:
+    return UnwrappedCommand(
+        doubts=[f"{command.name} lets a file change what the rest of the line does"], itself=True
+    )
+
+
+def _changes_reading(command: SimpleCommand) -> UnwrappedCommand:
+    return UnwrappedCommand(doubts=[f"{command.name} changes what the rest of the line does"], itself=True)
+
+
+def _set(command: SimpleCommand) -> UnwrappedCommand:
+    words = [word.text for word in command.arguments]
+    while words and (flag := words.pop(0)):
+        if flag == "--":
+            return UnwrappedCommand()  # only the positional parameters, which nobody trusts
+        if not _SHELL_FLAGS.fullmatch(flag):
+            break
+        if flag.endswith("o") and (not words or words.pop(0) not in _SHELL_OPTIONS):
+            break
+        if not words:
+            return UnwrappedCommand()
+    return UnwrappedCommand(doubts=["set is called in an unusual way"], itself=True)
+
+
+def _declaration(command: SimpleCommand) -> UnwrappedCommand:
+    """`export A=1`: as if it were written `A=1`."""
+    assignments: list[Assignment] = []
+    for word in command.arguments:
+        found = _SETTING.match(word.raw)
+        if found:
+            assignments.append(Assignment(found[1], (word,)))
+        elif word.text is not None and _NAME.fullmatch(word.text):
+            assignments.append(Assignment(word.text))
+        else:
+            return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
+    if not assignments:
+        return UnwrappedCommand(itself=True)  # it prints every variable
+    return UnwrappedCommand(
+        [SimpleCommand(assignments=(*command.assignments, *assignments), via=(*command.via, command.name))]
+    )
+
+
+def _named(command: SimpleCommand, flags: str, valued: str = "") -> UnwrappedCommand:
+    """A command that sets the variables it is given by name."""
+    parsed = parse_arguments(command.arguments, option_names(flags), option_names(valued))
+    if parsed is None or not all(_NAME.fullmatch(word.text or "") for word in parsed.operands):
+        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
+    assignments = tuple(Assignment(word.text or "") for word in parsed.operands)
+    return UnwrappedCommand(
+        [SimpleCommand(assignments=(*command.assignments, *assignments), via=(*command.via, command.name))]
+    )
+
+
+def _read(command: SimpleCommand) -> UnwrappedCommand:
+    return _named(command, "-r -s -e", "-p -d -n -N -t -u")
+
+
+def _unset(command: SimpleCommand) -> UnwrappedCommand:
+    return _named(command, "-v")
+
+
+def _printf(command: SimpleCommand) -> UnwrappedCommand | None:
+    """`printf FORMAT ...` only prints, unless it is told to set a variable (`-v NAME`, `%n`)."""
+    form = command.arguments[0].text if command.arguments else ""
+    if (
+        form is not None
+        and (form == "--" or not form.startswith("-"))
+        and not _SETS_VARIABLE.search(form.replace("%%", ""))
+    ):
+        return None
+    return UnwrappedCommand(doubts=["printf is called in an unusual way"], itself=True)
+
+
+def _command(command: SimpleCommand) -> UnwrappedCommand | None:
+    words = command.arguments
+    if words and words[0].text == "-p":
+        words = words[1:]
+    if not words:
+        return UnwrappedCommand()
+    if words[0].text is not None and words[0].text.startswith("-"):
+        return None  # `command -v`, judged on its own
+    return UnwrappedCommand([command.inner(words)])
+
+
+_CHANGE_READING: Final = words(
+    """
+    alias unalias shopt enable hash bind complete compgen compopt mapfile readarray let getopts coproc
+    caller fc history popd dirs ulimit umask
+    """
+)
+BUILTINS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {
+    "eval": _eval,
+    "trap": _trap,
+    "source": _source,
+    ".": _source,
+    "set": _set,
+    "read": _read,
+    "unset": _unset,
+    "printf": _printf,
+    "command": _command,
+    **dict.fromkeys(("export", "declare", "typeset", "readonly", "local"), _declaration),
+    **dict.fromkeys(_CHANGE_READING, _changes_reading),
+}
+
+
+# MERGED policy.programs.wrappers: Programs that start other programs: what they start, and whether they do anything besides.
+#
+# `open_one` looks one level deep. What cannot be seen through is a doubt, never a guess.
 
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"))
 # What a plain POSIX shell takes for something else, such as the end of a quote or a file to write to.
@@ -51,34 +200,34 @@ class _Prefix:
 
 _PREFIXES: Final = {
     "nohup": _Prefix(),
-    "nice": _Prefix(valued=names("-n --adjustment"), digits=True),
-    "ionice": _Prefix(names("-t --ignore"), names("-c -n --class --classdata")),
-    "time": _Prefix(names("-p")),
-    "timeout": _Prefix(names("--foreground --preserve-status -v --verbose"), names("-k -s --kill-after --signal"), 1),
-    "stdbuf": _Prefix(valued=names("-i -o -e --input --output --error")),
-    "setsid": _Prefix(names("-c -f -w --ctty --fork --wait")),
+    "nice": _Prefix(valued=option_names("-n --adjustment"), digits=True),
+    "ionice": _Prefix(option_names("-t --ignore"), option_names("-c -n --class --classdata")),
+    "time": _Prefix(option_names("-p")),
+    "timeout": _Prefix(option_names("--foreground --preserve-status -v --verbose"), option_names("-k -s --kill-after --signal"), 1),
+    "stdbuf": _Prefix(valued=option_names("-i -o -e --input --output --error")),
+    "setsid": _Prefix(option_names("-c -f -w --ctty --fork --wait")),
     "unbuffer": _Prefix(),
     "builtin": _Prefix(),
-    "exec": _Prefix(names("-c -l"), names("-a")),
+    "exec": _Prefix(option_names("-c -l"), option_names("-a")),
     "busybox": _Prefix(),
     "toybox": _Prefix(),
     "sudo": _Prefix(
-        names("-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login --shell"),
-        names("-u -g -h -p -C -T -D -R -r -t --user --group --host --prompt --chdir"),
+        option_names("-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login --shell"),
+        option_names("-u -g -h -p -C -T -D -R -r -t --user --group --host --prompt --chdir"),
         itself=True,
     ),
-    "doas": _Prefix(names("-n -L -s"), names("-u -C"), itself=True),
-    "pkexec": _Prefix(names("--disable-internal-agent"), names("--user"), itself=True),
+    "doas": _Prefix(option_names("-n -L -s"), option_names("-u -C"), itself=True),
+    "pkexec": _Prefix(option_names("--disable-internal-agent"), option_names("--user"), itself=True),
     "xargs": _Prefix(
-        names("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
-        names("-n -P -L -I -d -s -E --max-args --max-procs --delimiter --max-chars"),
+        option_names("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
+        option_names("-n -P -L -I -d -s -E --max-args --max-procs --delimiter --max-chars"),
         more=True,
     ),
-    "chroot": _Prefix(valued=names("--userspec --groups"), skip=1, itself=True),
+    "chroot": _Prefix(valued=option_names("--userspec --groups"), skip=1, itself=True),
 }  # fmt: skip
 
 
-def open_one(command: Command) -> Opened | None:
+def open_one(command: SimpleCommand) -> UnwrappedCommand | None:
     """What this command starts, one level deep; None if it is no wrapper."""
     opened = _open(command)
     if opened is not None and not is_system_program(command.program):
@@ -93,7 +242,7 @@ def is_system_program(program: str | None) -> bool:
     )
 
 
-def _open(command: Command) -> Opened | None:
+def _open(command: SimpleCommand) -> UnwrappedCommand | None:
     name = command.name
     if name in BUILTINS and name == command.program:
         return BUILTINS[name](command)
@@ -104,12 +253,12 @@ def _open(command: Command) -> Opened | None:
     return _SPECIAL[name](command) if name in _SPECIAL else None
 
 
-def _prefix(command: Command, prefix: _Prefix) -> Opened:
-    parsed = parse(
+def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
+    parsed = parse_arguments(
         command.arguments, prefix.flags, prefix.valued, digits=prefix.digits, first_operand_ends=True
     )
     if parsed is None:
-        return Opened(doubts=[f"{command.name} is called in an unusual way"], itself=True)
+        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
     words = tuple(parsed.operands[prefix.skip :])
     # `sudo A=1 program`: sudo sets variables, too, and `time` is a word of the shell before an ordinary command.
     sets = prefix.itself or command.name == "time"
@@ -123,21 +272,23 @@ def _prefix(command: Command, prefix: _Prefix) -> Opened:
         words = (*words, *_piped(command))
     if not words:
         # `exec >log`, or a wrapper that has nothing to start.
-        return Opened(itself=prefix.itself)
-    return Opened([command.inner(words, *set_too)], itself=prefix.itself)
+        return UnwrappedCommand(itself=prefix.itself)
+    return UnwrappedCommand([command.inner(words, *set_too)], itself=prefix.itself)
 
 
-def _piped(command: Command) -> tuple[Word, ...]:
+def _piped(command: SimpleCommand) -> tuple[Word, ...]:
     """The arguments that come through the pipe: known only where a plain `echo` writes them, and then not for sure."""
     source = command.source
     return (*source.arguments, UNKNOWN) if source and source.name in ("echo", "printf") else (UNKNOWN,)
 
 
-def _env(command: Command) -> Opened:
-    flags = names("-i -0 -v --ignore-environment --null --debug")
-    parsed = parse(command.arguments, flags, names("-u -C --unset --chdir"), first_operand_ends=True)
+def _env(command: SimpleCommand) -> UnwrappedCommand:
+    flags = option_names("-i -0 -v --ignore-environment --null --debug")
+    parsed = parse_arguments(
+        command.arguments, flags, option_names("-u -C --unset --chdir"), first_operand_ends=True
+    )
     if parsed is None:
-        return Opened(doubts=["env is called in an unusual way"], itself=True)
+        return UnwrappedCommand(doubts=["env is called in an unusual way"], itself=True)
     assignments: list[Assignment] = []
     words = list(parsed.operands)
     if words and words[0].text == "-":
@@ -145,15 +296,15 @@ def _env(command: Command) -> Opened:
     while words and (text := words[0].spelled or words[0].raw) and "=" in text:
         assignments.append(Assignment(text.partition("=")[0], (words.pop(0),)))
     if not words:
-        return Opened(itself=True)  # it prints the environment
+        return UnwrappedCommand(itself=True)  # it prints the environment
     if parsed.has("-C", "--chdir"):
-        return Opened(
+        return UnwrappedCommand(
             [command.inner(tuple(words), *assignments)], doubts=["env changes the folder"], itself=True
         )
-    return Opened([command.inner(tuple(words), *assignments)])
+    return UnwrappedCommand([command.inner(tuple(words), *assignments)])
 
 
-def _shell(command: Command) -> Opened:
+def _shell(command: SimpleCommand) -> UnwrappedCommand:
     name, arguments = command.name, list(command.arguments)
     doubts: list[str] = [] if name in _LIKE_BASH else [f"{name} is not read like bash"]
     runs_text = False
@@ -177,26 +328,28 @@ def _shell(command: Command) -> Opened:
     if not runs_text:
         return _shell_script(command, arguments, doubts)
     if not arguments or arguments[0].spelled is None:
-        return Opened(doubts=[*doubts, f"{name} runs a text that is only known when it runs"], itself=True)
+        return UnwrappedCommand(
+            doubts=[*doubts, f"{name} runs a text that is only known when it runs"], itself=True
+        )
     if name != "bash" and _ONLY_BASH.search(arguments[0].spelled):
         doubts.append(f"{name} may read it otherwise than bash")
-    return Opened(lines=[arguments[0].spelled], doubts=doubts, itself=bool(doubts))
+    return UnwrappedCommand(lines=[arguments[0].spelled], doubts=doubts, itself=bool(doubts))
 
 
-def _shell_script(command: Command, arguments: list[Word], doubts: list[str]) -> Opened:
+def _shell_script(command: SimpleCommand, arguments: list[Word], doubts: list[str]) -> UnwrappedCommand:
     if arguments and arguments[0].text != "-s":
-        return Opened(doubts=doubts, itself=True)
+        return UnwrappedCommand(doubts=doubts, itself=True)
     texts = list(command.stdin)
     if command.source and command.source.name in ("echo", "printf", "cat"):
         texts += [word.spelled for word in command.source.arguments if word.spelled]
         texts += command.source.stdin
     doubts.append(f"{command.name} runs what it reads")
-    return Opened(lines=texts, doubts=doubts, itself=True)
+    return UnwrappedCommand(lines=texts, doubts=doubts, itself=True)
 
 
-def _find(command: Command) -> Opened | None:
+def _find(command: SimpleCommand) -> UnwrappedCommand | None:
     """`find -exec PROGRAM ... ;`: once for every command in it. Find itself stays to be judged."""
-    inner: list[Command] = []
+    inner: list[SimpleCommand] = []
     words = list(command.arguments)
     while words:
         if words.pop(0).text not in ("-exec", "-execdir", "-ok", "-okdir"):
@@ -207,29 +360,32 @@ def _find(command: Command) -> Opened | None:
             started.append(UNKNOWN if "{}" in word.raw else word)
         if started:
             inner.append(command.inner(tuple(started)))
-    return Opened(inner, itself=True) if inner else None
+    return UnwrappedCommand(inner, itself=True) if inner else None
 
 
-def _su(command: Command) -> Opened:
+def _su(command: SimpleCommand) -> UnwrappedCommand:
     words = command.arguments
     lines = [
         after.spelled
         for word, after in pairwise(words)
         if word.text in ("-c", "--command") and after.spelled is not None
     ]
-    return Opened(lines=lines, itself=True)
+    return UnwrappedCommand(lines=lines, itself=True)
 
 
-def _watch(command: Command) -> Opened:
-    parsed = parse(
-        command.arguments, names("-d -g -e -t -c -b -x -p"), names("-n --interval"), first_operand_ends=True
+def _watch(command: SimpleCommand) -> UnwrappedCommand:
+    parsed = parse_arguments(
+        command.arguments,
+        option_names("-d -g -e -t -c -b -x -p"),
+        option_names("-n --interval"),
+        first_operand_ends=True,
     )
     if parsed is None or any(word.spelled is None for word in parsed.operands):
-        return Opened(doubts=["watch is called in an unusual way"], itself=True)
-    return Opened(lines=[" ".join(word.spelled or "" for word in parsed.operands)])
+        return UnwrappedCommand(doubts=["watch is called in an unusual way"], itself=True)
+    return UnwrappedCommand(lines=[" ".join(word.spelled or "" for word in parsed.operands)])
 
 
-_SPECIAL: Final[dict[str, Callable[[Command], Opened | None]]] = {
+_SPECIAL: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {
     "env": _env,
     "find": _find,
     "su": _su,

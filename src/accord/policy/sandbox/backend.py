@@ -1,29 +1,238 @@
-"""The seam between a sandbox and what enforces it, and the backend that enforces nothing."""
+"""The backend contract, the report of what is enforced, and the private home folder.
+
+Imported on first use.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from hashlib import blake2b
+from typing import Final, Literal, Protocol
 
-from accord.policy.sandbox.boundary import UNCONFINED, Fact
-from accord.policy.sandbox.private import Private
-from accord.policy.sandbox.view import View
+from accord.errors import UsageError
+from accord.policy.sandbox.command_environment import is_within
+from accord.policy.sandbox.filesystem_view import FilesystemView
+
+# MERGED policy.sandbox.boundary: What a sandbox enforces and what it does not, as data and as lines for people. Nothing is claimed that is not there.
+
+Aspect = Literal["writes", "secrets", "network", "sockets", "temp", "processes", "privileges"]
+
+DECISIVE: Final[tuple[Aspect, ...]] = ("writes", "secrets", "network", "sockets")
+"""Without one of these a command can do harm outside, so it is no boundary to run commands in unasked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SandboxFact:
+    """One aspect of a boundary, in one line."""
+
+    aspect: Aspect
+    enforced: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.aspect}: {'' if self.enforced else 'NOT enforced: '}{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """What is in force for the commands of one sandbox."""
+
+    backend: str
+    """`bubblewrap`, `landlock` or `none`."""
+    facts: tuple[SandboxFact, ...]
+    why: tuple[str, ...] = ()
+    """Why no better backend is used, one line each."""
+    network: bool = False
+    """Whether the network was left open by choice."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether a command may run in it unasked: every decisive aspect is enforced, or open by choice."""
+        return all(fact.enforced or (fact.aspect == "network" and self.network) for fact in self.decisive())
+
+    def decisive(self) -> Iterator[SandboxFact]:
+        """The facts that decide whether the boundary holds."""
+        return map(self.fact, DECISIVE)
+
+    def fact(self, aspect: Aspect) -> SandboxFact:
+        """What is said about one aspect; not enforced if nothing is."""
+        return next(
+            (fact for fact in self.facts if fact.aspect == aspect),
+            SandboxFact(aspect, False, "nothing is known"),
+        )
+
+    def lines(self) -> list[str]:
+        """The whole report."""
+        return [f"sandbox: {self.summary()}", *map(str, self.facts), *self.why]
+
+    def summary(self) -> str:
+        """The report in one line."""
+        if self.backend == "none":
+            return "none: commands run with all your rights"
+        missing = [fact.aspect for fact in self.decisive() if not fact.enforced and fact.aspect != "network"]
+        network = "off" if self.fact("network").enforced else "open"
+        if not missing:
+            return f"{self.backend}: writes only in the roots, secrets hidden, network {network}"
+        return f"{self.backend}: network {network}; NOT enforced: {', '.join(missing)}"
+
+
+UNCONFINED: Final = (
+    SandboxFact("writes", False, "commands write wherever you may"),
+    SandboxFact(
+        "secrets",
+        False,
+        "commands read whatever you may; only variables with credentials are taken from them",
+    ),
+    SandboxFact("network", False, "commands reach the network"),
+    SandboxFact("sockets", False, "commands reach your session's buses, key agents and container engines"),
+    SandboxFact("temp", False, "commands use the common temporary folder"),
+    SandboxFact("processes", False, "commands see, signal and outlive others as any program of yours"),
+    SandboxFact("privileges", False, "commands may use sudo and the like where you may"),
+)
+
+
+# MERGED policy.sandbox.private: The private folder of one sandbox: its own home and temporary folder, and the few files its backend needs.
+#
+# It lasts as long as the sandbox, so that what one command left in /tmp or in a cache is there for the next; then it is
+# removed. Only the user can enter it. Commands write to its home and temporary folder, so after the first of them
+# nothing here may be written by following names in there.
+
+STUB: Final = "# Hidden: commands in Accord's sandbox do not see what this file holds.\n"
+"""What is read where a secret file was; a comment in most formats, so that programs that read settings carry on."""
+
+_PREFIX: Final = "accord-sandbox-"
+_CLAIM: Final = "claim"
+
+
+class PrivateFolder:
+    """A folder of its own under the system's temporary folder, or the user's cache; never inside what commands write to."""
+
+    def __init__(self, writable: Sequence[str]) -> None:
+        place = _place(writable)
+        _sweep(place)
+        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        self._claim = _claim(os.path.join(self.path, "new"))
+        os.rename(os.path.join(self.path, "new"), os.path.join(self.path, _CLAIM))
+        self.home = os.path.join(self.path, "home")
+        self.temp = os.path.join(self.path, "tmp")
+        self._own = os.path.join(self.path, "own")
+        for folder in (self.home, self.temp, self._own):
+            os.mkdir(folder, 0o700)
+        self.stub = self.keep(STUB.encode())
+
+    def keep(self, content: bytes) -> str:
+        """The path of a file with this content, which commands cannot change. The same content is kept once."""
+        path = os.path.join(self._own, blake2b(content, digest_size=16).hexdigest())
+        if not os.path.exists(path):
+            with open(path, "xb", opener=_for_the_user) as file:
+                file.write(content)
+        return path
+
+    def keep_words(self, words: Iterable[str]) -> str:
+        """The path of a file with these words in it, each ended by NUL."""
+        return self.keep(b"".join(_word(word) + b"\0" for word in words))
+
+    def remove(self) -> None:
+        """Delete the folder with everything in it. May be called twice."""
+        if self._claim >= 0:
+            _delete(self.path)
+            os.close(self._claim)
+            self._claim = -1
+
+
+def _word(word: str) -> bytes:
+    """A word as the system has it; one with NUL in it would be several, and the others options."""
+    try:
+        encoded = os.fsencode(word)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise UsageError(
+            f"the sandbox cannot pass on {word[:40]!r}: it holds what no name or value of a process can"
+        )
+    return encoded
+
+
+def _claim(path: str) -> int:
+    """A file that stays locked as long as this process lives and the descriptor is open; -1 if another has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return -1
+    return descriptor
+
+
+def _sweep(place: str) -> None:
+    """Delete the folders of ours whose process ended without doing so."""
+    if sys.platform == "win32":
+        return
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        try:
+            left = name.startswith(_PREFIX) and os.lstat(folder).st_uid == os.getuid()
+            if (
+                left
+                and os.path.isfile(claimed := os.path.join(folder, _CLAIM))
+                and (lock := _claim(claimed)) >= 0
+            ):
+                _delete(folder)
+                os.close(lock)
+        except OSError:
+            continue  # another of us was faster
+
+
+def _delete(folder: str) -> None:
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)  # a tool may have left it read-only
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _for_the_user(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _place(writable: Sequence[str]) -> str:
+    from platformdirs import user_cache_dir
+
+    for folder in (tempfile.gettempdir(), user_cache_dir("accord", appauthor=False)):
+        real = os.path.realpath(folder)
+        if not any(is_within(real, root) for root in writable):
+            os.makedirs(real, mode=0o700, exist_ok=True)
+            return real
+    raise UsageError(
+        f"no place for the sandbox's private folder: {', '.join(writable)} hold both {tempfile.gettempdir()} and the user's "
+        "cache; set TMPDIR to a folder outside"
+    )
+
+
+# MERGED policy.sandbox.backend: The seam between a sandbox and what enforces it, and the backend that enforces nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxCommand:
     """A command to be confined: what runs, where, with which environment, and what it may see."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
-    view: View
-    private: Private
+    view: FilesystemView
+    private: PrivateFolder
     network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Confined:
+class ConfinedCommand:
     """What is really started, where, and in which environment: that of the program which confines the command.
 
     The command's own is not among it, because what a command is given must not act before it is confined.
@@ -47,19 +256,19 @@ class Backend(Protocol):
         """As reports show it."""
         ...
 
-    def prepare(self, view: View, private: Private) -> None:
+    def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         """Set up the private folders, once, before any command has run."""
         ...
 
-    def confine(self, job: Job) -> Confined:
+    def confine(self, job: SandboxCommand) -> ConfinedCommand:
         """The command line that runs the command confined."""
         ...
 
-    def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+    def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         """What is enforced for such a command, aspect by aspect."""
         ...
 
-    def inside(self, view: View, private: Private) -> tuple[str, str]:
+    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         """The home and the temporary folder, as the command knows them."""
         ...
 
@@ -69,14 +278,14 @@ class NoBackend:
 
     name = "none"
 
-    def prepare(self, view: View, private: Private) -> None:
+    def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         pass
 
-    def confine(self, job: Job) -> Confined:
-        return Confined(list(job.argv), dict(job.env), job.cwd)
+    def confine(self, job: SandboxCommand) -> ConfinedCommand:
+        return ConfinedCommand(list(job.argv), dict(job.env), job.cwd)
 
-    def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+    def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return UNCONFINED
 
-    def inside(self, view: View, private: Private) -> tuple[str, str]:
+    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home, os.environ.get("TMPDIR", "/tmp")

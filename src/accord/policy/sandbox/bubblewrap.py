@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from accord.policy.sandbox import seccomp
-from accord.policy.sandbox.backend import Confined, Job
-from accord.policy.sandbox.boundary import Fact
-from accord.policy.sandbox.places import is_within, words
-from accord.policy.sandbox.private import Private
-from accord.policy.sandbox.view import View
+from accord.policy.sandbox.backend import ConfinedCommand, PrivateFolder, SandboxCommand, SandboxFact
+from accord.policy.sandbox.command_environment import is_within, words
+from accord.policy.sandbox.filesystem_view import FilesystemView
 
 # `bwrap` itself must not end at what is meant for the command, or everything inside is killed before it could tidy up;
 # so it ignores these signals, and the command gets their default back.
@@ -46,7 +44,7 @@ class Bubblewrap:
         """The same for a user who is root but wants no more than others have."""
         return Bubblewrap(self._program, user_namespace=True, seals=self._seals, resetter=self._resetter)
 
-    def prepare(self, view: View, private: Private) -> None:
+    def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         """Make the places in the private folders that something is mounted on."""
         for name in view.aliases:
             if os.path.realpath(name) != name:
@@ -58,7 +56,7 @@ class Bubblewrap:
                 if not os.path.isdir(path):
                     os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
 
-    def confine(self, job: Job) -> Confined:
+    def confine(self, job: SandboxCommand) -> ConfinedCommand:
         command = list(job.argv)
         if self._resetter is not None:
             if "=" in command[0]:
@@ -68,28 +66,30 @@ class Bubblewrap:
         filter_file = job.private.keep(self._filter(job.network))
         options = job.private.keep_words(self._options(job))
         argv = ["/bin/sh", "-c", start, filter_file, options, self._program, "--args", "8", "--", *command]
-        return Confined(argv, {"PATH": os.defpath}, "/")
+        return ConfinedCommand(argv, {"PATH": os.defpath}, "/")
 
-    def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+    def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
-            Fact("writes", True, "only in the roots and in private folders"),
+            SandboxFact("writes", True, "only in the roots and in private folders"),
             _about_secrets(view),
-            Fact("network", not network, "open, by choice" if network else "none but a loopback of its own"),
+            SandboxFact(
+                "network", not network, "open, by choice" if network else "none but a loopback of its own"
+            ),
             self._about_sockets(network),
             _about_temp(view),
-            Fact("processes", True, "others are not seen, and all end with the command"),
-            Fact("privileges", True, "none can be gained"),
+            SandboxFact("processes", True, "others are not seen, and all end with the command"),
+            SandboxFact("privileges", True, "none can be gained"),
         )
 
-    def inside(self, view: View, private: Private) -> tuple[str, str]:
+    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home, "/tmp"
 
-    def _about_sockets(self, network: bool) -> Fact:
+    def _about_sockets(self, network: bool) -> SandboxFact:
         if network and not self._filters:
-            return Fact(
+            return SandboxFact(
                 "sockets", False, "with the network open, local sockets without a path can be reached"
             )
-        return Fact("sockets", True, "buses, key agents and container engines cannot be reached")
+        return SandboxFact("sockets", True, "buses, key agents and container engines cannot be reached")
 
     def _filter(self, network: bool) -> bytes:
         if not self._filters:
@@ -100,7 +100,7 @@ class Bubblewrap:
         families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
         return seccomp.filter_program(families=families)
 
-    def _options(self, job: Job) -> Iterator[str]:
+    def _options(self, job: SandboxCommand) -> Iterator[str]:
         yield from (
             "--unshare-pid",
             "--unshare-ipc",
@@ -124,21 +124,23 @@ class Bubblewrap:
             yield from ("--setenv", name, value)
 
 
-def _about_secrets(view: View) -> Fact:
+def _about_secrets(view: FilesystemView) -> SandboxFact:
     if not view.searched:
         text = "hidden, but the roots are too large to be searched for .env files and the like to the end"
-        return Fact("secrets", False, text)
-    return Fact("secrets", True, "keys, logins and .env files are hidden, and the home folder but its tools")
+        return SandboxFact("secrets", False, text)
+    return SandboxFact(
+        "secrets", True, "keys, logins and .env files are hidden, and the home folder but its tools"
+    )
 
 
-def _about_temp(view: View) -> Fact:
+def _about_temp(view: FilesystemView) -> SandboxFact:
     if view.writes("/tmp"):
-        return Fact("temp", False, "/tmp is a root, so it is shared")
+        return SandboxFact("temp", False, "/tmp is a root, so it is shared")
     own = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
-    return Fact("temp", True, f"{own} this sandbox's own")
+    return SandboxFact("temp", True, f"{own} this sandbox's own")
 
 
-def _mounts(view: View, private: Private) -> dict[str, tuple[str, ...]]:
+def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str, ...]]:
     """What is mounted where, the outer before the inner."""
     mounts = {path: ("--ro-bind", path, path) for path in view.readable}
     mounts |= {path: ("--bind", private.temp, path) for path in _TEMP}
@@ -163,7 +165,7 @@ def _is_there(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
     return mounts[path] == plain and mounts.get(around) == ("--ro-bind", around, around)
 
 
-def _in_private(path: str, view: View, private: Private) -> str | None:
+def _in_private(path: str, view: FilesystemView, private: PrivateFolder) -> str | None:
     """Where something in the command's home or temporary folder really is, if that is a private one."""
     own: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
     if not view.home_is_shown:
@@ -180,7 +182,7 @@ def _link(path: str, target: str) -> None:
         os.symlink(target, path)
 
 
-def _file_system(view: View, private: Private) -> Iterator[str]:
+def _file_system(view: FilesystemView, private: PrivateFolder) -> Iterator[str]:
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm")
     for name in _READ_ONLY_PROC:
         if os.path.exists(f"/proc/{name}"):

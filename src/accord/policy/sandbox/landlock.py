@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from accord.policy.sandbox import seccomp
-from accord.policy.sandbox.backend import Confined, Job
-from accord.policy.sandbox.boundary import Fact
-from accord.policy.sandbox.places import is_within, words
-from accord.policy.sandbox.private import Private
-from accord.policy.sandbox.view import View
+from accord.policy.sandbox.backend import ConfinedCommand, PrivateFolder, SandboxCommand, SandboxFact
+from accord.policy.sandbox.command_environment import is_within, words
+from accord.policy.sandbox.filesystem_view import FilesystemView
 
 _DEVICES: Final = tuple(f"/dev/{name}" for name in words("null zero full random urandom tty"))
 # The versions of Landlock that brought these.
@@ -33,10 +31,10 @@ class Landlock:
         self._abi = abi
         self._filters = seccomp.machine() is not None
         self._python = os.path.realpath(sys.executable)
-        with open(os.path.join(os.path.dirname(__file__), "launch.py"), "rb") as file:
+        with open(os.path.join(os.path.dirname(__file__), "landlock_launcher.py"), "rb") as file:
             self._launcher = file.read()
 
-    def prepare(self, view: View, private: Private) -> None:
+    def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         """Let the user's tools be found under their names in the private home."""
         for name in view.aliases:
             path = os.path.join(private.home, os.path.relpath(name, view.home))
@@ -44,63 +42,63 @@ class Landlock:
             if not os.path.lexists(path):
                 os.symlink(os.path.realpath(name), path)
 
-    def confine(self, job: Job) -> Confined:
+    def confine(self, job: SandboxCommand) -> ConfinedCommand:
         launcher = job.private.keep(self._launcher)  # the one in the package may lie in a root
         options = job.private.keep_words(self._options(job))
         env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
-        return Confined([self._python, "-I", "-S", launcher, options, *job.argv], env, job.cwd)
+        return ConfinedCommand([self._python, "-I", "-S", launcher, options, *job.argv], env, job.cwd)
 
-    def facts(self, view: View, network: bool) -> tuple[Fact, ...]:
+    def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
             self._about_writes(view),
             _about_secrets(view),
             self._about_network(network),
             self._about_sockets(),
-            Fact("temp", True, _about_temp(view)),
+            SandboxFact("temp", True, _about_temp(view)),
             self._about_processes(),
-            Fact("privileges", True, "none can be gained"),
+            SandboxFact("privileges", True, "none can be gained"),
         )
 
-    def inside(self, view: View, private: Private) -> tuple[str, str]:
+    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home if view.home_is_shown else private.home, private.temp
 
-    def _about_writes(self, view: View) -> Fact:
+    def _about_writes(self, view: FilesystemView) -> SandboxFact:
         if self._abi < _TRUNCATION:
-            return Fact(
+            return SandboxFact(
                 "writes", False, f"Landlock {self._abi} of this kernel lets commands empty files anywhere"
             )
         if view.writes(self._python):
-            return Fact(
+            return SandboxFact(
                 "writes",
                 False,
                 f"{self._python} starts commands and lies in a root, where they can change it",
             )
-        return Fact(
+        return SandboxFact(
             "writes",
             True,
             "only in the roots and in private folders; modes and times of files also elsewhere",
         )
 
-    def _about_network(self, network: bool) -> Fact:
+    def _about_network(self, network: bool) -> SandboxFact:
         if network:
-            return Fact("network", False, "open, by choice")
+            return SandboxFact("network", False, "open, by choice")
         if self._filters:
-            return Fact("network", True, "none, not even a loopback")
+            return SandboxFact("network", True, "none, not even a loopback")
         if self._abi >= _TCP:
-            return Fact("network", False, "TCP is closed, everything else is open")
-        return Fact("network", False, f"Landlock {self._abi} of this kernel knows nothing of networks")
+            return SandboxFact("network", False, "TCP is closed, everything else is open")
+        return SandboxFact("network", False, f"Landlock {self._abi} of this kernel knows nothing of networks")
 
-    def _about_sockets(self) -> Fact:
+    def _about_sockets(self) -> SandboxFact:
         if self._filters:
-            return Fact("sockets", True, "commands make no local sockets but connected pairs")
-        return Fact("sockets", False, "buses, key agents and container engines can be reached")
+            return SandboxFact("sockets", True, "commands make no local sockets but connected pairs")
+        return SandboxFact("sockets", False, "buses, key agents and container engines can be reached")
 
-    def _about_processes(self) -> Fact:
+    def _about_processes(self) -> SandboxFact:
         others = "cannot" if self._abi >= _SCOPES else "can"
         left = "what leaves its process group may outlive the command"
-        return Fact("processes", False, f"others are seen, but {others} be signalled; {left}")
+        return SandboxFact("processes", False, f"others are seen, but {others} be signalled; {left}")
 
-    def _options(self, job: Job) -> Iterator[str]:
+    def _options(self, job: SandboxCommand) -> Iterator[str]:
         view = job.view
         holes = view.hidden if view.home_is_shown else (*view.hidden, view.home)
         for path in (*view.readable, "/proc"):
@@ -122,15 +120,15 @@ class Landlock:
         return seccomp.filter_program(families=None if network else (seccomp.AF_NETLINK,), unix=False)
 
 
-def _about_secrets(view: View) -> Fact:
+def _about_secrets(view: FilesystemView) -> SandboxFact:
     first, *others = (*view.hidden_in_writable(), "")
     if first:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        return Fact("secrets", False, f"what lies in a root cannot be hidden: {first}{more}")
+        return SandboxFact("secrets", False, f"what lies in a root cannot be hidden: {first}{more}")
     if not view.searched:
         text = "what lies in a root cannot be hidden, and the roots are too large to be searched to the end"
-        return Fact("secrets", False, text)
-    return Fact("secrets", True, "keys, logins and the home folder but its tools cannot be read")
+        return SandboxFact("secrets", False, text)
+    return SandboxFact("secrets", True, "keys, logins and the home folder but its tools cannot be read")
 
 
 def _around(path: str, holes: tuple[str, ...]) -> Iterator[str]:
@@ -150,7 +148,7 @@ def _around(path: str, holes: tuple[str, ...]) -> Iterator[str]:
             yield from _around(part, inside)
 
 
-def _moved(value: str, view: View, private: Private) -> str:
+def _moved(value: str, view: FilesystemView, private: PrivateFolder) -> str:
     """What was to be kept in the user's home is kept in the private one, unless a command reaches it there."""
     reached = (*view.readable, *view.writable, *view.aliases, private.path)
     if (
@@ -162,7 +160,7 @@ def _moved(value: str, view: View, private: Private) -> str:
     return private.home + value[len(view.home) :]
 
 
-def _about_temp(view: View) -> str:
+def _about_temp(view: FilesystemView) -> str:
     own = "TMPDIR leads" if view.home_is_shown else "TMPDIR and HOME lead"
     common = "is a root, so it is shared" if view.writes("/tmp") else "itself is closed"
     return f"{own} to this sandbox's own; /tmp {common}"

@@ -1,24 +1,178 @@
-"""A sandbox: commands go in as they are meant and come out as they have to be started.
+"""`Sandbox`: wraps a command for the best backend that works on this machine.
 
-One sandbox lasts as long as a session. What is in force is in `boundary`; the private home and temporary folder are
-kept from command to command and removed by `close`.
+Imported on first use.
 """
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from accord.errors import UsageError
-from accord.policy.sandbox.backend import Backend, Confined, Job
-from accord.policy.sandbox.boundary import Boundary
-from accord.policy.sandbox.environment import clean_env, without_credentials
-from accord.policy.sandbox.places import is_within
-from accord.policy.sandbox.private import Private
-from accord.policy.sandbox.probe import choose
-from accord.policy.sandbox.secrets import NAMES_IN_ROOTS, known_secrets, look_through
-from accord.policy.sandbox.view import View, first_view, is_system
+from accord.policy.sandbox.backend import (
+    Backend,
+    ConfinedCommand,
+    NoBackend,
+    PrivateFolder,
+    SandboxCommand,
+    SandboxReport,
+)
+from accord.policy.sandbox.command_environment import SYSTEM, clean_env, is_within, without_credentials
+from accord.policy.sandbox.filesystem_view import (
+    NAMES_IN_ROOTS,
+    FilesystemView,
+    first_view,
+    is_system,
+    known_secrets,
+    look_through,
+)
+
+# MERGED policy.sandbox.probe: Which backends work on this machine: found out by running a command in each, once, and remembered.
+
+NAMES: Final = ("bubblewrap", "landlock", "none")
+# PATH may lead through the project first, where a command could have left a bwrap of its own.
+_TRUSTED: Final = (
+    "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
+)
+_PATIENCE: Final = 10.0
+_LINUX_ONLY: Final = "there is no sandbox for this system yet, only for Linux"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """A backend, or why there is none."""
+
+    backend: Backend | None
+    why_not: str = ""
+
+
+def choose(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
+    """The best backend that works, or the named one, and why the better ones do not. May take a moment the first time.
+
+    Raises UsageError for a named backend that does not work here: nobody is given less than was asked for.
+    """
+    if name is not None:
+        if name not in NAMES:
+            raise UsageError(f"no sandbox is called {name!r}; there are: {', '.join(NAMES)}")
+        found = probe(name)
+        if found.backend is None:
+            raise UsageError(f"the sandbox {name} does not work here: {found.why_not}")
+        return found.backend, ()
+    why: list[str] = []
+    for candidate in NAMES:
+        found = probe(candidate)
+        if found.backend is not None:
+            return found.backend, tuple(why)
+        why.append(f"{candidate} is not used: {found.why_not}")
+    raise AssertionError("none always works")
+
+
+def probe(name: str) -> ProbeResult:
+    """Whether one backend works here."""
+    return {"bubblewrap": bubblewrap, "landlock": landlock, "none": _none}[name]()
+
+
+def _none() -> ProbeResult:
+    return ProbeResult(NoBackend())
+
+
+@cache
+def bubblewrap() -> ProbeResult:
+    """Whether bwrap is there and is allowed to do what it does."""
+    if sys.platform != "linux":
+        return ProbeResult(None, _LINUX_ONLY)
+    program = shutil.which("bwrap", path=_TRUSTED)
+    if program is None:
+        return ProbeResult(None, "bwrap is not installed; install the package bubblewrap")
+    from accord.policy.sandbox.bubblewrap import Bubblewrap
+
+    seals = "--disable-userns" in _output([program, "--help"])
+    env = shutil.which("env", path=os.defpath)
+    resetter = env if env is not None and _works([env, "--default-signal=TERM", "--", "true"]) else None
+    as_root = [False, True] if os.geteuid() == 0 else [True]
+    why = ""
+    for user_namespace in as_root:
+        backend = Bubblewrap(program, user_namespace=user_namespace, seals=seals, resetter=resetter)
+        why = _try(backend)
+        if not why:
+            return ProbeResult(backend)
+    return ProbeResult(
+        None, f"bwrap is there but may not work here ({why}); user namespaces may be forbidden"
+    )
+
+
+@cache
+def landlock() -> ProbeResult:
+    """Whether the kernel has Landlock and lets us use it."""
+    if sys.platform != "linux":
+        return ProbeResult(None, _LINUX_ONLY)
+    from accord.policy.sandbox.landlock import Landlock
+    from accord.policy.sandbox.landlock_launcher import abi
+
+    version = abi()
+    if version < 1:
+        return ProbeResult(
+            None, "this kernel has no Landlock, or it is switched off (security/landlock, since Linux 5.13)"
+        )
+    backend = Landlock(version)
+    why = _try(backend)
+    return (
+        ProbeResult(None, f"Landlock is there but may not work here ({why})") if why else ProbeResult(backend)
+    )
+
+
+def _try(backend: Backend) -> str:
+    """Run nothing in it; what went wrong, or an empty string."""
+    private = PrivateFolder(())
+    try:
+        places = tuple(os.path.realpath(place) for place in SYSTEM if os.path.exists(place))
+        nothing = FilesystemView("/nonexistent", readable=places)
+        backend.prepare(nothing, private)
+        confined = backend.confine(SandboxCommand(["true"], {"PATH": os.defpath}, "/usr", nothing, private))
+        try:
+            done = subprocess.run(
+                confined.argv,
+                env=confined.env,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if done.returncode == 0:
+            return ""
+        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+    finally:
+        private.remove()
+
+
+def _works(command: list[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+# MERGED policy.sandbox.sandbox: A sandbox: commands go in as they are meant and come out as they have to be started.
+#
+# One sandbox lasts as long as a session. What is in force is in `boundary`; the private home and temporary folder are
+# kept from command to command and removed by `close`.
 
 AnyPath = str | os.PathLike[str]
 
@@ -28,11 +182,11 @@ class Sandbox:
 
     network: bool
     """Whether commands reach the network; may be changed between commands."""
-    view: View
+    view: FilesystemView
     """What the next command sees."""
     secrets: tuple[str, ...]
     """What must not be read, whether the view would show it or not."""
-    private: Private
+    private: PrivateFolder
     """Where its own home and temporary folder are kept."""
 
     def __init__(
@@ -67,14 +221,14 @@ class Sandbox:
         path = self._env.get("PATH", os.defpath)
         self._first = first_view(_absolute((*roots, *writable)), _absolute(readable), home, path)
         self.scan()
-        self.private = Private(self._first.writable)
+        self.private = PrivateFolder(self._first.writable)
         self._backend.prepare(self._first, self.private)
 
     @property
-    def boundary(self) -> Boundary:
+    def boundary(self) -> SandboxReport:
         """What is in force for the next command."""
         facts = self._backend.facts(self.view, self.network)
-        return Boundary(self._backend.name, facts, self._why, self.network)
+        return SandboxReport(self._backend.name, facts, self._why, self.network)
 
     @property
     def home(self) -> str:
@@ -95,7 +249,7 @@ class Sandbox:
 
     def wrap(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: AnyPath | None = None
-    ) -> Confined:
+    ) -> ConfinedCommand:
         """What to start for this command. `env` is laid over what commands inherit; `cwd` is by default the first root.
 
         Start it on a thread that lasts, such as the event loop's: when that thread ends, so does the command.
@@ -115,7 +269,9 @@ class Sandbox:
         whole = {**inherited, "PWD": where, **(env or {})}
         if "" in whole or any("=" in name for name in whole):
             raise UsageError(f"{argv[0]} cannot be given a variable without a name, or with = in it")
-        return self._backend.confine(Job(argv, whole, where, self.view, self.private, self.network))
+        return self._backend.confine(
+            SandboxCommand(argv, whole, where, self.view, self.private, self.network)
+        )
 
     def outside(self, path: AnyPath) -> str:
         """Where a path that a command used is for everybody else: what it calls /tmp/x may be in the private folder."""

@@ -1,17 +1,156 @@
-"""The grammar of a shell line: every simple command in it, wherever it stands.
-
-Pipes, lists, groups, subshells, `if`, loops, `case`, substitutions and here-documents are read; what the reading cannot
-vouch for is a doubt, and what it cannot read at all ends it (`Unreadable`). Commands found before that are kept.
-"""
+"""Words to commands: pipelines, lists, groups, loops, functions."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from .compound import COMPOUND
-from .reader import ENDS, Reader, TooDeep, Unreadable
-from .words import Assignment, Command, Redirect, Word, literal
+from accord.policy.shell.lexer import ENDS, NestingTooDeep, ShellLexer, UnsupportedSyntax
+from accord.policy.shell.syntax import Assignment, Redirect, SimpleCommand, Word, literal
+
+# MERGED policy.shell.compound: The compound commands of the shell: groups, `if`, loops, `case`, `[[ ]]`, functions. Each reads itself, keyword and all.
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Inside [[ ]] these calculate, and calculating a variable's content can run commands.
+_CALCULATING: Final = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R", "=~"))
+
+
+def _group(grammar: "ShellParser") -> None:
+    grammar.expect("{")
+    grammar.statements("}")
+    grammar.expect("}")
+
+
+def _if(grammar: "ShellParser") -> None:
+    while grammar.reserved() in ("if", "elif"):
+        grammar.reader.at += len(grammar.reserved() or "")
+        grammar.statements("then")
+        grammar.expect("then")
+        grammar.statements("elif", "else", "fi")
+    if grammar.reserved() == "else":
+        grammar.expect("else")
+        grammar.statements("fi")
+    grammar.expect("fi")
+
+
+def _while(grammar: "ShellParser") -> None:
+    grammar.reader.at += len("while")  # `until` is as long
+    grammar.statements("do")
+    _body(grammar)
+
+
+def _body(grammar: "ShellParser") -> None:
+    grammar.reading.loops = True
+    grammar.expect("do")
+    grammar.statements("done")
+    grammar.expect("done")
+
+
+def _for(grammar: "ShellParser") -> None:
+    reader = grammar.reader
+    reader.at += len(grammar.reserved() or "")  # `for` or `select`
+    reader.blanks()
+    variable = reader.match(_NAME)
+    if variable is None:
+        raise UnsupportedSyntax("a loop without a variable")
+    reader.gap()
+    values: list[Word] = []
+    if grammar.reserved() == "in":
+        grammar.expect("in")
+        reader.blanks()
+        while not reader.done and reader.char not in ";\n":
+            values.append(reader.word())
+            reader.blanks()
+    grammar.reading.commands.append(
+        SimpleCommand(assignments=(Assignment(variable[0], tuple(values), in_turn=True),))
+    )
+    if not reader.take(";") and not reader.see("\n") and grammar.reserved() != "do":
+        raise UnsupportedSyntax("a loop without its commands")
+    _body(grammar)
+
+
+def _case(grammar: "ShellParser") -> None:
+    reader = grammar.reader
+    grammar.expect("case")
+    reader.blanks()
+    reader.word()
+    grammar.expect("in")
+    reader.gap()
+    while grammar.reserved() != "esac":
+        reader.take("(")
+        reader.blanks()
+        reader.word()
+        reader.blanks()
+        while reader.take("|"):
+            reader.blanks()
+            reader.word()
+            reader.blanks()
+        grammar.close(")")
+        grammar.statements(";;", ";&", "esac", empty=True)
+        if not any(reader.take(end) for end in (";;&", ";;", ";&")) and grammar.reserved() != "esac":
+            raise UnsupportedSyntax("a case without its end")
+        reader.gap()
+    grammar.expect("esac")
+
+
+def _test(grammar: "ShellParser") -> None:
+    reader = grammar.reader
+    grammar.reading.starts.add(reader.at)
+    grammar.expect("[[")
+    while True:
+        reader.gap()
+        if reader.done:
+            raise UnsupportedSyntax("']]' is missing")
+        if grammar.reserved() == "]]":
+            grammar.expect("]]")
+            return
+        if any(reader.take(operator) for operator in ("&&", "||", "(", ")", "<", ">")):
+            continue
+        word = reader.word()
+        if word.raw in _CALCULATING:
+            raise UnsupportedSyntax(f"{word.raw} inside [[ ]]")
+
+
+def _function(grammar: "ShellParser") -> None:
+    reader = grammar.reader
+    grammar.expect("function")
+    reader.blanks()
+    name = reader.word().raw
+    reader.blanks()
+    if reader.take("("):
+        reader.blanks()
+        grammar.close(")")
+    reader.gap()
+    grammar.defined(name, len(grammar.reading.commands))
+
+
+def _coprocess(grammar: "ShellParser") -> None:
+    grammar.expect("coproc")
+    grammar.reading.doubts.append("it starts a coprocess")
+    grammar.reader.blanks()
+    grammar.command(None)
+
+
+COMPOUND: Final[dict[str, Callable[["ShellParser"], None]]] = {
+    "{": _group,
+    "if": _if,
+    "while": _while,
+    "until": _while,
+    "for": _for,
+    "select": _for,
+    "case": _case,
+    "[[": _test,
+    "function": _function,
+    "coproc": _coprocess,
+}
+"""Each compound command by the word it begins with, where the reading then stands."""
+
+
+# MERGED policy.shell.grammar: The grammar of a shell line: every simple command in it, wherever it stands.
+#
+# Pipes, lists, groups, subshells, `if`, loops, `case`, substitutions and here-documents are read; what the reading cannot
+# vouch for is a doubt, and what it cannot read at all ends it (`UnsupportedSyntax`). Commands found before that are kept.
 
 DEEPEST: Final = 24
 _REDIRECT: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>?)")
@@ -24,10 +163,10 @@ _COPIED: Final = re.compile(r"[0-9]*-?")
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedLine:
     """What was found in a line."""
 
-    commands: list[Command] = field(default_factory=list[Command])
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     starts: set[int] = field(default_factory=set[int])
     """Where the program of each command stands, for comparison with another reading."""
     functions: list[tuple[str, range]] = field(default_factory=list[tuple[str, range]])
@@ -51,32 +190,32 @@ class _Heard:
         self.told += variables
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedLine:
     """Read the line as far as it can be read."""
-    grammar = Grammar(text)
+    grammar = ShellParser(text)
     try:
         grammar.whole()
-    except Unreadable as error:
+    except UnsupportedSyntax as error:
         grammar.reading.unreadable = str(error)
-        grammar.reading.too_deep = isinstance(error, TooDeep)
+        grammar.reading.too_deep = isinstance(error, NestingTooDeep)
     return grammar.reading
 
 
-class Grammar:
+class ShellParser:
     def __init__(self, text: str) -> None:
-        self.reading = Reading()
-        self.reader = Reader(text, self._nested)
+        self.reading = ParsedLine()
+        self.reader = ShellLexer(text, self._nested)
         self._depth = 0
-        self._given: tuple[Command, ...] = ()
+        self._given: tuple[SimpleCommand, ...] = ()
 
     def whole(self) -> None:
         reader = self.reader
         self.statements()
         if not reader.done:
-            raise Unreadable(f"{reader.char!r} where it does not belong")
+            raise UnsupportedSyntax(f"{reader.char!r} where it does not belong")
         reader.close()
 
-    def _nested(self, reader: Reader, close: str) -> None:
+    def _nested(self, reader: ShellLexer, close: str) -> None:
         self.statements(close, empty=True)
 
     def statements(self, *stops: str, empty: bool = False) -> None:
@@ -92,9 +231,9 @@ class Grammar:
                 if reader.char != "\n":
                     reader.at += 1
             elif not reader.done and not self._stops(stops):
-                raise Unreadable(f"{reader.char!r} where it does not belong")
+                raise UnsupportedSyntax(f"{reader.char!r} where it does not belong")
         if not empty and stops:
-            raise Unreadable("an empty list of commands")
+            raise UnsupportedSyntax("an empty list of commands")
 
     def _stops(self, stops: tuple[str, ...]) -> bool:
         for stop in stops:
@@ -114,7 +253,7 @@ class Grammar:
     def expect(self, word: str) -> None:
         self.reader.gap()
         if self.reserved() != word:
-            raise Unreadable(f"{word!r} is missing")
+            raise UnsupportedSyntax(f"{word!r} is missing")
         self.reader.at += len(word)
 
     def _and_or(self) -> None:
@@ -132,7 +271,7 @@ class Grammar:
             done = self._pipeline()
         self._given = outer
 
-    def _pipeline(self) -> Command | None:
+    def _pipeline(self) -> SimpleCommand | None:
         """Read a pipeline; if it is one command whose success is the pipeline's, that command."""
         reader = self.reader
         negated = False
@@ -151,28 +290,28 @@ class Grammar:
             self.command(commands[-1] if commands else None)
             single = None
 
-    def command(self, source: Command | None) -> Command | None:
+    def command(self, source: SimpleCommand | None) -> SimpleCommand | None:
         """Read one command; if it is a simple one, it is returned."""
         self._depth += 1
         if self._depth > DEEPEST:
-            raise TooDeep("commands that are nested too deeply")
+            raise NestingTooDeep("commands that are nested too deeply")
         single = self._any_command(source)
         self._depth -= 1
         return single
 
-    def _any_command(self, source: Command | None) -> Command | None:
+    def _any_command(self, source: SimpleCommand | None) -> SimpleCommand | None:
         reader = self.reader
         word = self.reserved()
         if reader.see("("):
             if reader.see("(("):
-                raise Unreadable("arithmetic, or two subshells at once")
+                raise UnsupportedSyntax("arithmetic, or two subshells at once")
             reader.at += 1
             self.statements(")")
             self.close(")")
         elif word in COMPOUND:
             COMPOUND[word](self)
         elif word in _CLOSERS:
-            raise Unreadable(f"{word!r} where it does not belong")
+            raise UnsupportedSyntax(f"{word!r} where it does not belong")
         else:
             return self._simple(source)
         self._redirects()
@@ -180,7 +319,7 @@ class Grammar:
 
     def close(self, close: str) -> None:
         if not self.reader.take(close):
-            raise Unreadable(f"{close!r} is missing")
+            raise UnsupportedSyntax(f"{close!r} is missing")
 
     def _redirects(self) -> None:
         """What stands behind a group, a loop or a subshell."""
@@ -190,17 +329,17 @@ class Grammar:
         while self._redirect(found, heard):
             self.reader.blanks()
         self.reading.commands.append(
-            Command(redirects=tuple(found), stdin=heard.texts, told=heard.told, given=self._given)
+            SimpleCommand(redirects=tuple(found), stdin=heard.texts, told=heard.told, given=self._given)
         )
 
-    def _simple(self, source: Command | None) -> Command | None:
+    def _simple(self, source: SimpleCommand | None) -> SimpleCommand | None:
         reader = self.reader
         words: list[Word] = []
         assignments: list[Assignment] = []
         redirects: list[Redirect] = []
         heard = _Heard()
         start, place, given = reader.at, len(self.reading.commands), self._given
-        self.reading.commands.append(Command())
+        self.reading.commands.append(SimpleCommand())
         while True:
             reader.blanks()
             if not words and (assignment := self._assignment()):
@@ -215,10 +354,10 @@ class Grammar:
             else:
                 break
         if reader.at == start:
-            raise Unreadable(f"{reader.char!r} where a command should be")
+            raise UnsupportedSyntax(f"{reader.char!r} where a command should be")
         if words:
             self.reading.starts.add(words[0].start)
-        command = Command(
+        command = SimpleCommand(
             tuple(words), tuple(assignments), tuple(redirects), source, heard.texts, heard.told, given
         )
         self.reading.commands[place] = command
@@ -227,7 +366,7 @@ class Grammar:
     def _function(self, words: list[Word], place: int) -> None:
         reader = self.reader
         if len(words) != 1 or not re.compile(r"\([ \t]*\)").match(reader.text, reader.at, reader.end):
-            raise Unreadable("'(' where it does not belong")
+            raise UnsupportedSyntax("'(' where it does not belong")
         reader.at = reader.text.index(")", reader.at) + 1
         reader.gap()
         self.defined(words[0].raw, place)
@@ -240,7 +379,7 @@ class Grammar:
     def _assignment(self) -> Assignment | None:
         reader = self.reader
         if _SUBSCRIPT.match(reader.text, reader.at, reader.end):
-            raise Unreadable("a member of an array")
+            raise UnsupportedSyntax("a member of an array")
         found = reader.match(_ASSIGNMENT)
         if found is None:
             return None
@@ -250,7 +389,7 @@ class Grammar:
             while not reader.take(")"):
                 values.append(reader.word())
                 if values[-1].raw.startswith("["):
-                    raise Unreadable("a member of an array")
+                    raise UnsupportedSyntax("a member of an array")
                 reader.gap()
             return Assignment(found[1], tuple(values))
         return Assignment(found[1], (reader.word() if self._at_word() else literal(""),))
@@ -265,7 +404,7 @@ class Grammar:
         operator = (seen[2] or seen[3]) if seen else ""
         if seen is None or (operator in "<>" and reader.text[seen.end() : seen.end() + 1] == "("):
             if seen and seen[1]:
-                raise Unreadable("a descriptor in front of a command")
+                raise UnsupportedSyntax("a descriptor in front of a command")
             return False
         reader.at = seen.end()
         if operator in ("<<", "<<-"):
@@ -280,7 +419,7 @@ class Grammar:
         elif operator in ("<&", ">&") and target.text is not None and _COPIED.fullmatch(target.text):
             pass
         elif operator == "<&":
-            raise Unreadable("a copy of a descriptor that is not a number")
+            raise UnsupportedSyntax("a copy of a descriptor that is not a number")
         else:
             found.append(Redirect(operator, target))
         return True
@@ -290,7 +429,7 @@ class Grammar:
         reader.blanks()
         found = reader.match(_DELIMITER)
         if found is None or not (reader.done or reader.char in ENDS):
-            raise Unreadable("an unusual end of a here-document")
+            raise UnsupportedSyntax("an unusual end of a here-document")
         quoted = found[3] is None
         delimiter = found[1] or found[2] or found[3] or ""
         reader.await_document(delimiter, quoted, strip, heard.hear)
@@ -299,11 +438,11 @@ class Grammar:
 def single_word(text: str) -> Word | None:
     """The text as one word, if that is what it is."""
 
-    def nested(reader: Reader, close: str) -> None:
-        raise Unreadable("a command")
+    def nested(reader: ShellLexer, close: str) -> None:
+        raise UnsupportedSyntax("a command")
 
-    reader = Reader(text, nested)
-    with suppress(Unreadable):
+    reader = ShellLexer(text, nested)
+    with suppress(UnsupportedSyntax):
         word = reader.word()
         if reader.done:
             return word

@@ -7,12 +7,13 @@ Tried when the official reading of the untouched message failed, and for a few m
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from accord.schema.dialects.config import config_option, session_state
-from accord.schema.dialects.content import form_schema, prompt
-from accord.schema.dialects.members import (
+from accord.schema.dialects.content_repairs import form_schema, permission_request, prompt
+from accord.schema.dialects.json_members import (
+    FINAL_TEXT,
+    STOP_REASON_AS_SENT,
+    DialectRows,
     Object,
-    Repaired,
-    Rows,
+    RepairedMessage,
     each_in,
     is_array,
     is_object,
@@ -20,21 +21,21 @@ from accord.schema.dialects.members import (
     spell,
     twins,
 )
-from accord.schema.dialects.names import METHOD_ALIASES
-from accord.schema.dialects.permission import read_outcome
-from accord.schema.dialects.provenance import FINAL_TEXT, STOP_REASON_AS_SENT
-from accord.schema.dialects.setup import (
+from accord.schema.dialects.permission_outcome import read_outcome
+from accord.schema.dialects.session_repairs import (
     auth_status,
+    config_option,
     initialize_params,
     initialize_result,
     pairs,
     provider,
     session_params,
+    session_state,
 )
-from accord.schema.dialects.tools import permission_request
-from accord.schema.dialects.updates import session_update
+from accord.schema.dialects.update_repairs import session_update
+from accord.schema.methods import METHOD_ALIASES
 
-Repair = Callable[[Object, Rows], Object]
+Repair = Callable[[Object, DialectRows], Object]
 
 _STOP_REASONS: Final = frozenset(("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"))
 
@@ -56,46 +57,46 @@ VOID_RESULTS: Final = {
 }
 
 
-def repair_params(method: str, params: Any, *, session: str | None = None) -> Repaired:
+def repair_params(method: str, params: Any, *, session: str | None = None) -> RepairedMessage:
     """The parameters in official shape. `session` is the id of the one active turn, for peers that do not name it."""
     if params is None:
         params = {}
     if not is_object(params):
-        return Repaired(params)
-    rows = Rows()
+        return RepairedMessage(params)
+    rows = DialectRows()
     method = method if method == "session/set_model" else METHOD_ALIASES.get(method, method)
     if method == "session/update":
         first, *more = session_update(params, rows)
-        return Repaired(first, tuple(rows), tuple(more)) if rows else Repaired(params)
+        return RepairedMessage(first, tuple(rows), tuple(more)) if rows else RepairedMessage(params)
     if method == "session/request_permission":
         value = permission_request(params, rows, session)
     else:
         value = _PARAMS.get(method, _same)(params, rows)
-    return Repaired(value, tuple(rows)) if rows else Repaired(params)
+    return RepairedMessage(value, tuple(rows)) if rows else RepairedMessage(params)
 
 
-def repair_result(method: str, result: Any, request_params: Any = None) -> Repaired:
+def repair_result(method: str, result: Any, request_params: Any = None) -> RepairedMessage:
     """The result in official shape. A permission answer is judged by the options in `request_params`."""
     method = METHOD_ALIASES.get(method, method)
     if method == "session/request_permission":
         return _permission_answer(result, request_params)
-    rows = Rows()
+    rows = DialectRows()
     if result is None and method in VOID_RESULTS:
-        return Repaired({}, (VOID_RESULTS[method],))
+        return RepairedMessage({}, (VOID_RESULTS[method],))
     if method == "session/set_config_option":
         result = {} if result is None else result
     if not is_object(result):
-        return Repaired(result)
+        return RepairedMessage(result)
     value = _RESULTS.get(method, _same)(result, rows)
-    return Repaired(value, tuple(rows)) if rows else Repaired(result)
+    return RepairedMessage(value, tuple(rows)) if rows else RepairedMessage(result)
 
 
-def _same(obj: Object, rows: Rows) -> Object:
+def _same(obj: Object, rows: DialectRows) -> Object:
     return obj
 
 
 def _keys(*keys: str) -> Repair:
-    def repair(obj: Object, rows: Rows) -> Object:
+    def repair(obj: Object, rows: DialectRows) -> Object:
         obj = dict(obj)
         twins(obj, *keys, rows=rows)
         return obj
@@ -103,15 +104,15 @@ def _keys(*keys: str) -> Repair:
     return repair
 
 
-def _new(params: Object, rows: Rows) -> Object:
+def _new(params: Object, rows: DialectRows) -> Object:
     return session_params(params, rows, servers_required=True)
 
 
-def _again(params: Object, rows: Rows) -> Object:
+def _again(params: Object, rows: DialectRows) -> Object:
     return session_params(params, rows, servers_required=False)
 
 
-def _prompt(params: Object, rows: Rows) -> Object:
+def _prompt(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
     twins(params, "sessionId", rows=rows)
     if "prompt" in params:
@@ -119,7 +120,7 @@ def _prompt(params: Object, rows: Rows) -> Object:
     return params
 
 
-def _set_config_option(params: Object, rows: Rows) -> Object:
+def _set_config_option(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
     twins(params, "sessionId", "configId", rows=rows)
     if isinstance(params.get("value"), bool) and "type" not in params:
@@ -128,7 +129,7 @@ def _set_config_option(params: Object, rows: Rows) -> Object:
     return params
 
 
-def _set_model(params: Object, rows: Rows) -> Object:
+def _set_model(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
     twins(params, "sessionId", "modelId", rows=rows)
     if "modelId" in params:
@@ -137,14 +138,14 @@ def _set_model(params: Object, rows: Rows) -> Object:
     return params
 
 
-def _create_terminal(params: Object, rows: Rows) -> Object:
+def _create_terminal(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
     twins(params, "sessionId", "outputByteLimit", rows=rows)
     pairs(params, "env", rows)
     return params
 
 
-def _elicitation(params: Object, rows: Rows) -> Object:
+def _elicitation(params: Object, rows: DialectRows) -> Object:
     params = dict(params)
     twins(params, "sessionId", "toolCallId", "requestId", "requestedSchema", "elicitationId", rows=rows)
     if is_object(params.get("requestedSchema")):
@@ -152,7 +153,7 @@ def _elicitation(params: Object, rows: Rows) -> Object:
     return params
 
 
-def _prompt_result(result: Object, rows: Rows) -> Object:
+def _prompt_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     twins(result, "stopReason", rows=rows)
     spell(result, "stopReason", _STOP_REASONS, rows)
@@ -169,7 +170,7 @@ def _prompt_result(result: Object, rows: Rows) -> Object:
     return result
 
 
-def _set_config_option_result(result: Object, rows: Rows) -> Object:
+def _set_config_option_result(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     twins(result, "configOptions", rows=rows)
     if "configOptions" not in result:
@@ -180,27 +181,27 @@ def _set_config_option_result(result: Object, rows: Rows) -> Object:
     return result
 
 
-def _providers(result: Object, rows: Rows) -> Object:
+def _providers(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     each_in(result, "providers", _provider_info, rows)
     return result
 
 
-def _provider_info(info: Object, rows: Rows) -> Object:
+def _provider_info(info: Object, rows: DialectRows) -> Object:
     info = provider(info, rows)
     if is_object(info.get("current")):
         info["current"] = _keys("apiType", "baseUrl")(info["current"], rows)
     return info
 
 
-def _sessions(result: Object, rows: Rows) -> Object:
+def _sessions(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     twins(result, "nextCursor", rows=rows)
     each_in(result, "sessions", _keys("sessionId", "updatedAt"), rows)
     return result
 
 
-def _terminal_output(result: Object, rows: Rows) -> Object:
+def _terminal_output(result: Object, rows: DialectRows) -> Object:
     result = dict(result)
     twins(result, "exitStatus", rows=rows)
     if is_object(result.get("exitStatus")):
@@ -208,14 +209,14 @@ def _terminal_output(result: Object, rows: Rows) -> Object:
     return result
 
 
-def _permission_answer(result: Any, request_params: Any) -> Repaired:
+def _permission_answer(result: Any, request_params: Any) -> RepairedMessage:
     if is_object(result) and is_object(result.get("outcome")) and _is_official(result["outcome"]):
-        return Repaired(result)
+        return RepairedMessage(result)
     outcome = read_outcome(result, _offered(request_params))
     if outcome.option_id is None:
-        return Repaired({"outcome": {"outcome": "cancelled"}}, (26,))
+        return RepairedMessage({"outcome": {"outcome": "cancelled"}}, (26,))
     chosen = {"outcome": "selected", "optionId": outcome.option_id}
-    return Repaired({"outcome": chosen}, outcome.rows)
+    return RepairedMessage({"outcome": chosen}, outcome.rows)
 
 
 def _is_official(outcome: Object) -> bool:

@@ -1,21 +1,29 @@
-"""Where a remote agent is: the address that is dialled, what may be shown of it, and what goes with every request.
-
-A token never stays in the address: it is taken out of the fragment, travels in a header, and is in no text that is shown.
-"""
+"""The address of a remote agent, time limits, and how it is dialed."""
 
 import os
+import random
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from accord.cleaning import one_line
+from msgspec import Struct
+
+from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import UsageError
+from accord.extras import require
+from accord.safe_text import one_line
+from accord.wire.transport import Transport
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
+
+
+# MERGED wire.remote.address: Where a remote agent is: the address that is dialled, what may be shown of it, and what goes with every request.
+#
+# A token never stays in the address: it is taken out of the fragment, travels in a header, and is in no text that is shown.
 
 Tls: TypeAlias = ssl.SSLContext | str | os.PathLike[str]
 """Whom to trust: a context, or a file of certificates in PEM form."""
@@ -44,7 +52,7 @@ _OURS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class AgentAddress:
     """An address that was read and found good."""
 
     url: str = field(repr=False)
@@ -104,7 +112,7 @@ def is_address(text: str) -> bool:
 
 def read_address(
     text: str, *, token: str | None = None, headers: Mapping[str, str] | None = None, tls: Tls | None = None
-) -> Address:
+) -> AgentAddress:
     """Read an address. A token that is given comes before one in the fragment (`#token=...`). Raises UsageError."""
     try:
         parts = urlsplit(text.strip())
@@ -124,7 +132,7 @@ def read_address(
     found = parse_qs(parts.fragment, keep_blank_values=True).get("token", [""])[0]
     path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
     place = (f"[{host}]" if ":" in host else host) + ("" if port is None else f":{port}")
-    return Address(
+    return AgentAddress(
         url=urlunsplit((parts.scheme, place, path, parts.query, "")),
         shown=urlunsplit((parts.scheme, place, path, "", "")),
         headers=tuple(_headers(token or found or None, headers or {})),
@@ -157,3 +165,57 @@ def _headers(token: str | None, given: Mapping[str, str]) -> list[tuple[str, str
 def _plain(text: str) -> str:
     """What may be shown of an address that could not be read: nothing that could hold a secret."""
     return one_line(re.split(r"[?#]", re.sub(r"//[^/]*@", "//", text, count=1), maxsplit=1)[0])
+
+
+# MERGED wire.remote.times: How long the network transports wait for what, in seconds, and how they pause between tries.
+
+
+class NetworkTimeouts(Struct, frozen=True):
+    """Patience with a server and the way to it."""
+
+    connect: float = 20.0
+    """Until a connection stands; also for each try to get one back."""
+    leave: float = 2.0
+    """For what is unsent, and for the server to say goodbye, when this side closes."""
+    ping: float = 20.0
+    """Silence after which a sign of life is asked for; after as much again, the server counts as gone."""
+    silence: float = 60.0
+    """Silence of an event stream, on which signs of life come by themselves, before it counts as gone."""
+    back: float = 120.0
+    """How long a connection that dropped is tried to be had back."""
+    pause: float = 0.1
+    """Before the second try; it doubles from then on."""
+    longest_pause: float = 5.0
+
+    def pause_before(self, number: int) -> float:
+        """The pause before a try: none before the first, then longer and longer, never all at the same moment."""
+        if number == 0:
+            return 0.0
+        longest = min(self.pause * 2.0 ** (number - 1), self.longest_pause)
+        return longest * random.uniform(0.5, 1.0)
+
+
+# MERGED wire.remote.dial: How a remote agent is reached, as often as it takes: the counterpart of the command that starts a local one.
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLauncher:
+    """An address and the patience with it; every `start` is a connection of its own, with the cookies of those before."""
+
+    address: AgentAddress
+    times: NetworkTimeouts = field(default_factory=NetworkTimeouts)
+    clock: Clock = SYSTEM_CLOCK
+
+    def __str__(self) -> str:
+        return self.address.shown
+
+    async def start(self, on_stderr: Callable[[str], None] | None, limit: int) -> Transport:
+        """Connect, in messages up to the limit. Raises MissingExtra, NeverStarted, UsageError."""
+        require("remote", f"{self.address}: a remote agent")
+        if self.address.websocket:
+            from accord.wire.remote.websocket import open_websocket
+
+            return await open_websocket(self.address, limit=limit, times=self.times, clock=self.clock)
+        from accord.wire.remote.streamable_http import StreamableHttpTransport
+
+        return StreamableHttpTransport(self.address, limit=limit, times=self.times, clock=self.clock)

@@ -8,23 +8,30 @@ import asyncio
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import NeverStarted, UsageError
-from accord.wire.framing import DEFAULT_LIMIT
 from accord.wire.pipes import HIGH_WATER
-from accord.wire.remote.address import Address
-from accord.wire.remote.ledger import Gone, Ledger
-from accord.wire.remote.sockets import Loss, Refused, Socket, open_socket
-from accord.wire.remote.times import Times
-from accord.wire.transport import End, Frame, Receiver
+from accord.wire.remote.address import AgentAddress, NetworkTimeouts
+from accord.wire.remote.resume_buffer import ResumeBuffer, ResumeFailed
+from accord.wire.remote.websocket_connection import (
+    WebSocketConnection,
+    WebSocketLoss,
+    WebSocketRefused,
+    open_socket,
+)
+from accord.wire.transport import DEFAULT_LIMIT, Frame, Receiver, TransportEnd
 
 
 async def open_websocket(
-    address: Address, *, limit: int = DEFAULT_LIMIT, times: Times | None = None, clock: Clock = SYSTEM_CLOCK
+    address: AgentAddress,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    times: NetworkTimeouts | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> "WebSocketTransport":
     """Connect to a server. Raises NeverStarted where that leads to no WebSocket."""
-    transport = WebSocketTransport(address, limit, times or Times(), clock)
+    transport = WebSocketTransport(address, limit, times or NetworkTimeouts(), clock)
     try:
         await transport.open()
-    except Refused as refused:
+    except WebSocketRefused as refused:
         raise NeverStarted(f"{address}: cannot connect: {refused}") from None
     return transport
 
@@ -32,22 +39,22 @@ async def open_websocket(
 class WebSocketTransport:
     """One connection, over one socket or several after each other; made by `open_websocket`."""
 
-    def __init__(self, address: Address, limit: int, times: Times, clock: Clock) -> None:
+    def __init__(self, address: AgentAddress, limit: int, times: NetworkTimeouts, clock: Clock) -> None:
         self._address = address
         self._limit = limit
         self._times = times
         self._clock = clock
-        self._ledger = Ledger()
+        self._ledger = ResumeBuffer()
         self._connection_id: str | None = None
         self._receiver: Receiver | None = None
-        self._socket: Socket | None = None
-        self._candidate: Socket | None = None  # a new socket on which nothing is agreed yet
+        self._socket: WebSocketConnection | None = None
+        self._candidate: WebSocketConnection | None = None  # a new socket on which nothing is agreed yet
         self._agreeing: asyncio.Future[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
         self._waiting = 0  # bytes sent while there is no socket
         self._paused = False
         self._deaf = False  # what still comes is for nobody
-        self._end: End | None = None
+        self._end: TransportEnd | None = None
         self._closing: asyncio.Task[None] | None = None
         self._relieved = asyncio.Event()
         self._relieved.set()
@@ -56,7 +63,7 @@ class WebSocketTransport:
         """Get the first socket. Raises Refused."""
         self._socket = await self._new_socket()
         if self._socket.closed.done():
-            raise Refused("it hung up as soon as the WebSocket was open", final=False)
+            raise WebSocketRefused("it hung up as soon as the WebSocket was open", final=False)
         self._connection_id = self._socket.connection_id
 
     def start(self, receiver: Receiver) -> None:
@@ -114,7 +121,7 @@ class WebSocketTransport:
 
     # -- what a socket tells ------------------------------------------------------------------------------------
 
-    def messages(self, socket: Socket, messages: list[bytes]) -> None:
+    def messages(self, socket: WebSocketConnection, messages: list[bytes]) -> None:
         if socket is self._candidate and self._agreeing is not None:
             messages = self._agreed(socket, self._agreeing, messages)
         elif socket is not self._socket:
@@ -126,9 +133,9 @@ class WebSocketTransport:
             frames: list[Frame] = list(theirs)
             self._receiver.frames(frames)
 
-    def lost(self, socket: Socket, loss: Loss) -> None:
+    def lost(self, socket: WebSocketConnection, loss: WebSocketLoss) -> None:
         if socket is self._candidate and self._agreeing is not None and not self._agreeing.done():
-            self._agreeing.set_exception(Refused(loss.reason, final=loss.final))
+            self._agreeing.set_exception(WebSocketRefused(loss.reason, final=loss.final))
         if socket is not self._socket:
             return
         self._socket = None
@@ -140,7 +147,7 @@ class WebSocketTransport:
         else:
             self._coming_back = asyncio.ensure_future(self._come_back(loss.reason))
 
-    def writable(self, socket: Socket, writable: bool) -> None:
+    def writable(self, socket: WebSocketConnection, writable: bool) -> None:
         if socket is not self._socket and socket is not self._candidate:
             return
         if writable:
@@ -156,10 +163,10 @@ class WebSocketTransport:
         while True:
             try:
                 await self._take_up()
-            except (Gone, UsageError) as gone:
+            except (ResumeFailed, UsageError) as gone:
                 self._finish(f"{self._address}: {why}; {gone}")
                 return
-            except Refused as refused:
+            except WebSocketRefused as refused:
                 number += 1
                 pause = self._times.pause_before(number)
                 if refused.final or self._clock.now() + pause > until:
@@ -179,20 +186,22 @@ class WebSocketTransport:
             socket.send(self._ledger.request(self._connection_id))
             socket.resume()
             if not await within(self._clock, self._times.connect, agreeing):
-                raise Refused("the request to go on was not answered", final=False)
+                raise WebSocketRefused("the request to go on was not answered", final=False)
             await agreeing
         finally:
             self._candidate = self._agreeing = None
             if self._socket is not socket:
                 socket.abort()
 
-    def _agreed(self, socket: Socket, agreeing: "asyncio.Future[None]", messages: list[bytes]) -> list[bytes]:
+    def _agreed(
+        self, socket: WebSocketConnection, agreeing: "asyncio.Future[None]", messages: list[bytes]
+    ) -> list[bytes]:
         """The first message on a new socket is the server's answer; what follows it is what we missed."""
         if agreeing.done():
             return []
         try:
             missed = self._ledger.missed(messages[0])
-        except Gone as gone:
+        except ResumeFailed as gone:
             agreeing.set_exception(gone)
             return []
         self._candidate = self._agreeing = None
@@ -206,7 +215,7 @@ class WebSocketTransport:
         agreeing.set_result(None)
         return messages[1:]
 
-    async def _new_socket(self) -> Socket:
+    async def _new_socket(self) -> WebSocketConnection:
         return await open_socket(self._address, self, limit=self._limit, times=self._times, clock=self._clock)
 
     # -- begin and end ------------------------------------------------------------------------------------------
@@ -219,7 +228,7 @@ class WebSocketTransport:
 
     def _finish(self, reason: str) -> None:
         if self._end is None:
-            self._end = End(reason)
+            self._end = TransportEnd(reason)
             self._waiting = 0
             self._relieved.set()
             if self._receiver is not None:

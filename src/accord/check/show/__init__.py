@@ -1,1 +1,0 @@
-"""A report as people and programs want to see it: text, JSON, JUnit, one page of HTML."""

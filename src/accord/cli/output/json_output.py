@@ -1,0 +1,245 @@
+"""A turn as JSON lines, and the answer alone.
+
+Imported on first use.
+"""
+
+import re
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from accord.cli.output.output_sink import OutputStream, error_text, note_line
+from accord.client.client_events import (
+    AgentEnded,
+    AgentRestarted,
+    ClientEvent,
+    SessionLost,
+    SessionReattached,
+    TerminalPrinted,
+)
+from accord.clock import Clock
+from accord.errors import AccordError, ConnectionClosed, RpcError
+from accord.frontend.display_text import words_of
+from accord.safe_text import clean_text
+from accord.schema import Unknown
+from accord.schema.codec import encode, to_builtins
+from accord.session import (
+    Message,
+    PermissionAnswered,
+    PermissionAsked,
+    ToolCallChanged,
+    ToolCallState,
+    TurnEnded,
+    TurnStarted,
+)
+
+if TYPE_CHECKING:
+    from accord.client import ClientSession, RemoteAgent
+
+
+# MERGED cli.output.quiet: The final answer alone: for `answer=$(accord run --format quiet ...)`.
+
+
+class QuietOutput:
+    """`--format quiet`. Stdout has the last message of the agent; stderr only notes and errors."""
+
+    def __init__(self, stdout: OutputStream, stderr: OutputStream) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._session: ClientSession | None = None
+
+    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
+        self._session = session
+
+    def event(self, event: ClientEvent) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self._stderr.say(note_line(text))
+
+    @contextmanager
+    def question(self) -> Generator[None]:
+        yield
+
+    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+        answer = clean_text(final_answer(self._session)).strip("\n")
+        if answer and ended is not None:
+            self._stdout.say(f"{answer}\n")
+        if error is not None:
+            self._stderr.say(error_text(error))
+
+
+def final_answer(session: "ClientSession | None") -> str:
+    """The last message of the agent in the latest turn; "" when it said nothing."""
+    if session is None:
+        return ""
+    for entry in reversed(session.state.history.latest_turn):
+        if isinstance(entry, Message) and entry.kind == "agent":
+            text = "".join(map(words_of, entry.blocks))
+            if text.strip():
+                return text
+    return ""
+
+
+# MERGED cli.output.jsonlines: The turn for programs: one JSON object a line, in the names and shapes of `events.schema.json`.
+#
+# Stable within a version: members and types may be added, none is renamed, removed or given another meaning. Nothing is
+# cleaned, so that nothing is lost; but whatever a terminal or an editor could act on is written as an escape of JSON.
+
+VERSION: Final = 1
+
+_SUSPECT: Final = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_SUMMARY: Final = ("toolCallId", "title", "kind", "status", "name", "locations", "mark")
+
+
+class JsonOutput:
+    """`--format json`."""
+
+    def __init__(
+        self, stdout: OutputStream, stderr: OutputStream, clock: Clock, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._clock = clock
+        self._wall = wall
+        self._session: ClientSession | None = None
+        self._began = clock.now()
+        self._over = False
+
+    def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
+        self._session = session
+        self._began = self._clock.now()
+        settings = session.state.settings
+        info = agent.info
+        self._stdout.write(
+            self._line(
+                "opened",
+                {
+                    "agent": {"name": agent.name} if info is None else to_builtins(info),
+                    "cwd": session.state.cwd,
+                    "additionalDirectories": list(session.state.additional_directories),
+                    "mode": settings.current_mode_id,
+                    "configOptions": to_builtins(settings.config_options),
+                },
+            )
+        )
+
+    def event(self, event: ClientEvent) -> None:
+        kind, members = _members(event)
+        self._stdout.write(self._line(kind, members))
+
+    def note(self, text: str) -> None:
+        if not self._over:  # the result is the last line
+            self._stdout.say(self._line("note", {"text": text}))
+        self._stderr.say(note_line(text))
+
+    @contextmanager
+    def question(self) -> Generator[None]:
+        yield
+
+    def finished(self, ended: TurnEnded | None, error: AccordError | None, exit_code: int) -> None:
+        session = self._session
+        usage = None if session is None else session.state.usage
+        self._over = True
+        self._stdout.say(
+            self._line(
+                "result",
+                {
+                    "stopReason": None if ended is None else ended.stop_reason,
+                    "rawReason": "" if ended is None else ended.raw_reason,
+                    "text": final_answer(session),
+                    "usage": None if ended is None or ended.usage is None else to_builtins(ended.usage),
+                    "context": None if usage is None else _untagged(to_builtins(usage)),
+                    "error": None if error is None else _error(error),
+                    "durationMs": round((self._clock.now() - self._began) * 1000),
+                    "exitCode": exit_code,
+                },
+            )
+        )
+        if error is not None:
+            self._stderr.say(error_text(error))
+
+    def _line(self, kind: str, members: Mapping[str, Any]) -> str:
+        at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
+        session = None if self._session is None else self._session.id
+        head = {"v": VERSION, "type": kind, "at": at.replace("+00:00", "Z"), "session": session}
+        text = encode({**head, **members}).decode()
+        return _SUSPECT.sub(_escaped, text) + "\n"
+
+
+def _members(event: ClientEvent) -> tuple[str, Mapping[str, Any]]:
+    match event:
+        case Unknown():
+            return "unknown", {"kind": event.kind, "update": event.raw}
+        case ToolCallChanged():
+            return "tool_call_changed", {
+                "toolCallId": event.patch.tool_call_id,
+                "change": to_builtins(event.patch),
+                "call": _summary(event.call),
+                "new": event.new,
+            }
+        case PermissionAsked():
+            members = _untagged(to_builtins(event))
+            call = event.call
+            return "permission_asked", {**members, "call": None if call is None else _summary(call)}
+        case PermissionAnswered():
+            return "permission_answered", {"option": None, **_untagged(to_builtins(event))}
+        case TurnStarted():
+            return "turn_started", {"prompt": to_builtins(event.prompt)}
+        case TurnEnded():
+            blank = {"stopReason": None, "rawReason": "", "usage": None, "error": None}
+            return "turn_ended", {**blank, **_untagged(to_builtins(event))}
+        case AgentEnded():
+            error = event.error
+            return "agent_ended", {
+                "message": str(error.args[0]) if error.args else "",
+                "exitCode": event.exit_code,
+                "signal": event.signal,
+                "stderr": event.stderr,
+            }
+        case AgentRestarted():
+            return "agent_restarted", {"attempt": event.attempt}
+        case SessionReattached():
+            return "session_reattached", {"by": event.by}
+        case SessionLost():
+            return "session_lost", {"reason": event.reason}
+        case TerminalPrinted():
+            return "terminal_printed", {"terminalId": event.terminal_id, "text": event.text}
+        case _:
+            members = to_builtins(event)
+            kind = members["sessionUpdate"].removeprefix("_accord/")
+            return kind, _untagged(members)
+
+
+def _untagged(members: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key != "sessionUpdate"}
+
+
+def _summary(call: ToolCallState) -> dict[str, Any]:
+    """The call as it stands, without what may be large: that is in the change that brought it."""
+    whole = to_builtins(call)
+    told = {"title": "", "kind": "other", "status": "pending", "mark": ""} | whole
+    return {key: told[key] for key in _SUMMARY if key in told}
+
+
+def _error(error: AccordError) -> dict[str, Any]:
+    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    if isinstance(error, RpcError):
+        told |= {"code": error.code, "message": error.message}
+        if error.has_data:
+            told["data"] = error.data
+    if isinstance(error, ConnectionClosed):
+        told |= {"exitCode": error.exit_code, "signal": error.signal, "stderr": error.stderr}
+    return told
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

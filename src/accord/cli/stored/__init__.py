@@ -1,1 +1,0 @@
-"""What `accord sessions` prints for programs: entries and transcripts in JSON."""

@@ -1,0 +1,314 @@
+"""Tools, resources and prompts of servers, as tools of the loop and as slash commands."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+
+from accord.coder.bounded_text import capped
+from accord.coder.mcp.server import SessionMcpServer
+from accord.coder.mcp.server_interface import (
+    McpServerFailure,
+    OfferedPrompt,
+    OfferedTool,
+    PromptArgument,
+    clean_line,
+)
+from accord.coder.model_history import Part, too_deep
+from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.tool import (
+    BadArguments,
+    CallSubject,
+    Category,
+    PreparedCall,
+    Report,
+    Tool,
+    ToolFailure,
+    ToolOutcome,
+    ToolProgress,
+    said,
+)
+from accord.coder.tools.tool_context import ToolContext
+from accord.safe_text import one_line
+from accord.schema.content import Content, TextContent, ToolKind
+
+if TYPE_CHECKING:
+    from accord.coder.mcp.server_connection import ServerConnection
+
+
+# MERGED coder.mcp.arguments: The arguments of a server's tool: an object, also where the model sent it as text. What fits, the server knows best.
+
+
+def read_object(tool: str, given: Any) -> dict[str, Any]:
+    """The arguments. Raises BadArguments."""
+    value: Any = {} if given is None else given
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, strict=False) if value.strip() else {}
+        except (ValueError, RecursionError):
+            raise BadArguments(
+                f"{tool} was not run: its arguments must be one complete JSON object"
+            ) from None
+    if not isinstance(value, dict):
+        raise BadArguments(
+            f"{tool} was not run: its arguments must be a JSON object, not {type(value).__name__}"
+        )
+    arguments = cast(dict[str, Any], value)
+    if too_deep(arguments):
+        raise BadArguments(f"{tool} was not run: its arguments are nested too deep")
+    try:
+        msgspec.json.encode(arguments)
+    except (UnicodeEncodeError, TypeError, ValueError):
+        raise BadArguments(
+            f"{tool} was not run: there is something in its arguments that is no JSON"
+        ) from None
+    return arguments
+
+
+# MERGED coder.mcp.tool: A tool of a server, as the loop and the model see it.
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A `Tool` that a server does."""
+
+    name: str
+    server: SessionMcpServer
+    offered: OfferedTool
+
+    @property
+    def kind(self) -> ToolKind:
+        return "read" if self.offered.read_only else "other"
+
+    @property
+    def category(self) -> Category:
+        return "external"
+
+    @property
+    def description(self) -> str:
+        return self.offered.description
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.offered.schema
+
+    async def prepare(self, arguments: Any, context: ToolContext) -> PreparedCall:
+        read = read_object(self.name, arguments)
+
+        async def run(report: Report) -> ToolOutcome:
+            showing = _Showing(report)
+
+            async def ask(link: "ServerConnection", alive: "Callable[[], None]") -> ToolOutcome:
+                async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    alive()
+                    await showing.show(progress, total, message)
+
+                return await link.call(self.offered.name, read, context, progressed)
+
+            try:
+                return await self.server.use(ask)
+            except McpServerFailure as failure:
+                return said(str(failure), failed=True)
+            finally:
+                showing.over = True
+
+        return PreparedCall(
+            title=one_line(f"{self.server.name}: {self.offered.title}"),
+            subject=CallSubject(read_only=self.offered.read_only),
+            run=run,
+            category="external",
+            arguments=read,
+        )
+
+
+class _Showing:
+    """Shows how far a call is: always the newest word, one at a time, none after its end."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._newest: str | None = None
+        self._busy = False
+        self.over = False
+
+    async def show(self, progress: float, total: float | None, message: str | None) -> None:
+        far = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+        words = clean_line(message or "", 300)
+        self._newest = f"{words} ({far})" if words else far
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._newest is not None and not self.over:
+                text, self._newest = self._newest, None
+                await self._report(ToolProgress((Content(TextContent(text)),)))
+        finally:
+            self._busy = False
+
+
+# MERGED coder.mcp.resources: The two tools by which the model gets at the resources of servers.
+
+A = TypeVar("A", bound=ToolArguments)
+
+
+class ListArguments(ToolArguments):
+    server: Annotated[str, Meta(description="Only those of this server.")] = ""
+
+
+class ReadArguments(ToolArguments):
+    server: Annotated[str, Meta(min_length=1, description="The server.")]
+    uri: Annotated[str, Meta(min_length=1, description="The address of the resource.")]
+
+
+@dataclass(frozen=True)
+class ResourceTool(BuiltInTool[A], Generic[A]):
+    """A tool of this package whose description stands beside this file."""
+
+    @cached_property
+    def description(self) -> str:
+        return Path(__file__).with_name(f"{self.name}.md").read_text("utf-8").strip()
+
+
+class Resources:
+    """Makes the two tools for the servers of one session."""
+
+    def __init__(self, servers: Callable[[], Mapping[str, SessionMcpServer]]) -> None:
+        self._servers = servers
+        self.tools: tuple[Tool, ...] = (
+            cast(
+                Tool,
+                ResourceTool("list_mcp_resources", "search", "external", ListArguments, self._prepare_list),
+            ),
+            cast(
+                Tool, ResourceTool("read_mcp_resource", "read", "external", ReadArguments, self._prepare_read)
+            ),
+        )
+
+    async def _prepare_list(self, arguments: ListArguments, context: ToolContext) -> PreparedCall:
+        servers = [self._named(arguments.server)] if arguments.server else [*self._servers().values()]
+
+        async def run(report: Report) -> ToolOutcome:
+            return _listed(servers, context.limits.output_chars)
+
+        title = f"{arguments.server}: list resources" if arguments.server else "List MCP resources"
+        return PreparedCall(title=one_line(title), subject=CallSubject(read_only=True), run=run)
+
+    async def _prepare_read(self, arguments: ReadArguments, context: ToolContext) -> PreparedCall:
+        server = self._named(arguments.server)
+
+        async def ask(link: "ServerConnection", alive: Callable[[], None]) -> ToolOutcome:
+            return await link.read(arguments.uri, context)
+
+        async def run(report: Report) -> ToolOutcome:
+            try:
+                return await server.use(ask)
+            except McpServerFailure as failure:
+                return said(str(failure), failed=True)
+
+        title = one_line(f"{server.name}: read {arguments.uri}")
+        return PreparedCall(title=title, subject=CallSubject(read_only=True), run=run)
+
+    def _named(self, name: str) -> SessionMcpServer:
+        servers = self._servers()
+        if name not in servers:
+            raise ToolFailure(
+                f"there is no MCP server {one_line(name, 80)!r} with resources; there are: {', '.join(servers) or 'none'}"
+            )
+        return servers[name]
+
+
+def _listed(servers: list[SessionMcpServer], most: int) -> ToolOutcome:
+    lines: list[str] = []
+    found: list[dict[str, str]] = []
+    for server in servers:
+        for one in server.offers.resources:
+            about = ", ".join(filter(None, (one.name, one.mime_type, one.description)))
+            kind = " (template)" if one.template else ""
+            lines.append(f"{server.name}: {one.uri}{kind}: {about}")
+            found.append({"server": server.name, "uri": one.uri, "name": one.name})
+    return said(capped("\n".join(lines) or "There are no resources.", most), raw={"resources": found[:200]})
+
+
+# MERGED coder.mcp.prompt: A prompt of a server as a slash command: its arguments are taken from the text after the command.
+
+_NAMED: Final = re.compile(r"([^\s=]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class McpPrompt:
+    """A command that stands for a message of the user."""
+
+    name: str
+    """Of the command, without its slash."""
+    description: str
+    server: SessionMcpServer
+    offered: OfferedPrompt
+    chars: int
+    """Of text that is taken, at most."""
+    picture_bytes: int
+
+    @property
+    def hint(self) -> str:
+        """What may be typed after the command; nothing if it takes nothing."""
+        return " ".join(
+            argument.name if argument.required else f"[{argument.name}]"
+            for argument in self.offered.arguments
+        )
+
+    async def parts(self, text: str, *, sees_images: bool = False) -> tuple[Part, ...]:
+        """What the command stands for. Raises McpFailure."""
+        arguments = self._arguments(text.strip())
+
+        async def ask(link: "ServerConnection", alive: "Callable[[], None]") -> tuple[Part, ...]:
+            from accord.coder.mcp.server_content import ContentLimits
+
+            bounds = ContentLimits(self.chars, self.picture_bytes, sees_images)
+            return await link.prompt(self.offered.name, arguments, bounds)
+
+        parts = await self.server.use(ask)
+        if not parts:
+            raise McpServerFailure(f"{self.server.name}: its prompt {self.offered.title} is empty")
+        return parts
+
+    def _arguments(self, text: str) -> dict[str, str]:
+        declared = self.offered.arguments
+        given = _given(text, declared) if text and declared else {}
+        missing = [argument.name for argument in declared if argument.required and argument.name not in given]
+        if missing:
+            raise McpServerFailure(f"/{self.name} needs {', '.join(missing)}; type: /{self.name} {self.hint}")
+        return given
+
+
+def _given(text: str, declared: tuple[PromptArgument, ...]) -> dict[str, str]:
+    """The arguments in the text: `name=value` anywhere, the other words in order, the last argument takes the rest."""
+    names = [argument.name for argument in declared]
+    if len(names) == 1:
+        named = _NAMED.fullmatch(text)
+        return {names[0]: named[2] if named and named[1] == names[0] else text}
+    given: dict[str, str] = {}
+    loose: list[str] = []
+    for word in _words(text):
+        named = _NAMED.fullmatch(word)
+        if named and named[1] in names:
+            given[named[1]] = named[2]
+        else:
+            loose.append(word)
+    open_names = [name for name in names if name not in given]
+    for position, name in enumerate(open_names):
+        words = loose[position:] if position == len(open_names) - 1 else loose[position : position + 1]
+        if words:
+            given[name] = " ".join(words)
+    return given
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()  # a lone quote is an apostrophe

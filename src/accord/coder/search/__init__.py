@@ -1,1 +1,0 @@
-"""Looking through folders: glob patterns, walks that know what git ignores, and searching in the text of files."""

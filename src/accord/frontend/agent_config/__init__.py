@@ -1,0 +1,29 @@
+"""`acp.json`: which agents can be launched, with what, and what each may do.
+
+servers = load(folder, trust=ask)
+async with servers["claude"].connect(folder) as agent: ...
+"""
+
+from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file, user_file
+from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry
+from accord.frontend.agent_config.configured_agents import ConfiguredAgents, UnknownAgent, load
+from accord.frontend.agent_config.formats import BadAgentConfig
+from accord.frontend.agent_config.project_trust import NotTrusted, Trusting, ask, leave_out, once, refuse
+
+__all__ = [
+    "AgentConfigFile",
+    "BadAgentConfig",
+    "ConfiguredAgent",
+    "ConfiguredAgents",
+    "McpEntry",
+    "NotTrusted",
+    "Trusting",
+    "UnknownAgent",
+    "ask",
+    "leave_out",
+    "load",
+    "once",
+    "project_file",
+    "refuse",
+    "user_file",
+]

@@ -1,0 +1,282 @@
+"""`acp.json`: find, read and check it; add and remove agents."""
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from accord.errors import UsageError
+from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry, Origin, read_mcp_servers
+from accord.frontend.agent_config.formats import (
+    AgentListEntry,
+    AgentListFile,
+    BadAgentConfig,
+    read_count,
+    read_env,
+    read_form,
+    read_text,
+    read_texts,
+)
+from accord.frontend.agent_config.jsonc import (
+    BadJson,
+    append_item,
+    held,
+    parse,
+    remove_member,
+    set_member,
+    write_whole,
+)
+from accord.frontend.known_agents import BUILT_IN, identity, known
+from accord.paths import config_dir
+from accord.policy.rules import BadRules, PermissionDefault, Rules, read_permissions
+from accord.safe_text import visible
+
+# MERGED client.servers.reading: One file of agents: found, read, and checked key by key. Everything wrong with it is said as file, key and reason.
+
+FILE_NAME: Final = "acp.json"
+LARGEST: Final = 1024 * 1024
+
+_MOST_RESTARTS: Final = 100
+_LONGEST_MS: Final = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfigFile:
+    """A file and the agents in it."""
+
+    path: Path
+    content: bytes
+    """The bytes that were read: what is trusted and what is run are the same."""
+    form: AgentListFile
+    servers: tuple[ConfiguredAgent, ...]
+    mcp: tuple[McpEntry, ...] = ()
+    """For the sessions of every agent."""
+
+    def speaks_of(self, name: str) -> bool:
+        """Whether an agent of that name stands in it."""
+        return any(identity(server.name) == identity(name) for server in self.servers)
+
+
+def user_file() -> Path:
+    """The user's own file. It need not exist."""
+    return config_dir() / FILE_NAME
+
+
+def project_file(cwd: Path) -> Path | None:
+    """The project's file: in this folder, or above it up to the root of its git repository."""
+    folders = [cwd, *cwd.parents]
+    root = next((number for number, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    found = (folder / FILE_NAME for folder in folders[: root + 1])
+    return next((path for path in found if os.path.lexists(path)), None)
+
+
+def read_file(path: Path, origin: Origin) -> AgentConfigFile | None:
+    """Read it; None if there is none. Raises BadServers, BadRules."""
+    content = _bytes(path)
+    return None if content is None else read_content(path, content, origin)
+
+
+def read_content(path: Path, content: bytes, origin: Origin) -> AgentConfigFile:
+    """The agents in this content of the file. Raises BadServers, BadRules."""
+    file = str(path)
+    try:
+        value = parse(content.decode("utf-8-sig")).value
+    except UnicodeDecodeError:
+        raise BadAgentConfig(file, "", "it is not UTF-8 text") from None
+    except BadJson as error:
+        raise BadAgentConfig(file, "", f"it is not JSON: {error}") from None
+    form = read_form(value, file)
+    folder = str(path.absolute().parent)
+    servers = tuple(_Reading(file, folder, entry, origin).server() for entry in form.entries)
+    mcp = read_mcp_servers(form.mcp_servers, file, "mcpServers", folder)
+    return AgentConfigFile(path, content, form, servers, mcp)
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        # A pipe in its place must not keep us waiting.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadAgentConfig(str(path), "", "it is no ordinary file")
+            content = file.read(LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.islink(path):
+            raise BadAgentConfig(str(path), "", f"it is a link to nothing ({error.strerror})") from None
+        return None
+    except OSError as error:
+        raise BadAgentConfig(str(path), "", f"it cannot be read ({error.strerror})") from None
+    if len(content) > LARGEST:
+        raise BadAgentConfig(str(path), "", f"it is larger than {LARGEST // 1024} KiB")
+    return content
+
+
+class _Reading:
+    """The reading of one entry."""
+
+    def __init__(self, file: str, folder: str, entry: AgentListEntry, origin: Origin) -> None:
+        self.file = file
+        self.folder = folder
+        self.entry = entry
+        self.origin: Origin = origin
+
+    def server(self) -> ConfiguredAgent:
+        said, name = self.entry.said, self.entry.name
+        if self._is_built_in:
+            name = BUILT_IN
+        rules = self._permissions(said.get("permissions"))
+        from_project = self.origin == "project"
+        key = self.entry.key
+        return ConfiguredAgent(
+            name=name,
+            origin=self.origin,
+            place=f"{self.file}: {key}",
+            folder=self.folder,
+            command=self._command(),
+            env=read_env(said.get("env"), self.file, f"{key}.env", removable=True),
+            cwd=self._cwd(said.get("cwd")),
+            timeout=self._seconds("timeoutMs"),
+            startup=self._seconds("startupTimeoutMs"),
+            max_restarts=self._count("maxRestarts", 0, _MOST_RESTARTS),
+            permissions=None if from_project else rules,
+            project_permissions=rules if from_project else None,
+            unattended=cast("PermissionDefault | None", self.entry.unattended),
+            mcp=read_mcp_servers(said.get("mcpServers"), self.file, f"{key}.mcpServers", self.folder),
+            description=self._description(said.get("description")),
+        )
+
+    @property
+    def _is_built_in(self) -> bool:
+        return self.entry.name.casefold() == BUILT_IN
+
+    def _command(self) -> tuple[str, ...]:
+        command, args = self.entry.said.get("command"), self.entry.said.get("args")
+        if command is None:
+            if known(self.entry.name) is None and not self._is_built_in:
+                raise self._bad(
+                    "command", "it is missing; only agents that `accord agents list` knows go without"
+                )
+            if args:
+                raise self._bad("args", "arguments need a `command`")
+            return ()
+        return (
+            read_text(command, self.file, f"{self.entry.key}.command", "the program"),
+            *read_texts(args, self.file, f"{self.entry.key}.args"),
+        )
+
+    def _cwd(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        folder = os.path.expanduser(read_text(value, self.file, f"{self.entry.key}.cwd", "a folder"))
+        return os.path.normpath(os.path.join(self.folder, folder))
+
+    def _description(self, value: Any) -> str:
+        return "" if value is None else read_text(value, self.file, f"{self.entry.key}.description", None)
+
+    def _seconds(self, key: str) -> float | None:
+        milliseconds = self._count(key, 1, _LONGEST_MS)
+        return None if milliseconds is None else milliseconds / 1000
+
+    def _count(self, key: str, least: int, most: int) -> int | None:
+        return read_count(self.entry.said.get(key), self.file, f"{self.entry.key}.{key}", least, most)
+
+    def _permissions(self, value: Any) -> Rules | None:
+        if value is None:
+            return None
+        try:
+            return read_permissions(value, file=self.file, key=f"{self.entry.key}.permissions")
+        except BadRules as error:
+            raise BadRules(visible(str(error))) from None
+
+    def _bad(self, key: str, reason: str) -> BadAgentConfig:
+        return BadAgentConfig(self.file, f"{self.entry.key}.{key}", reason)
+
+
+# MERGED client.servers.writing: Agents put into a file of agents and taken out of it, in the form it has; everything else in it stays as it is.
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What was changed: exactly what was read became what was written."""
+
+    before: AgentConfigFile | None
+    after: AgentConfigFile
+
+
+def add(
+    path: Path,
+    origin: Origin,
+    name: str,
+    entry: dict[str, Any],
+    *,
+    default: bool = False,
+    replace: bool = False,
+) -> ConfigChange:
+    """Put an agent into the file, which is made if it is missing. Raises UsageError for a name that is taken, BadServers."""
+    with held(path, private=origin == "user"):
+        return _added(path, origin, name, entry, default, replace)
+
+
+def _added(
+    path: Path, origin: Origin, name: str, entry: dict[str, Any], default: bool, replace: bool
+) -> ConfigChange:
+    file = read_file(path, origin)
+    text = _text(file)
+    before = None if file is None else _entry(file, name)
+    if before is not None and not replace:
+        raise UsageError(
+            f"{path}: {before.key}: there already is {before.name!r}; --replace puts the new one in its place"
+        )
+    if file is not None and file.form.is_list:
+        assert file.form.container is not None
+        if before is not None:
+            text = remove_member(text, [file.form.container], file.form.entries.index(before))
+        text = append_item(text, [file.form.container], {"name": name, **entry})
+    else:
+        container = (None if file is None else file.form.container) or "servers"
+        text = set_member(text, [container, name if before is None else before.name], entry)
+    if default:
+        text = set_member(text, ["defaultServer"], name)
+    return _write(path, origin, file, text)
+
+
+def remove(path: Path, origin: Origin, name: str) -> ConfigChange:
+    """Take an agent out of the file. Raises UsageError if it is not there, BadServers."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: no agent is called {name!r} there")
+    with held(path):
+        return _removed(path, origin, name)
+
+
+def _removed(path: Path, origin: Origin, name: str) -> ConfigChange:
+    file = read_file(path, origin)
+    found = None if file is None else _entry(file, name)
+    if file is None or found is None:
+        raise UsageError(f"{path}: no agent is called {name!r} there")
+    container = file.form.container
+    assert container is not None
+    which = file.form.entries.index(found) if file.form.is_list else found.name
+    text = remove_member(_text(file), [container], which)
+    if file.form.default is not None and identity(file.form.default[1]) == identity(found.name):
+        text = remove_member(text, [], file.form.default[0])
+    return _write(path, origin, file, text)
+
+
+def _entry(file: AgentConfigFile, name: str) -> AgentListEntry | None:
+    return next((entry for entry in file.form.entries if identity(entry.name) == identity(name)), None)
+
+
+def _text(file: AgentConfigFile | None) -> str:
+    # As it is, byte order mark and line endings and all.
+    return json.dumps({"servers": {}}, indent=2) + "\n" if file is None else file.content.decode()
+
+
+def _write(path: Path, origin: Origin, file: AgentConfigFile | None, text: str) -> ConfigChange:
+    content = text.encode()
+    changed = read_content(path, content, origin)  # what cannot be read again is never written
+    if file is None or content != file.content:
+        mode = 0o600 if origin == "user" else 0o644
+        write_whole(path, None if file is None else file.content, content, mode=mode)
+    return ConfigChange(file, changed)

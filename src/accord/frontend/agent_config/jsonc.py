@@ -1,0 +1,433 @@
+"""JSON with comments: parse, edit in place, save in one step under a lock."""
+
+import json
+import os
+import re
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from accord.errors import UsageError
+from accord.paths import private_folder
+
+# MERGED client.servers.jsonc: JSON as people write it in settings: with comments and trailing commas, and with the place of every value in the text.
+#
+# The places are what an edit needs that keeps the rest of the file as it is. A key that stands twice is refused: whoever
+# reads the file and whoever runs it must not see different things.
+
+DEEPEST: Final = 100
+
+_SPACE: Final = re.compile(r"[ \t\r\n]+")
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*"')
+_NUMBER: Final = re.compile(
+    r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?(?![0-9A-Za-z.+-])"
+)
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_BOM: Final = "\ufeff"
+
+
+class BadJson(ValueError):
+    """The text is not JSON. The message says where and why, in one line."""
+
+
+@dataclass(slots=True)
+class JsonNode:
+    """One value and the span of text it stands in."""
+
+    start: int
+    end: int
+    scalar: Any = None
+    entries: "list[JsonMember] | None" = None
+    """What an object or a list holds; None for everything else."""
+    is_object: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The value in plain dicts, lists, strings, numbers, booleans and None."""
+        if self.entries is None:
+            return self.scalar
+        if self.is_object:
+            return {entry.key: entry.node.value for entry in self.entries}
+        return [entry.node.value for entry in self.entries]
+
+    def get(self, key: str) -> "JsonNode | None":
+        """The member of that name, if this is an object that has it."""
+        found = next((entry for entry in self.entries or () if self.is_object and entry.key == key), None)
+        return None if found is None else found.node
+
+
+@dataclass(slots=True)
+class JsonMember:
+    """A member of an object, or an item of a list, which has no key."""
+
+    start: int
+    node: JsonNode
+    key: str | None = None
+    comma: int | None = field(default=None)
+    """Where the comma behind it stands."""
+
+
+def parse(text: str, *, plain: bool = False) -> JsonNode:
+    """The value of the text. `plain` takes JSON only, without comments and trailing commas. Raises BadJson."""
+    return _Reader(text, plain).whole()
+
+
+class _Reader:
+    """One reading from the first character to the last."""
+
+    def __init__(self, text: str, plain: bool) -> None:
+        self.text = text
+        self.plain = plain
+        self.at = 1 if text.startswith(_BOM) else 0
+        self.depth = 0
+
+    def whole(self) -> JsonNode:
+        self._skip()
+        if self.at == len(self.text):
+            raise self._bad("there is nothing in it")
+        node = self._value()
+        self._skip()
+        if self.at < len(self.text):
+            raise self._bad("there is something behind the end of the JSON")
+        return node
+
+    def _value(self) -> JsonNode:
+        start, char = self.at, self.text[self.at : self.at + 1]
+        if char in ("{", "["):
+            return self._container(char == "{")
+        if char == '"':
+            scalar: Any = self._string()
+        elif number := _NUMBER.match(self.text, start):
+            scalar = json.loads(number[0])
+            self.at = number.end()
+        else:
+            word = re.compile(r"\w*").match(self.text, start)
+            said = word[0] if word else ""
+            if said not in _WORDS:
+                raise self._bad(f"{said or char!r} is no value" if said or char else "it ends too early")
+            scalar = _WORDS[said]
+            self.at += len(said)
+        return JsonNode(start, self.at, scalar)
+
+    def _container(self, is_object: bool) -> JsonNode:
+        start = self.at
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self._bad("nested too deep")
+        self.at += 1
+        entries = list(self._entries("}" if is_object else "]", is_object))
+        self.depth -= 1
+        return JsonNode(start, self.at, None, entries, is_object)
+
+    def _entries(self, close: str, keyed: bool) -> Iterator[JsonMember]:
+        seen: set[str] = set()
+        entry: JsonMember | None = None
+        while True:
+            self._skip()
+            if self._takes(close):
+                if entry is not None and entry.comma is not None and self.plain:
+                    raise self._bad(f"a comma stands before {close!r}")
+                return
+            if entry is not None and entry.comma is None:
+                raise self._bad(f"a comma or {close!r} is missing" if self._more else "it ends too early")
+            start, key = self.at, None
+            if keyed:
+                key = self._key(seen)
+            self._skip()
+            entry = JsonMember(start, self._value(), key)
+            self._skip()
+            if self.text[self.at : self.at + 1] == ",":
+                entry.comma = self.at
+                self.at += 1
+            yield entry
+
+    def _key(self, seen: set[str]) -> str:
+        if self.text[self.at : self.at + 1] != '"':
+            raise self._bad("a key in quotes is missing" if self._more else "it ends too early")
+        before = self.at
+        key = self._string()
+        if key in seen:
+            self.at = before
+            raise self._bad(f"the key {key!r} stands twice")
+        seen.add(key)
+        self._skip()
+        if not self._takes(":"):
+            raise self._bad(f"a colon is missing behind {key!r}")
+        return key
+
+    def _string(self) -> str:
+        found = _STRING.match(self.text, self.at)
+        if found is None:
+            raise self._bad("a text in quotes does not end, or has something in it that has to be escaped")
+        text: str = json.loads(found[0])
+        if any(0xD800 <= ord(char) < 0xE000 for char in text):
+            raise self._bad("half of a surrogate pair is no character")
+        self.at = found.end()
+        return text
+
+    def _takes(self, char: str) -> bool:
+        if self.text[self.at : self.at + 1] != char:
+            return False
+        self.at += 1
+        return True
+
+    @property
+    def _more(self) -> bool:
+        return self.at < len(self.text)
+
+    def _skip(self) -> None:
+        while True:
+            if space := _SPACE.match(self.text, self.at):
+                self.at = space.end()
+            if self.text[self.at : self.at + 1] != "/":
+                return
+            comment = _COMMENT.match(self.text, self.at)
+            if comment is None or self.plain:
+                raise self._bad("comments cannot be here" if comment else "'/' is no value")
+            self.at = comment.end()
+
+    def _bad(self, reason: str) -> BadJson:
+        line = self.text.count("\n", 0, self.at) + 1
+        column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
+        return BadJson(f"line {line}, column {column}: {reason}")
+
+
+# MERGED client.servers.edit: Changes to a JSON text that leave everything else in it as it is: comments, order, indentation, line endings.
+#
+# Each function takes the text and gives the new text. What is not there is put at the end of its object or list.
+
+_FIRST_INDENT: Final = re.compile(r"\{\s*?\n([ \t]+)\S")
+_REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\n]*|(?:/\*[^\n]*?\*/[ \t]*)+(?=\r?\n|$))?[ \t]*")
+
+
+def set_member(text: str, path: Sequence[str], value: Any, *, plain: bool = False) -> str:
+    """Set the member at this path of keys; objects on the way are made where they are missing. Raises BadJson."""
+    if not text.strip("\ufeff \t\r\n"):
+        text += "{}\n"
+    node = parse(text, plain=plain)
+    for depth, key in enumerate(path):
+        if not node.is_object:
+            raise BadJson(f"{'.'.join(path[:depth]) or 'the file'} is no object")
+        below = node.get(key)
+        if below is None:
+            for missing in reversed(path[depth + 1 :]):
+                value = {missing: value}
+            return _insert(text, node, key, value)
+        node = below
+    if _compact(node.value) == _compact(value):
+        return text
+    return text[: node.start] + _written(text, value, _indent_at(text, node.start)) + text[node.end :]
+
+
+def append_item(text: str, path: Sequence[str], value: Any) -> str:
+    """Add an item to the list at this path, which must be there. Raises BadJson."""
+    return _insert(text, _find(text, path), None, value)
+
+
+def remove_member(text: str, path: Sequence[str], which: str | int, *, plain: bool = False) -> str:
+    """Take out a member by its key or an item by its number, of the object or list at this path. Raises BadJson."""
+    entries = _find(text, path, plain).entries or []
+    for number, entry in enumerate(entries):
+        if which == (entry.key if isinstance(which, str) else number):
+            return _cut(text, entries, number)
+    raise BadJson(f"{'.'.join(path)}: there is no {which!r}")
+
+
+def _find(text: str, path: Sequence[str], plain: bool = False) -> JsonNode:
+    node = parse(text, plain=plain)
+    for key in path:
+        below = node.get(key)
+        if below is None:
+            raise BadJson(f"there is no {'.'.join(path)}")
+        node = below
+    return node
+
+
+def _insert(text: str, node: JsonNode, key: str | None, value: Any) -> str:
+    entries = node.entries or []
+    label = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
+    last = entries[-1] if entries else None
+    inside = text[node.start + 1 : node.end - 1]
+    if last is not None and "\n" not in inside:
+        comma = "" if last.comma is not None else ","
+        place = (last.comma + 1) if last.comma is not None else last.node.end
+        return f"{text[:place]}{comma} {label}{_compact(value)}{text[place:]}"
+    outer = _indent_at(text, node.start)
+    indent = (
+        _indent_at(text, last.start) if last is not None and _begins_line(text, last) else outer + _unit(text)
+    )
+    line = _line_end(text)
+    # Behind the last comment inside, so that it stays with what it is about.
+    end = node.start + 1 + len(inside.rstrip(" \t\r\n"))
+    fresh = f"{line}{indent}{label}{_written(text, value, indent)}"
+    if last is not None and last.comma is not None:
+        fresh += ","
+    rest = text[end:] if "\n" in text[end : node.end] else line + outer + text[end:].lstrip(" \t")
+    if last is None or last.comma is not None:
+        return text[:end] + fresh + rest
+    return f"{text[: last.node.end]},{text[last.node.end : end]}{fresh}{rest}"
+
+
+def _cut(text: str, entries: list[JsonMember], number: int) -> str:
+    entry = entries[number]
+    start = entry.start
+    end = entry.node.end if entry.comma is None else entry.comma + 1
+    if _begins_line(text, entry):
+        rest = _REST_OF_LINE.match(text, end)
+        stop = rest.end() if rest else end
+        if text[stop : stop + 1] in ("\r", "\n"):
+            start = text.rfind("\n", 0, start) + 1
+            end = text.index("\n", stop) + 1
+    elif entry.comma is not None and number + 1 < len(entries):
+        end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+    before = entries[number - 1].comma if number else None
+    if entry.comma is None and before is not None:
+        # The comma before it would be left at the end, which plain JSON does not have.
+        if not text[before + 1 : start].strip(" \t\r\n") and start == entry.start:
+            start = before + 1
+        return text[:before] + text[before + 1 : start] + text[end:]
+    return text[:start] + text[end:]
+
+
+def _written(text: str, value: Any, indent: str) -> str:
+    lines = json.dumps(value, ensure_ascii=False, indent=_unit(text)).split("\n")
+    # A list of texts reads better on one line, as people write it.
+    joined = re.sub(
+        r'\[\n\s+("[^\n]*"(?:,\n\s+"[^\n]*")*)\n\s*\]',
+        lambda found: "[" + re.sub(r",\n\s+", ", ", found[1]) + "]",
+        "\n".join([lines[0], *(indent + line for line in lines[1:])]),
+    )
+    return joined.replace("\n", _line_end(text))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _unit(text: str) -> str:
+    found = _FIRST_INDENT.search(text)
+    return found[1] if found else "  "
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _begins_line(text: str, entry: JsonMember) -> bool:
+    return not text[text.rfind("\n", 0, entry.start) + 1 : entry.start].strip(" \t")
+
+
+def _indent_at(text: str, place: int) -> str:
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+# MERGED client.servers.saving: Settings files written back: in one step, through links, with their mode kept, and never over a change of somebody else's.
+
+BACKUP: Final = ".accord-backup"
+LARGEST: Final = 16 * 1024 * 1024
+_PATIENCE: Final = 10.0
+_PAUSE: Final = 0.02
+
+
+@contextmanager
+def held(path: Path, *, private: bool = False) -> Generator[None]:
+    """From reading to writing: whoever else changes the file in this way waits. Makes its folder, for the user alone if it is private.
+
+    Raises UsageError. The folder is what is locked, so that nothing is left lying beside the file.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":
+            yield  # folders cannot be locked there; a change in between is still noticed when it is written
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: Path) -> bytes | None:
+    """The file's bytes; None if there is no file. Raises UsageError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+                raise UsageError(f"{path}: it is no ordinary file of less than {LARGEST // 1024 // 1024} MiB")
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be read ({error.strerror})") from None
+
+
+def write_whole(
+    path: Path, before: bytes | None, after: bytes, *, mode: int = 0o600, backup: bool = False
+) -> Path | None:
+    """Put the new bytes in the place of the ones that were read. The result is the backup, if one was asked for and made.
+
+    A link stays one: what it leads to is replaced. `mode` is for a file that is made. Raises UsageError.
+    """
+    target = Path(os.path.realpath(path))
+    if read_whole(target) != before:
+        raise UsageError(f"{path}: it was changed by somebody else meanwhile; nothing was written, try again")
+    kept: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if before is not None:
+            standing = target.stat()
+            mode = stat.S_IMODE(standing.st_mode)
+            if not os.access(target, os.W_OK):
+                raise UsageError(f"{path}: it is read-only; nothing was written")
+            if backup:
+                kept = target.with_name(target.name + BACKUP)
+                _replace(kept, before, mode)
+        _replace(target, after, mode)
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be written ({error.strerror})") from None
+    return kept
+
+
+def _replace(target: Path, data: bytes, mode: int) -> None:
+    descriptor, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+if sys.platform != "win32":
+    import fcntl
+
+    def _lock(descriptor: int, path: Path) -> None:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise UsageError(f"{path}: somebody else keeps changing it; try again") from None
+                time.sleep(_PAUSE)
+            except OSError:
+                return  # a file system that has no locks

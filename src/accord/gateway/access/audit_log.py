@@ -1,0 +1,140 @@
+"""The audit log: who did what, when, and what was decided. JSON lines in user data, for the owner alone (0600), no content.
+
+It is rotated by size, by whichever process comes first, and a disk that is full or gone never stops the gateway: lines that
+could not be written are counted, and the log says how many are missing once it can be written again.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.running_gateways import locked
+from accord.paths import data_dir, private_folder
+
+LARGEST: Final = 16 * 1024 * 1024
+KEPT: Final = 5
+_LONGEST_TEXT: Final = 200
+
+Fact = str | int | float | bool | None
+
+
+def audit_file() -> Path:
+    """Where it is kept."""
+    return data_dir() / "gateway" / "audit.jsonl"
+
+
+class AuditLog:
+    """Writes the log. Several gateways may write to one file."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        largest: int = LARGEST,
+        kept: int = KEPT,
+        now: Callable[[], float] = time.time,
+        trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        self.path = audit_file() if path is None else path
+        self.missing = 0
+        """Lines that could not be written since the last one that was."""
+        self._largest = largest
+        self._kept = kept
+        self._now = now
+        self._trouble = trouble
+        self._descriptor: int | None = None
+        self._torn = False
+
+    def record(self, visa: TokenRights | None, event: str, **facts: Fact) -> None:
+        """One line; never raises. Facts are names, ids and numbers, never what somebody wrote."""
+        line: dict[str, Fact] = {
+            "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
+            "event": event,
+        }
+        if visa is not None:
+            line |= {"token": visa.token, "name": visa.name, "peer": visa.peer}
+        for name, value in facts.items():
+            if value is not None:
+                line[name] = value[:_LONGEST_TEXT] if isinstance(value, str) else value
+        if self.missing:
+            line["missingBefore"] = self.missing
+        try:
+            self._append(msgspec.json.encode(line) + b"\n")
+        except (OSError, UnicodeEncodeError) as error:
+            self._failed(error)
+        else:
+            self.missing = 0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _append(self, line: bytes) -> None:
+        descriptor = self._current()
+        data = b"\n" + line if self._torn else line
+        self._torn = True  # unless all of it is written, the next line begins with a line end
+        if os.write(descriptor, data) == len(data):
+            self._torn = False
+        else:
+            raise OSError("only part of the line was written")
+
+    def _current(self) -> int:
+        """The file to write to, which another process may have put aside, or somebody may have removed."""
+        if self._descriptor is not None:
+            own = os.fstat(self._descriptor)
+            try:
+                there = os.stat(self.path)
+            except FileNotFoundError:
+                there = None
+            if there is None or there.st_ino != own.st_ino or there.st_dev != own.st_dev:
+                self.close()
+            elif own.st_size >= self._largest:
+                self._rotate()
+        if self._descriptor is None:
+            private_folder(self.path.parent)
+            flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
+            self._descriptor = os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            status = os.fstat(self._descriptor)
+            if stat.S_IMODE(status.st_mode) & 0o077:
+                os.chmod(self.path, 0o600)
+            if status.st_size >= self._largest:
+                self._rotate()
+                return self._current()
+        return self._descriptor
+
+    def _rotate(self) -> None:
+        """`audit.jsonl` becomes `audit.jsonl.1`, and so on; the oldest goes."""
+        self.close()
+        with locked(self.path.with_name(self.path.name + ".lock")):
+            try:
+                if self.path.stat().st_size < self._largest:
+                    return  # another process was faster
+            except FileNotFoundError:
+                return
+            for number in range(self._kept, 0, -1):
+                older = self._numbered(number - 1)
+                if older.exists():
+                    os.replace(older, self._numbered(number))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path if number == 0 else self.path.with_name(f"{self.path.name}.{number}")
+
+    def _failed(self, error: Exception) -> None:
+        self.missing += 1
+        if self.missing == 1 and self._trouble is not None:
+            self._trouble(
+                f"{self.path}: the audit log cannot be written ({error}); the gateway goes on without it"
+            )
+        try:
+            self.close()
+        except OSError:
+            self._descriptor = None

@@ -1,0 +1,164 @@
+"""Allowed hosts, origins and reverse proxies; the refusal with its HTTP status."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from types import MappingProxyType
+from typing import Final
+
+from accord.errors import AccordError, UsageError
+
+# MERGED gateway.access.proxies: Reverse proxies that we were told of: what they say of a request is believed, what anybody else says is not.
+
+Headers = Mapping[str, Sequence[str]]
+
+
+class Proxies:
+    """Known by address, or by network. Raises UsageError for what is neither."""
+
+    def __init__(self, addresses: Iterable[str] = ()) -> None:
+        try:
+            self._networks = [ip_network(text.strip()) for text in addresses]
+        except ValueError as error:
+            raise UsageError(f"--proxy: {error}: write it as 127.0.0.1 or 172.17.0.0/16") from None
+
+    def peer(self, peer: str, headers: Headers) -> str:
+        """Whose request it is: the last one that our own proxy names, which is the one it saw itself."""
+        if not self._knows(peer):
+            return peer
+        told = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
+        try:
+            return str(ip_address(told.strip("[]")))
+        except ValueError:
+            return peer
+
+    def tells_of_tls(self, peer: str, headers: Headers) -> bool:
+        """Whether the browser spoke TLS to the proxy."""
+        told = headers.get("x-forwarded-proto", ())
+        return len(told) == 1 and told[0].strip().lower() == "https" and self._knows(peer)
+
+    def _knows(self, peer: str) -> bool:
+        if not self._networks:
+            return False
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
+
+
+# MERGED gateway.access.refusals: A refusal at the door: the status, one sentence for whoever asked, and the headers that go with it.
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class RequestRefused(AccordError):
+    """Nobody is let in. The sentence says what is wrong and what to do, and never repeats a secret."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] = _NONE) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = dict(headers)
+
+
+# MERGED gateway.access.origins: Which names and origins are ours. A browser says in `Host` which name it asked for and in `Origin` whose page asks.
+#
+# A name that is not ours is a page that had its own name lead to us (DNS rebinding); an origin that is not ours is a page of
+# somebody else. Both are refused on loopback, too: every page in the user's browser can reach that.
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_AUTHORITY: Final = re.compile(
+    r"(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9](?:[a-z0-9._-]{0,252})))(?::([0-9]{1,5}))?"
+)
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,63}")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def split_authority(text: str) -> tuple[str, int | None] | None:
+    """The name in lower case, without brackets or a last dot, and the port; None for what is no authority."""
+    found = _AUTHORITY.fullmatch(text.lower())
+    if found is None:
+        return None
+    port = int(found[3]) if found[3] else None
+    if port is not None and not 0 < port < 65536:
+        return None
+    return (found[1] or found[2]).removesuffix("."), port
+
+
+def split_origin(text: str) -> tuple[str, str, int] | None:
+    """Scheme, name and port of an origin; None for what is none, `null` among it. Apps have schemes of their own, and no port."""
+    scheme, mark, rest = text.lower().partition("://")
+    parts = split_authority(rest) if mark and _SCHEME.fullmatch(scheme) else None
+    return None if parts is None else (scheme, parts[0], parts[1] or _DEFAULT_PORTS.get(scheme, 0))
+
+
+def is_loopback(name: str) -> bool:
+    """Whether an address or a name stays on this machine."""
+    return name in LOOPBACK or (_is_address(name) and ip_address(name).is_loopback)
+
+
+class Origins:
+    """The names that are served, and the origins whose pages may ask. Raises UsageError for one that cannot be meant."""
+
+    def __init__(self, bound: str, *, names: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
+        self._bound = bound.lower().strip("[]")
+        self._everywhere = _is_address(self._bound) and ip_address(self._bound).is_unspecified
+        self._names: set[str] = set()
+        for name in names:
+            parts = split_authority(name)
+            if parts is None or "://" in name:
+                raise UsageError(f"--host-name {name!r} is no name of a host: write it as example.org")
+            self._names.add(parts[0])
+        self._allowed: set[tuple[str, str, int]] = set()
+        for origin in allowed:
+            whole = split_origin(origin.rstrip("/"))
+            if whole is None:
+                raise UsageError(f"--allow-origin {origin!r} is no origin: write it as https://example.org")
+            self._allowed.add(whole)
+
+    def serves(self, name: str) -> bool:
+        """Whether a request for this name is meant for us.
+
+        Where we listen on every address, each of them is ours: an address, other than a name, cannot be led elsewhere.
+        """
+        if name in LOOPBACK or name in self._names or (name == self._bound and not self._everywhere):
+            return True
+        return self._everywhere and _is_address(name) and not ip_address(name).is_unspecified
+
+    def authority(self, hosts: Iterable[str]) -> tuple[str, int | None]:
+        """The name and port a request is for. Raises Refused."""
+        given = list(hosts)
+        parts = split_authority(given[0]) if len(given) == 1 else None
+        if parts is None:
+            raise RequestRefused(400, "A request needs exactly one Host header with a name or an address.")
+        if not self.serves(parts[0]):
+            raise RequestRefused(
+                421,
+                "This gateway does not serve the host that was asked for; `accord serve --host-name` adds one.",
+            )
+        return parts
+
+    def is_own(self, origin: str, authority: tuple[str, int | None], scheme: str) -> bool:
+        """Whether the origin is the one that the request itself came to.
+
+        For a name of `--host-name` https counts, too: there TLS may end at a proxy.
+        """
+        whole = split_origin(origin)
+        if whole is None:
+            return False
+        name, port = authority
+        schemes = {scheme, "https"} if name in self._names else {scheme}
+        return any(whole == (one, name, port or _DEFAULT_PORTS[one]) for one in schemes)
+
+    def is_allowed(self, origin: str) -> bool:
+        """Whether it is one of `--allow-origin`."""
+        return split_origin(origin) in self._allowed
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

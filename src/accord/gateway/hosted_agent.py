@@ -1,0 +1,263 @@
+"""One agent of the gateway: its program, started when it is first needed, started again when it died, ended when idle."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from logging import getLogger
+from typing import Final, Literal, Protocol, TypeAlias
+
+from msgspec import Raw
+
+from accord import __version__
+from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.errors import AccordError, BadAnswer, ConnectionClosed, HandshakeFailed, RequestTimeout, RpcError
+from accord.gateway.access.resource_limits import LimitLease
+from accord.gateway.upstream import Upstream
+from accord.schema import (
+    AgentCapabilities,
+    BooleanConfigOptionCapabilities,
+    ClientCapabilities,
+    ClientSessionCapabilities,
+    CompactionCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
+    ElicitationUrlCapabilities,
+    FileSystemCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    McpServer,
+    NoticeCapabilities,
+    SessionConfigOptionsCapabilities,
+    SessionNotification,
+)
+from accord.schema.message_reader import MessageReader
+from accord.schema.methods import Alias, request
+from accord.wire.envelope import RequestId
+from accord.wire.transport import Transport, TransportEnd
+
+LOG = getLogger("accord.gateway")
+
+PROTOCOL_VERSION: Final = 1
+
+State: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
+Start: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
+"""Starts the program; the function it is given gets each line of its stderr. Raises NeverStarted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSource:
+    """What the gateway knows of an agent before it runs."""
+
+    name: str
+    start: Start
+    title: str = ""
+    description: str = ""
+    mcp_servers: Callable[[], Sequence[McpServer]] = field(default=tuple[McpServer, ...])
+    """Those that every session gets. Raises UsageError where a reference cannot be resolved."""
+    startup: float = 60.0
+    """Seconds from the start of the program to the answer of `initialize`."""
+
+
+class HostedAgentListener(Protocol):
+    """Who is told what an agent says and does."""
+
+    def update(self, agent: "HostedAgent", notification: SessionNotification, frame: bytes) -> None: ...
+    def requested(
+        self, agent: "HostedAgent", id: RequestId, method: str, params: Raw | None, alias: Alias | None
+    ) -> None: ...
+    def notified(self, agent: "HostedAgent", method: str, params: Raw | None, frame: bytes) -> None: ...
+    def batch_over(self) -> None: ...
+    def agent_ended(self, agent: "HostedAgent", end: TransportEnd) -> None: ...
+    def process(self, agent: "HostedAgent") -> LimitLease: ...
+
+
+class HostedAgent:
+    """An agent by its name, whether its program runs or not."""
+
+    def __init__(
+        self, source: AgentSource, listener: HostedAgentListener, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.source = source
+        self.name = source.name
+        self.state: State = "stopped"
+        self.reason = ""
+        """Why it failed, where it did."""
+        self.starts = 0
+        self.used = clock.now()
+        """When it was last of use."""
+        self.update = partial(listener.update, self)
+        self._listener = listener
+        self._clock = clock
+        self._reader = MessageReader(report=self._dialect, active_session=self._active_session)
+        self._upstream: Upstream | None = None
+        self._agreed: InitializeResponse | None = None
+        self._starting: asyncio.Task[Upstream] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._over = False
+        self._lease: LimitLease | None = None
+        self.running_turns: dict[str, int] = {}
+        """Sessions with a turn, and how many."""
+
+    @property
+    def upstream(self) -> Upstream | None:
+        """The running program, if it runs, has been agreed with, and is not being ended."""
+        return self._upstream if self.state == "ready" and self._stopping is None else None
+
+    @property
+    def agreed(self) -> InitializeResponse:
+        """Its answer to `initialize`, the latest one."""
+        assert self._agreed is not None, "asked for once it has been ready"
+        return self._agreed
+
+    @property
+    def capabilities(self) -> AgentCapabilities:
+        """What it can do; nothing is known before its first start."""
+        agreed = self._agreed
+        return (agreed.agent_capabilities if agreed else None) or AgentCapabilities()
+
+    def offers(self, method: str) -> bool:
+        """Whether it serves this method."""
+        entry = request("agent", method)
+        return entry is not None and entry.offered(self.capabilities, None)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it can open a session again."""
+        return self.offers("session/load") or self.offers("session/resume")
+
+    async def ready(self) -> Upstream:
+        """The running program; started if it is not. Raises ConnectionClosed and its kin, RequestTimeout, UsageError."""
+        self.used = self._clock.now()
+        while self._stopping is not None:
+            await asyncio.wait((self._stopping,))
+        if self._over:
+            raise ConnectionClosed(f"{self.name} is not started: the gateway is being stopped")
+        if self.state == "ready" and self._upstream is not None:
+            return self._upstream
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        return await asyncio.shield(self._starting)
+
+    async def stop(self, *, for_good: bool = False) -> None:
+        """End the program; bounded. It starts again when it is needed, unless this is for good."""
+        self._over = self._over or for_good
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        try:
+            await self._end()
+        finally:
+            self._stopping = None
+
+    async def _end(self) -> None:
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        upstream = self._upstream
+        if upstream is not None:
+            await upstream.aclose()
+
+    async def _start(self) -> Upstream:
+        lease = self._listener.process(self)
+        self.state, self.reason = "starting", ""
+        self.starts += 1
+        try:
+            upstream = await self._agree(await self.source.start(self._stderr))
+            if upstream.end is not None:  # it died in the very moment it was ready
+                raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
+        except BaseException as error:
+            lease.release()
+            self.state = "failed"
+            self.reason = str(error) if isinstance(error, AccordError) else "its start was given up"
+            LOG.warning("agent %s: %s", self.name, self.reason)
+            raise
+        self.state, self._lease = "ready", lease
+        LOG.info("agent %s is ready", self.name)
+        return upstream
+
+    async def _agree(self, transport: Transport) -> Upstream:
+        upstream = self._upstream = Upstream(transport, self, self._reader)
+        upstream.start()
+        info = Implementation("accord-gateway", __version__, title="Accord gateway")
+        asking = asyncio.ensure_future(
+            upstream.ask("initialize", InitializeRequest(PROTOCOL_VERSION, OURS, info))
+        )
+        try:
+            if not await within(self._clock, self.source.startup, asking):
+                raise RequestTimeout(
+                    f"{self.name}: initialize was not answered within {self.source.startup:g} s; is this an ACP agent?"
+                )
+            agreed: InitializeResponse = asking.result()
+            if agreed.protocol_version != PROTOCOL_VERSION:
+                raise HandshakeFailed(
+                    f"{self.name} speaks version {agreed.protocol_version} of the protocol, this gateway {PROTOCOL_VERSION}"
+                )
+        except (RpcError, BadAnswer) as error:
+            await upstream.aclose()
+            raise HandshakeFailed(f"{self.name}: initialize failed: {error}") from None
+        except ConnectionClosed as error:
+            raise HandshakeFailed(
+                f"{self.name}: {error.args[0]}",
+                exit_code=error.exit_code,
+                signal=error.signal,
+                stderr=error.stderr,
+            ) from None
+        except BaseException:
+            asking.cancel()
+            await upstream.aclose()
+            raise
+        self._agreed = agreed
+        return upstream
+
+    # -- what the program says ----------------------------------------------------------------------------------
+
+    def requested(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
+        self._listener.requested(self, id, method, params, alias)
+
+    def notified(self, method: str, params: Raw | None, frame: bytes) -> None:
+        self._listener.notified(self, method, params, frame)
+
+    def batch_over(self) -> None:
+        self.used = self._clock.now()
+        self._listener.batch_over()
+
+    def ended(self, upstream: Upstream, end: TransportEnd) -> None:
+        if upstream is not self._upstream:
+            return
+        self._upstream = None
+        self.running_turns.clear()
+        if self.state == "ready":
+            self.state = "stopped"
+            if self._lease is not None:
+                self._lease.release()
+            LOG.info("agent %s: %s", self.name, end.reason)
+            self._listener.agent_ended(self, end)
+
+    def odd(self, what: str) -> None:
+        LOG.warning("agent %s: %s", self.name, what)
+
+    def _dialect(self, row: int, text: str) -> None:
+        LOG.info("agent %s speaks dialect %d: %s", self.name, row, text)
+
+    def _active_session(self) -> str | None:
+        return next(iter(self.running_turns)) if len(self.running_turns) == 1 else None
+
+    def _stderr(self, text: str) -> None:
+        LOG.debug("agent %s: stderr: %s", self.name, text)
+
+
+OURS: Final = ClientCapabilities(
+    fs=FileSystemCapabilities(read_text_file=True, write_text_file=True),
+    terminal=True,
+    session=ClientSessionCapabilities(
+        compaction=CompactionCapabilities(),
+        notices=NoticeCapabilities(),
+        config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities()),
+    ),
+    elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()),
+)
+"""What the gateway tells every agent: files and terminals are its own, all else is shown by whoever is attached."""

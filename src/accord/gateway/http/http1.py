@@ -1,0 +1,328 @@
+"""HTTP/1.1 on one socket, by h11: requests one after another, the upgrade to a WebSocket, slow and oversized heads refused."""
+
+import asyncio
+import itertools
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import h11
+
+from accord.gateway.access.authentication import AuthRequest
+from accord.gateway.access.request_origin import RequestRefused
+from accord.gateway.http.http_exchange import Headers, HttpExchange, gather, read_target
+from accord.gateway.http.server_state import HttpServerState
+
+_LINGER: Final = 5.0
+"""Seconds that a refused upload may go on before the socket is closed, so that its sender reads the answer."""
+_SMALL: Final = 64 * 1024
+"""A body that nobody wants is read to its end if it is no larger; otherwise the connection ends."""
+_REASONS: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
+_CLOSE: Final = ("Connection", "close")
+
+
+class Http1(asyncio.Protocol):
+    """A socket that speaks HTTP/1.1."""
+
+    def __init__(self, premises: HttpServerState, begun: float) -> None:
+        self.premises = premises
+        self.h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=premises.config.header_size)
+        self.transport: asyncio.Transport | None = None
+        self.paused = False
+        """The peer does not read what was written."""
+        self._blocked = 0.0
+        self._exchange: Http1Exchange | None = None
+        self._waits = begun
+        self._state = "head"  # head | idle | body | answer | linger
+        self._running = False
+        self._held = 0  # bytes that came while a response was still going on
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self.premises.left(self)
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.gone()
+
+    def pause_writing(self) -> None:
+        # Who does not read what was said needs not say more.
+        self.paused = True
+        self._blocked = self.premises.clock.now()
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        if self.transport is not None and not self._held:
+            self.transport.resume_reading()
+        if self._exchange is not None and self._exchange.on_ready is not None:
+            self._exchange.on_ready()
+
+    def eof_received(self) -> bool | None:
+        return None
+
+    def data_received(self, data: bytes) -> None:
+        if self._state == "linger":
+            return
+        if self._state == "idle":
+            self._turn("head")
+        elif self._state == "answer":
+            self._held += len(data)
+            if self._held > self.premises.config.header_size and self.transport is not None:
+                self.transport.pause_reading()
+        self.h11.receive_data(data)
+        self.advance()
+
+    def advance(self) -> None:
+        """Take the events that are there. Handlers run inside and may end the exchange, so this is one flat loop."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self.transport is not None and self._state != "linger" and self._next():
+                pass
+        except h11.RemoteProtocolError as error:
+            self._refuse(error)
+        finally:
+            self._running = False
+
+    def _next(self) -> bool:
+        if self.h11.our_state is h11.DONE and self.h11.their_state is h11.DONE:
+            self.h11.start_next_cycle()
+            self._exchange = None
+            self._turn("idle")
+            if self._held and self.transport is not None:
+                self._held = 0
+                self._turn("head")
+                if not self.paused:
+                    self.transport.resume_reading()
+        event: Any = self.h11.next_event()
+        if event is h11.NEED_DATA:
+            return False
+        if event is h11.PAUSED:
+            return False
+        if isinstance(event, h11.Request):
+            self._request(event)
+        elif isinstance(event, h11.Data):
+            if self._exchange is not None:
+                self._exchange.body(bytes(event.data))
+        elif isinstance(event, h11.EndOfMessage):
+            exchange = self._exchange
+            if exchange is not None:
+                if self._state == "body":
+                    self._turn("answer")
+                if exchange.upgrade is not None:
+                    self.premises.handle(exchange)
+                exchange.body_ended()
+        else:  # the connection is over, or broken by the peer
+            self._close()
+            return False
+        return True
+
+    def _request(self, event: h11.Request) -> None:
+        self._turn("body")
+        headers = gather(event.headers)
+        tls = self.transport is not None and self.transport.get_extra_info("ssl_object") is not None
+        upgrades = [part.strip().lower() for value in headers.get("upgrade", ()) for part in value.split(",")]
+        is_websocket = "websocket" in upgrades and event.method == b"GET"
+        target = event.target.decode("latin-1")
+        path, query, refusal = "/", "", None
+        try:
+            path, query = read_target(target)
+            if event.http_version not in (b"1.1", b"1.0"):
+                refusal = RequestRefused(505, "This front speaks HTTP/1.1 and HTTP/2.")
+            elif (
+                len(target) + sum(map(len, itertools.chain(*event.headers)))
+                > self.premises.config.header_size
+            ):
+                refusal = RequestRefused(431, "The head of this request is too large.")
+        except RequestRefused as error:
+            refusal = error
+        request = AuthRequest(
+            method=event.method.decode("latin-1"),
+            path=path,
+            query=query,
+            headers=headers,
+            peer=peer_of(self.transport),
+            tls=tls,
+            kind="websocket" if is_websocket else "http",
+        )
+        length = headers.get("content-length", ["0"])[0]
+        declared = None if "transfer-encoding" in headers else int(length)
+        exchange = self._exchange = Http1Exchange(self, request, declared)
+        if refusal is not None:
+            exchange.respond(refusal.status, [("Content-Type", "text/plain")], refusal.reason.encode())
+        elif is_websocket:
+            # Whatever a client sends along with a handshake is read first: behind it the frames begin.
+            exchange.upgrade = self._upgrade
+        else:
+            self.premises.handle(exchange)
+
+    def _upgrade(self, protocol: asyncio.Protocol, extra: Headers) -> None:
+        transport, self.transport, self._exchange = self.transport, None, None
+        assert transport is not None
+        self.premises.sockets.discard(self)  # the WebSocket takes its place
+        left, _ = self.h11.trailing_data
+        headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), *extra]
+        reply = h11.InformationalResponse(status_code=101, reason=b"Switching Protocols", headers=headers)
+        transport.write(self.h11.send(reply) or b"")
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if left:
+            protocol.data_received(left)
+
+    def send(self, *events: Any) -> None:
+        """Put events of the response on the wire, in one write."""
+        data: bytes = b"".join([self.h11.send(event) or b"" for event in events])  # pyright: ignore[reportUnknownArgumentType]
+        if self.transport is not None and data and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def ended(self) -> None:
+        """A response is complete: the next request, or the end."""
+        if self.h11.our_state is h11.MUST_CLOSE:
+            if self.h11.their_state is h11.SEND_BODY:
+                self._linger()
+            else:
+                self._close()
+        else:
+            self.advance()
+
+    def _refuse(self, error: h11.RemoteProtocolError) -> None:
+        """What came is no HTTP. Say so, unless a response is already under way."""
+        self.premises.metrics.refused["malformed"] += 1
+        status = error.error_status_hint
+        exchange, self._exchange = self._exchange, None
+        if self.h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            text = (
+                b"The head of this request is too large."
+                if status == 431
+                else b"This is not a valid HTTP request."
+            )
+            headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), _CLOSE]
+            self.send(
+                h11.Response(status_code=status, headers=headers), h11.Data(data=text), h11.EndOfMessage()
+            )
+        self._linger()
+        if exchange is not None:
+            exchange.gone()
+
+    def _linger(self) -> None:
+        """Nothing more is answered. What still comes is thrown away, for a while: closing now could reset what was said."""
+        self._turn("linger")
+        transport = self.transport
+        if transport is not None and transport.can_write_eof():
+            transport.write_eof()
+
+    def _close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def _turn(self, state: str) -> None:
+        self._state = state
+        self._waits = self.premises.clock.now()
+
+    def tick(self, now: float) -> None:
+        """See `Watched`."""
+        config = self.premises.config
+        if (
+            self.paused
+            and now - self._blocked >= config.stall
+            and not (self._exchange and self._exchange.on_ready)
+        ):
+            self.abort()
+        most = {
+            "head": config.header_time,
+            "idle": config.idle_time,
+            "body": config.body_time,
+            "linger": _LINGER,
+        }.get(self._state)
+        if most is None or now - self._waits < most:
+            return
+        if self._state == "body" and self._exchange is not None and not self._exchange.answered:
+            self.premises.metrics.refused["slow"] += 1
+            self._exchange.respond(
+                408, [("Content-Type", "text/plain")], b"The body of this request came too slowly."
+            )
+        elif self._state == "idle":
+            self._close()
+        else:
+            self.premises.metrics.refused["slow"] += self._state == "head"
+            self.abort()
+
+    def leave(self) -> None:
+        """See `Socket`."""
+        if self._exchange is None:
+            self._close()
+
+    def abort(self) -> None:
+        """See `Socket`."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class Http1Exchange(HttpExchange):
+    """An exchange over HTTP/1.1."""
+
+    def __init__(self, http: Http1, request: AuthRequest, declared: int | None) -> None:
+        super().__init__(request, declared)
+        self._http = http
+
+    @property
+    def ready(self) -> bool:
+        return not self._http.paused
+
+    @property
+    def buffered(self) -> int:
+        transport = self._http.transport
+        return transport.get_write_buffer_size() if transport is not None else 0
+
+    def accept_body(self) -> None:
+        if self._http.h11.they_are_waiting_for_100_continue:
+            self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        if self.answered:
+            return
+        self.answered = True
+        if status not in (204, 304):
+            headers = [*headers, ("Content-Length", str(len(body)))]
+        events: list[Any] = [self._head(status, headers)]
+        if body and self.request.method != "HEAD" and status not in (204, 304):
+            events.append(h11.Data(data=body))
+        self._http.send(*events, h11.EndOfMessage())
+        self._http.ended()
+
+    def _head(self, status: int, headers: Headers) -> h11.Response:
+        """The head; a body that is not read, or the end of the front, ends the connection."""
+        http = self._http.h11
+        unread = http.their_state is h11.SEND_BODY and (
+            http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL
+        )
+        if unread or self._http.premises.stopping:
+            headers = [*headers, _CLOSE]
+        return h11.Response(status_code=status, reason=_REASONS.get(status, b""), headers=headers)
+
+    def begin(self, status: int, headers: Headers) -> None:
+        self.answered = True
+        self._http.send(self._head(status, headers))
+
+    def write(self, data: bytes) -> None:
+        self._http.send(h11.Data(data=data))
+
+    def finish(self) -> None:
+        if self._http.transport is not None:
+            self._http.send(h11.EndOfMessage())
+            self._http.ended()
+
+    def abort(self) -> None:
+        self._http.abort()
+
+
+def peer_of(transport: asyncio.Transport | None) -> str:
+    """The address on the other end."""
+    name: tuple[str, int] | str | None = (
+        transport.get_extra_info("peername") if transport is not None else None
+    )
+    return name[0] if isinstance(name, tuple) else ""

@@ -1,0 +1,204 @@
+"""Listens, detects HTTP/1.1 or HTTP/2, runs periodic work, stops in order."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, cast
+
+from accord.clock import SYSTEM_CLOCK, Clock, Timer, within
+from accord.errors import UsageError
+from accord.gateway.access.authentication import Authenticator
+from accord.gateway.access.resource_limits import LimitCounter
+from accord.gateway.client_connection import ConnectionOpener
+from accord.gateway.http.http1 import Http1
+from accord.gateway.http.http2 import Http2
+from accord.gateway.http.http_routes import HttpRoutes
+from accord.gateway.http.resumable_connection import GOING_AWAY
+from accord.gateway.http.server_config import ServerConfig
+from accord.gateway.http.server_state import ClientConnections, HttpServerState
+from accord.gateway.metrics import Metrics
+
+# MERGED gateway.front.listener: The first bytes of a socket decide what it speaks: HTTP/2 by its preface or by ALPN, HTTP/1.1 otherwise.
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HIGH_WATER: Final = 256 * 1024
+_DEAD_AFTER: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
+
+
+class ProtocolDetector(asyncio.Protocol):
+    """A socket that has said nothing yet."""
+
+    def __init__(self, premises: HttpServerState) -> None:
+        self._premises = premises
+        self._transport: asyncio.Transport | None = None
+        self._begun = premises.clock.now()
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
+        if not self._premises.entered(self):
+            transport.abort()
+            self._transport = None
+            return
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        _notice_death(transport)
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            self._become(transport, Http2(self._premises))
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self._data += data
+        if self._data.startswith(PREFACE):
+            self._become(transport, Http2(self._premises))
+        elif not PREFACE.startswith(self._data):
+            self._become(transport, Http1(self._premises, self._begun))
+
+    def _become(self, transport: asyncio.Transport, protocol: Http1 | Http2) -> None:
+        self._transport = None
+        self._premises.replaced(self, protocol)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._data:
+            protocol.data_received(self._data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._premises.left(self)
+
+    def tick(self, now: float) -> None:
+        """A socket that says nothing is no use to anybody."""
+        if now - self._begun >= self._premises.config.header_time:
+            self.abort()
+
+    def leave(self) -> None:
+        """See `Socket`."""
+        self.abort()
+
+    def abort(self) -> None:
+        """See `Socket`."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _notice_death(transport: asyncio.Transport) -> None:
+    """Let the kernel give up on a peer that acknowledges nothing, where it can."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if sock is not None and option is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, option, _DEAD_AFTER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+# MERGED gateway.front.serve: A front that listens: started, running its rounds, stopped in order.
+
+_log = logging.getLogger("accord.gateway.http")
+_BACKLOG = 1024
+
+
+class HttpServer:
+    """Listens, and hands every connection to the `ConnectionOpener`. `serve_front` makes one."""
+
+    def __init__(
+        self,
+        opening: ConnectionOpener,
+        door: Authenticator,
+        meter: LimitCounter,
+        config: ServerConfig,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.config = config
+        self.metrics = metrics
+        self.addresses: list[tuple[str, int]] = []
+        """Where it listens."""
+        self._clock = clock
+        self._lines = ClientConnections(config, clock, opening, door, meter, metrics)
+        self._premises = HttpServerState(config, clock, door, self._lines, metrics)
+        self._premises.handle = HttpRoutes(self._premises).handle
+        self._servers: list[asyncio.Server] = []
+        self._round: Timer | None = None
+
+    async def start(self) -> None:
+        """Listen on all addresses. Raises UsageError for one that cannot be had."""
+        loop = asyncio.get_running_loop()
+        host, port = "", self.config.port
+        try:
+            for host in self.config.hosts:
+                server = await loop.create_server(
+                    lambda: ProtocolDetector(self._premises),
+                    host,
+                    port,
+                    ssl=self.config.tls,
+                    backlog=_BACKLOG,
+                    reuse_address=True,
+                )
+                self._servers.append(server)
+                port = server.sockets[0].getsockname()[1]
+                self.addresses.append((host, port))
+        except (OSError, socket.gaierror) as error:
+            await self._stop_listening()
+            raise UsageError(
+                f"cannot listen on {host} port {port}: {error.strerror or error}; choose another address or port"
+            ) from error
+        self._rounds()
+
+    @property
+    def url(self) -> str:
+        """The address of the first one, for a browser on this machine."""
+        host, port = self.addresses[0]
+        host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.config.tls else 'http'}://{host}:{port}"
+
+    def _rounds(self) -> None:
+        self._round = self._clock.call_later(1.0, self._rounds)
+        self._premises.tick()
+
+    async def _stop_listening(self) -> None:
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+
+    async def stop(self, reason: str = "the gateway stops") -> None:
+        """Accept nobody more, tell everybody, wait a bounded time for them to go. May be called twice."""
+        await self._stop_listening()
+        premises = self._premises
+        premises.stopping = True
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        premises.emptied = lambda: None if gone.done() else gone.set_result(None)
+        self._lines.end(GOING_AWAY, reason)
+        for one in list(premises.sockets):
+            one.leave()
+        if premises.sockets and not await within(self._clock, self.config.stop_time, gone):
+            for one in list(premises.sockets):
+                one.abort()
+            if premises.sockets:
+                await within(SYSTEM_CLOCK, 1.0, gone)
+        if self._round is not None:
+            self._round.cancel()
+            self._round = None
+        await asyncio.sleep(0)  # the other ends of the lines hear of their end
+
+
+@asynccontextmanager
+async def serve_front(
+    *,
+    opening: ConnectionOpener,
+    door: Authenticator,
+    meter: LimitCounter,
+    config: ServerConfig | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    metrics: Metrics | None = None,
+) -> AsyncGenerator[HttpServer]:
+    """A front that listens until the block is left."""
+    front = HttpServer(opening, door, meter, config or ServerConfig(), clock, metrics or Metrics())
+    await front.start()
+    try:
+        yield front
+    finally:
+        await front.stop()

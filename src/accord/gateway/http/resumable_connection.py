@@ -1,0 +1,365 @@
+"""A client's connection across dropped sockets, for WebSocket and for HTTP clients."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET
+
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.resource_limits import GatewayLimitReached, LimitLease
+from accord.gateway.client_connection import ConnectionHandler, OutgoingFrame
+from accord.gateway.http.frame_stream import FrameOutlet, FrameStream
+from accord.wire.envelope import Envelope, RequestId, decode_envelope
+
+if TYPE_CHECKING:
+    from accord.gateway.http.server_state import ClientConnections
+
+
+# MERGED gateway.front.line: A line: the front's end of one client's connection, over all the sockets that carry it one after another.
+#
+# A line without a socket waits the grace time for its client. What is sent meanwhile is held, up to a bound; beyond it the line
+# is over. A connected client that does not read is cut off, and its line waits like any other.
+
+_log = logging.getLogger("accord.gateway.http")
+
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY, INTERNAL = 1000, 1001, 1002, 1008, 1011
+"""WebSocket close codes, which say for HTTP lines, too, why they end."""
+
+
+class ResumableConnection(ABC):
+    """What lines of both transports have in common. `gateway.line.Line` is the side that the core sees."""
+
+    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
+        self._lines = lines
+        self._config = lines.config
+        self.id = id
+        self.visa = visa
+        self.agent = agent
+        self.client: ConnectionHandler | None = None
+        self.lease: LimitLease | None = None
+        """Its place among the token's connections."""
+        self.hold: LimitLease | None = None
+        """Watches the token; see `Door.hold`."""
+        self._buffered = lines.meter.buffer(visa)
+        self.over = False
+        self.dirty = False
+        """Something was sent since the last flush."""
+        self.left: float | None = lines.clock.now()
+        """Since when no socket carries it; None while one does."""
+
+    @abstractmethod
+    def streams(self) -> Iterable[FrameStream]:
+        """All its streams."""
+
+    @abstractmethod
+    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
+        """See `gateway.line.Line`."""
+
+    @property
+    def unsent(self) -> int:
+        """See `gateway.line.Line`."""
+        return sum(stream.unsent for stream in self.streams())
+
+    def end(self, code: int, reason: str) -> None:
+        """See `gateway.line.Line`."""
+        if self.over:
+            return
+        self.flush()  # what was said before the end is heard
+        self._finish(reason)
+        for stream in self.streams():
+            outlet, stream.outlet = stream.outlet, None
+            if outlet is not None:
+                outlet.close(code, reason)
+
+    def _finish(self, reason: str) -> None:
+        self.over = True
+        self._buffered.release()
+        for lease in (self.lease, self.hold):
+            if lease is not None:
+                lease.release()
+        self._lines.forget(self, reason)
+
+    def deliver(self, frames: list[bytes]) -> None:
+        """Hand messages of the client to the core."""
+        if self.client is not None and not self.over:
+            metrics = self._lines.metrics
+            metrics.frames_in += len(frames)
+            metrics.bytes_in += sum(map(len, frames))
+            self.client.frames(frames)
+
+    def flush(self) -> None:
+        """Write what the sockets take, then see whether too much is left."""
+        self.dirty = False
+        if self.over:
+            return
+        frames = size = waiting = 0
+        for stream in self.streams():
+            some, much = stream.flush()
+            frames += some
+            size += much
+            waiting += stream.waiting_bytes
+        if frames:
+            metrics = self._lines.metrics
+            metrics.frames_out += frames
+            metrics.bytes_out += size
+        if waiting or self._buffered.size:
+            self._weigh(waiting)
+
+    def _weigh(self, waiting: int) -> None:
+        """Judge what could not leave: the line that holds too much. Who is too slow shows only with time, see `tick`."""
+        config = self._config
+        frames = sum(len(stream.waiting) for stream in self.streams())
+        if waiting > config.held_bytes or frames > config.held_frames:
+            self._overflow(f"more than {config.held_bytes} bytes or {config.held_frames} messages waited")
+            return
+        grown = waiting - self._buffered.size
+        if grown <= 0:
+            self._buffered.remove(-grown)
+            return
+        try:
+            self._buffered.add(grown)
+        except GatewayLimitReached as error:
+            self._overflow(error.message)
+
+    def _overflow(self, reason: str) -> None:
+        self._lines.metrics.lost += 1
+        _log.warning("line %s of token %s is given up: %s", self.id, self.visa.token, reason)
+        for stream in self.streams():
+            stream.waiting.clear()
+            stream.waiting_bytes = 0
+        self.end(POLICY, reason)
+
+    def cut_off(self, stream: FrameStream, reason: str) -> None:
+        """Close the socket of a reader that does not read; the line stays."""
+        outlet = stream.outlet
+        if outlet is None:
+            return
+        self._lines.metrics.cut_off += 1
+        _log.warning("a reader of line %s (token %s) is cut off: %s", self.id, self.visa.token, reason)
+        self.detach(stream, outlet)
+        outlet.close(POLICY, reason)
+
+    def detach(self, stream: FrameStream, outlet: FrameOutlet) -> None:
+        """The socket is gone, and nobody said that the line is over."""
+        if stream.outlet is outlet:
+            stream.outlet = None
+            if all(other.outlet is None for other in self.streams()):
+                self.left = self._lines.clock.now()
+
+    def tick(self, now: float) -> None:
+        """Once a second: stalled readers, a client that did not come back."""
+        config = self._config
+        for stream in list(self.streams()):
+            if stream.outlet is None:
+                continue
+            still = stream.stood_still(now)
+            if still >= config.stall:
+                self.cut_off(stream, f"nothing was read for {config.stall:g} seconds")
+            elif still >= config.unsent_time and stream.behind > config.unsent:
+                self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
+        if self.left is not None and not self.over and now - self.left >= config.grace:
+            self.end(GOING_AWAY, f"no client came back within {config.grace:g} seconds")
+
+
+# MERGED gateway.front.socketline: The line of a WebSocket client: one stream for everything, resumed by `_accord/resume`, freed by `_accord/ack`.
+
+
+class WebSocketClientConnection(ResumableConnection):
+    """Counts the messages of both directions, so that a client that comes back can say where it stopped."""
+
+    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
+        super().__init__(lines, id, visa, agent)
+        self._stream = FrameStream(self._config)
+        self._one = (self._stream,)
+        self.initialized = False
+        """The client's first message was `initialize`."""
+        self.received = 0
+        """Messages of the client that arrived."""
+        self._unacknowledged = 0
+        self._unacknowledged_bytes = 0
+
+    def streams(self) -> Iterable[FrameStream]:
+        return self._one
+
+    @property
+    def unsent(self) -> int:
+        return self._stream.unsent
+
+    @property
+    def outlet(self) -> FrameOutlet | None:
+        """The socket that carries it."""
+        return self._stream.outlet
+
+    @property
+    def faithful(self) -> bool:
+        """Whether the client acknowledges or has resumed."""
+        return self._stream.faithful
+
+    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
+        if self.over:
+            return
+        self._stream.put(frame)
+        if not self.dirty:
+            self.dirty = True
+            self._lines.flush_soon(self)
+
+    def flush(self) -> None:
+        self.dirty = False
+        if self.over:
+            return
+        stream = self._stream
+        frames, size = stream.flush()
+        if frames:
+            metrics = self._lines.metrics
+            metrics.frames_out += frames
+            metrics.bytes_out += size
+        if stream.waiting_bytes or self._buffered.size:
+            self._weigh(stream.waiting_bytes)
+
+    def attach(self, outlet: FrameOutlet, received: int) -> None:
+        """This socket carries it now, from behind the client's last message on."""
+        self.left = None
+        self._stream.attach(outlet, received)
+
+    def missing(self, received: int) -> int | None:
+        """How many messages behind this number are no longer kept; None for a number that was never reached."""
+        return self._stream.missing(received)
+
+    def drop(self, outlet: FrameOutlet) -> None:
+        """The socket is gone; the client may come back."""
+        self.detach(self._stream, outlet)
+
+    def acknowledged(self, received: int) -> bool:
+        """The client has so many messages; False for more than it was sent."""
+        if not 0 <= received <= self._stream.count:
+            return False
+        self._stream.faithful = True
+        self._stream.acknowledge(received)
+        return True
+
+    def resumed(self) -> None:
+        """The client knows how to come back: more is kept for it, and its messages are acknowledged."""
+        self._stream.faithful = True
+        self._unacknowledged = self._unacknowledged_bytes = 0
+
+    def count(self, size: int) -> bool:
+        """One more message of the client; whether it is time to acknowledge."""
+        self.received += 1
+        if not self._stream.faithful:
+            return False
+        self._unacknowledged += 1
+        self._unacknowledged_bytes += size
+        config = self._config
+        if self._unacknowledged < config.ack_frames and self._unacknowledged_bytes < config.ack_bytes:
+            return False
+        self._unacknowledged = self._unacknowledged_bytes = 0
+        return True
+
+
+# MERGED gateway.front.streamline: The line of an HTTP client: a stream for the connection and one for each session, each read by one GET at a time.
+#
+# A stream exists from the moment that something is sent to it or somebody reads it. The answer to the first `initialize` does
+# not go to a stream but into the response of the POST that asked.
+
+_ASKED: Final = 4096
+"""Requests of the agent whose stream is remembered until they are answered."""
+
+
+class HttpStreamConnection(ResumableConnection):
+    """The streams of one HTTP client, by session; None is the connection's."""
+
+    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
+        super().__init__(lines, id, visa, agent)
+        self._streams: OrderedDict[str | None, FrameStream] = OrderedDict()
+        self._streams[None] = FrameStream(self._config)
+        self._asked: OrderedDict[RequestId, str | None] = OrderedDict()
+        self._initialize: tuple[RequestId, Callable[[bytes | None], None]] | None = None
+
+    def streams(self) -> Iterable[FrameStream]:
+        return self._streams.values()
+
+    def initialize(self, id: RequestId, answered: Callable[[bytes | None], None]) -> None:
+        """The next answer to this id goes to the callback; None if the line ends before."""
+        self._initialize = id, answered
+
+    def give_up_initialize(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._initialize = None
+
+    def send(self, frame: OutgoingFrame, stream: str | None) -> None:
+        if self.over:
+            return
+        envelope = _read(frame.body)
+        if envelope is not None and envelope.id is not UNSET:
+            if envelope.method is not UNSET:
+                self._asked[envelope.id] = stream
+                if len(self._asked) > _ASKED:
+                    self._asked.popitem(last=False)
+            elif self._initialize is not None and envelope.id == self._initialize[0]:
+                _, answered = self._initialize
+                self._initialize = None
+                answered(frame.body)
+                return
+        target = self.stream(stream)
+        if target is None:
+            self._overflow(f"more than {self._config.streams} event streams nobody reads")
+            return
+        target.put(frame)
+        if not self.dirty:
+            self.dirty = True
+            self._lines.flush_soon(self)
+
+    def stream(self, session: str | None) -> FrameStream | None:
+        """The stream of a session, made if there is none; None if there are too many."""
+        found = self._streams.get(session)
+        if found is None:
+            if len(self._streams) > self._config.streams and not self._drop_spent():
+                return None
+            found = self._streams[session] = FrameStream(self._config)
+        return found
+
+    def _drop_spent(self) -> bool:
+        """Forget the oldest session stream that is neither read nor waited for."""
+        for session, stream in self._streams.items():
+            if session is not None and stream.outlet is None and not stream.waiting:
+                del self._streams[session]
+                return True
+        return False
+
+    def asked_on(self, id: RequestId) -> tuple[bool, str | None]:
+        """Whether the agent asked under this id, and on which stream."""
+        return id in self._asked, self._asked.get(id)
+
+    def answered(self, id: RequestId) -> None:
+        """The client has answered that one."""
+        self._asked.pop(id, None)
+
+    def attach(self, stream: FrameStream, outlet: FrameOutlet, received: int) -> None:
+        """This response carries the stream from now on."""
+        self.left = None
+        stream.attach(outlet, received)
+        if not self.dirty:
+            self.dirty = True
+            self._lines.flush_soon(self)
+
+    def seen(self) -> None:
+        """The client did something: without an open stream, its time begins anew."""
+        if self.left is not None:
+            self.left = self._lines.clock.now()
+
+    def _finish(self, reason: str) -> None:
+        waiting, self._initialize = self._initialize, None
+        super()._finish(reason)
+        if waiting is not None:
+            waiting[1](None)
+
+
+def _read(body: bytes) -> Envelope | None:
+    try:
+        return decode_envelope(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

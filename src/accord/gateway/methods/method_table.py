@@ -1,0 +1,59 @@
+"""What clients may ask of the gateway: which function serves a method, and whether a token that only reads may use it."""
+
+from typing import TYPE_CHECKING, Final
+
+from accord.errors import RpcError
+from accord.gateway.access.access_tokens import NOT_ALLOWED
+from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
+
+if TYPE_CHECKING:
+    from accord.gateway.gateway_client import ClientCall, Serve
+
+_SERVED: "dict[str, Serve]" = {
+    "initialize": session_setup.initialize,
+    "session/new": session_setup.new,
+    "session/load": session_setup.load,
+    "session/resume": session_setup.resume,
+    "session/fork": session_setup.fork,
+    "session/prompt": prompt_turn.prompt,
+    "session/cancel": prompt_turn.cancel,
+    "session/set_mode": prompt_turn.set_mode,
+    "session/set_config_option": prompt_turn.set_config_option,
+    "session/list": session_list.list_sessions,
+    "session/close": session_list.close,
+    "session/delete": session_list.delete,
+    **extension_methods.SERVED,
+}
+_READING: Final = frozenset(
+    (
+        "initialize",
+        "session/load",
+        "session/resume",
+        "session/list",
+        "session/close",
+        *extension_methods.READING,
+    )
+)
+
+_UNSAID: Final = frozenset(("initialize", "session/list", *extension_methods.SERVED)) - {
+    "_accord/inbox/answer"
+}
+
+
+class MethodTable:
+    """The table, as one object: the gateway's clients ask it."""
+
+    def is_audited(self, method: str) -> bool:
+        """Whether the audit log tells of it: not of lists and of what a page asks for while somebody types."""
+        return method not in _UNSAID
+
+    def find(self, call: "ClientCall") -> "Serve | None":
+        """What serves this call. Raises RpcError where the token does not allow it."""
+        if call.visitor.visa.read_only and call.method not in _READING:
+            raise RpcError("This token may only read", {"method": call.method}, code=NOT_ALLOWED)
+        serve = _SERVED.get(call.method)
+        if serve is not None:
+            return serve
+        if call.method.startswith("_accord/"):
+            return None
+        return prompt_turn.forward

@@ -1,0 +1,196 @@
+"""In a session: prompts, cancelling, settings, and everything else that is only handed on."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError
+from accord.gateway.access.access_tokens import NOT_ALLOWED
+from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.gateway_client import rpc_error
+from accord.gateway.live_sessions import LiveSession
+from accord.gateway.methods.session_restore import revive
+from accord.gateway.upstream import AgentReply, Upstream
+from accord.schema import (
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    PromptRequest,
+    SessionNotification,
+    SessionUpdate,
+    UserMessageChunk,
+)
+from accord.schema.codec import encode
+from accord.schema.methods import notification
+from accord.session import TurnCancelling, TurnStarted, turn_failed
+from accord.session.protocol_v1 import prompt_answered
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from accord.gateway.gateway_client import ClientCall, GatewayClient
+
+
+def attached(visitor: "GatewayClient", session_id: str | None) -> LiveSession:
+    """The session, which this client must have opened. Raises NotFound."""
+    session = visitor.sessions.get(session_id) if session_id is not None else None
+    if session is None:
+        raise NotFound(
+            "This connection has no such session: open it with session/load or session/resume",
+            {"sessionId": session_id},
+        )
+    return session
+
+
+def prompt(visitor: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | None":
+    """A turn: the others see what was asked, and how it ended."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    if visitor.gateway.stopping:
+        raise RpcError("The gateway is stopping and takes no new prompts: send it again when it is back")
+    upstream = session.agent.upstream
+    if session.live and upstream is not None:
+        _prompt(visitor, call, session, upstream, body, asked)
+        return None
+    return _prompt_later(visitor, call, session, body, asked)
+
+
+async def _prompt_later(
+    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, body: bytes, asked: PromptRequest
+) -> None:
+    """Once the agent has the session again; also if the client, which has seen its prompt leave, goes meanwhile."""
+
+    async def go_on() -> None:
+        upstream = await revive(visitor, session)
+        if not (call.over and visitor.here):  # else it was taken back
+            _prompt(visitor, call, session, upstream, body, asked)
+
+    await visitor.gateway.finish(go_on())
+
+
+def _prompt(
+    visitor: "GatewayClient",
+    call: "ClientCall",
+    session: LiveSession,
+    upstream: Upstream,
+    body: bytes,
+    asked: PromptRequest,
+) -> None:
+    gateway = visitor.gateway
+    session.begin_turn(TurnStarted(list(asked.prompt)))
+    others = [other for other in session.visitors if other is not visitor]
+    for block in asked.prompt:
+        gateway.tell(session, UserMessageChunk(content=block), others)
+    _turn(visitor, session, {"state": "started"})
+
+    def done(answer: AgentReply) -> None:
+        entry = call.entry
+        assert entry is not None
+        facts: dict[str, object] = {"state": "ended"}
+        try:
+            read = upstream.result(entry, answer)
+        except (RpcError, BadAnswer, ConnectionClosed) as error:
+            told = rpc_error(error)
+            session.end_turn(turn_failed(told))
+            call.fail(error)
+            data = {"data": told.data} if told.has_data else {}
+            facts["error"] = {"code": told.code, "message": told.message, **data}
+        else:
+            ended = prompt_answered(read.value)
+            session.end_turn(ended)
+            call.answer(read.body)
+            facts["stopReason"] = ended.stop_reason or ended.raw_reason
+        _turn(visitor, session, facts)
+        gateway.overview.changed(session)
+
+    visitor.forward(call, upstream, body, done)
+    gateway.overview.changed(session)
+
+
+def _turn(visitor: "GatewayClient", session: LiveSession, facts: dict[str, object]) -> None:
+    knowing = tuple(
+        other for other in session.visitors if other is not visitor and other.announced.get("turn")
+    )
+    if knowing:
+        params = encode({"sessionId": session.id, **facts})
+        body = b'{"jsonrpc":"2.0","method":"_accord/turn","params":%s}' % params
+        visitor.gateway.post(knowing, OutgoingFrame(body), session.id)
+
+
+def cancel(visitor: "GatewayClient", call: "ClientCall") -> None:
+    """Anybody attached can stop the turn; what waits for an answer in it is answered so."""
+    entry = notification("agent", "session/cancel")
+    assert entry is not None
+    body, asked = visitor.official.params(entry, call.params)
+    session = visitor.sessions.get(asked.session_id)
+    if session is not None:
+        upstream = session.agent.upstream
+        if upstream is not None and session.live:
+            if session.turns:
+                session.log.append(TurnCancelling())
+            upstream.notify("session/cancel", body)
+        visitor.gateway.asks.dismiss(session, "the turn was cancelled")
+    call.answer(b"{}")  # where somebody sends it as a request
+
+
+async def set_mode(visitor: "GatewayClient", call: "ClientCall") -> None:
+    """Another mode; the others are told, whether the agent does so or not."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    upstream = await revive(visitor, session)
+
+    def done(answer: AgentReply) -> None:
+        if call.settle(upstream, answer) is not None and session.settings.current_mode_id != asked.mode_id:
+            _share(visitor, session, CurrentModeUpdate(current_mode_id=asked.mode_id))
+
+    visitor.forward(call, upstream, body, done)
+
+
+async def set_config_option(visitor: "GatewayClient", call: "ClientCall") -> None:
+    """Another value; the others are told, whether the agent does so or not."""
+    body, asked = call.read()
+    session = attached(visitor, asked.session_id)
+    upstream = await revive(visitor, session)
+
+    def done(answer: AgentReply) -> None:
+        result = call.settle(upstream, answer)
+        if result is not None and result.config_options is not UNSET:
+            update = ConfigOptionUpdate(config_options=list(result.config_options))
+            if update.config_options != session.settings.config_options:
+                _share(visitor, session, update)
+
+    visitor.forward(call, upstream, body, done)
+
+
+def _share(visitor: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
+    others = [other for other in session.visitors if other is not visitor]
+    frame = visitor.gateway.tell(session, update, others)
+    session.heard(SessionNotification(session.id, update), frame)
+
+
+async def forward(visitor: "GatewayClient", call: "ClientCall") -> None:
+    """Everything else: to the agent as it came, within a session that this client has.
+
+    What names no session concerns the whole agent, and a vendor's method may name folders in its own way: a token that is
+    bound to folders may only sign in.
+    """
+    body = call.read().body
+    session = None if call.session_id is None else attached(visitor, call.session_id)
+    if session is None and visitor.visa.folders is not None and call.method != "authenticate":
+        raise RpcError(
+            "This token is bound to folders, and this concerns the whole agent",
+            {"method": call.method},
+            code=NOT_ALLOWED,
+        )
+    if call.id is UNSET:
+        upstream = visitor.agent.upstream
+        if upstream is None or (session is not None and not session.live):
+            return
+        if call.method.startswith("_") or notification("agent", call.method) is not None:
+            upstream.notify(call.method, body)
+        return
+    if not call.method.startswith("_") and call.entry is None:
+        raise RpcError("Method not found", {"method": call.method}, code=-32601)
+    if body and not body.startswith((b"{", b"[")):
+        raise InvalidParams("Invalid params: they are an object")
+    upstream = await visitor.agent.ready() if session is None else await revive(visitor, session)
+    visitor.forward(call, upstream, body)

@@ -1,0 +1,246 @@
+"""Replays a live session to a client that joins; reopens a session at an agent that no longer knows it."""
+
+import asyncio
+from collections.abc import Iterable
+from os.path import isabs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import UNSET, structs
+
+from accord.client import agent_connection
+from accord.errors import InvalidParams, InvalidRequest, NotFound, NotOffered, RpcError, StoreError
+from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
+from accord.gateway.client_connection import PACE, OutgoingFrame
+from accord.gateway.hosted_agent import HostedAgent
+from accord.gateway.live_sessions import LiveSession
+from accord.gateway.session_log import SessionLogReader
+from accord.gateway.upstream import AgentReply, Upstream
+from accord.schema import (
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpServer,
+    ResumeSessionRequest,
+    SessionInfoUpdate,
+    SessionNotification,
+    SessionUpdate,
+    ToolCall,
+    ToolCallChange,
+)
+from accord.schema.codec import decode, encode
+from accord.schema.methods import request
+from accord.session import SessionOpened
+from accord.session.protocol_v1 import opened
+from accord.session.tool_calls import without_terminals
+
+if TYPE_CHECKING:
+    from accord.gateway.gateway_client import ClientCall, GatewayClient
+
+
+# MERGED gateway.methods.joining: Joining a session that is here: the log is replayed to one client, which then sees what everybody sees.
+
+_AT_ONCE: Final = 256
+"""Updates of a history that are sent without a pause."""
+
+
+class RemainingHistory(NamedTuple):
+    """What is left of a history that the agent sent faster than the client read it."""
+
+    updates: list[SessionUpdate]
+    reading: SessionLogReader
+    """Stands behind them."""
+    answer: Any
+
+
+async def join(
+    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None = None
+) -> None:
+    """Replay the log, or the rest of the agent's history, to one client, then attach it: it misses nothing and sees nothing
+    twice.
+    """
+    session.joining += 1
+    try:
+        await _replay(visitor, call, session, rest)
+    finally:
+        session.joining -= 1
+
+
+async def _replay(
+    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None
+) -> None:
+    gateway = visitor.gateway
+    reading = rest.reading if rest is not None else session.log.reading()
+    try:
+        await _tell(visitor, session, rest.updates if rest is not None else reading.history())
+        while True:
+            more = list(reading.more())
+            if not more:
+                break
+            await _tell(visitor, session, more)
+    except StoreError as error:
+        raise RpcError(f"The history cannot be read: {error}") from None
+    known_session(visitor, session.id)  # it may have got other folders, which the token does not cover
+    if gateway.sessions.find(session.agent.name, session.id) is not session:
+        raise NotFound("There is no such session any more", {"sessionId": session.id})
+    if rest is not None:
+        call.give(rest.answer)
+        gateway.attach(visitor, session)
+        return
+    if session.title:
+        _post(visitor, session, SessionInfoUpdate(title=session.title))
+    stands = session.settings.whole(SessionOpened(session.id))
+    if not session.live and stands.modes is UNSET and not stands.config_options:
+        stands = reading.state.settings.whole(SessionOpened(session.id))
+    call.give(LoadSessionResponse(modes=stands.modes, config_options=stands.config_options))
+    gateway.attach(visitor, session)
+    for frame in session.latest:
+        visitor.post(frame, session.id)
+
+
+async def _tell(visitor: "GatewayClient", session: LiveSession, updates: Iterable[SessionUpdate]) -> None:
+    gateway = visitor.gateway
+    posted = 0
+    for number, update in enumerate(updates, 1):
+        posted += _post(visitor, session, update)
+        if posted > PACE or number % _AT_ONCE == 0:
+            posted = 0
+            gateway.flush()
+            await asyncio.sleep(0)  # everybody else goes on meanwhile
+            await gateway.drained(visitor, PACE)
+
+
+def _post(visitor: "GatewayClient", session: LiveSession, update: SessionUpdate) -> int:
+    """Send it, if the client shows such updates; how many bytes that are."""
+    if not visitor.shows(update):
+        return 0
+    if isinstance(update, ToolCall | ToolCallChange) and not visitor.announced.get("terminal"):
+        update = without_terminals(update, session.printed)
+    notification = SessionNotification(session.id, update)
+    body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
+    visitor.post(OutgoingFrame(body), session.id)
+    return len(body)
+
+
+def known_session(visitor: "GatewayClient", session_id: str) -> LiveSession | None:
+    """A session that is or was here, in folders that the token covers, all of them."""
+    gateway, agent = visitor.gateway, visitor.agent
+    session = gateway.sessions.find(agent.name, session_id)
+    if session is None:
+        recorded = gateway.sessions.book.find(agent.name, session_id)
+        if recorded is None:
+            return None
+        head = recorded.head
+        check_folders(visitor.visa, head.cwd, *head.additional_directories)
+        return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
+    check_folders(visitor.visa, *session.folders)
+    return session
+
+
+def check_folders(visa: TokenRights, *folders: str) -> None:
+    """Refuse a folder that is not absolute, or that the token does not cover."""
+    for folder in folders:
+        if not isabs(folder):
+            raise InvalidParams(f"the folder {folder!r} is not an absolute path")
+        if not visa.may_enter(folder):
+            raise RpcError(f"This token does not cover the folder {folder!r}", code=NOT_ALLOWED)
+
+
+# MERGED gateway.methods.reviving: Opening a session again at an agent that does not know it any more, without anybody noticing.
+
+_TRIES: Final = 3
+"""How often an agent that ends at once is started again for one request."""
+
+
+async def revive(visitor: "GatewayClient", session: LiveSession) -> Upstream:
+    """The running agent, which knows the session. Raises what the agent says, and InvalidRequest."""
+    for _ in range(_TRIES):
+        upstream = session.agent.upstream
+        if session.live and upstream is not None:
+            return upstream
+        await visitor.gateway.finish(_revive(visitor, session))
+    raise InvalidRequest("The agent ended again and again: see its log", {"sessionId": session.id})
+
+
+async def _revive(visitor: "GatewayClient", session: LiveSession) -> None:
+    async with visitor.gateway.opening(session.agent.name, session.id):
+        await revive_now(visitor, session)
+
+
+async def revive_now(visitor: "GatewayClient", session: LiveSession) -> None:
+    """See that the running agent knows the session, for somebody who opens it alone."""
+    agent = session.agent
+    upstream = await agent.ready()
+    if session.live:
+        return
+    failure: BaseException = InvalidRequest(
+        "The agent no longer has this session, and can neither resume nor load it: start a new one",
+        {"sessionId": session.id},
+    )
+    lease = await visitor.gateway.room(visitor.visa)
+    try:
+        for method, kind in (("session/resume", ResumeSessionRequest), ("session/load", LoadSessionRequest)):
+            if agent.offers(method):
+                try:
+                    await _reopen(session, upstream, method, kind)
+                except RpcError as error:
+                    failure = error
+                else:
+                    session.count(lease, visitor.visa)
+                    return
+        raise failure
+    except BaseException:
+        lease.release()
+        raise
+
+
+async def _reopen(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:
+    """Open it again without telling anybody: what a load replays is known here."""
+    entry = request("agent", method)
+    assert entry is not None
+    servers: list[McpServer] = decode(list[McpServer], session.mcp_servers)
+    params = kind(
+        session.id,
+        session.cwd,
+        with_ours(session.agent, servers),
+        list(session.additional) if session.additional else UNSET,
+    )
+    over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def done(answer: AgentReply) -> None:
+        session.silent = False
+        try:
+            read = upstream.result(entry, answer)
+        except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: raised below
+            failure: BaseException | None = error
+        else:
+            failure = None
+            session.live = True
+            session.opened(told_of(session, read.value))
+        if not over.done():
+            over.set_result(failure)
+
+    session.silent = method == "session/load"
+    upstream.call(method, encode(params), done)
+    failure = await over
+    if failure is not None:
+        raise failure
+
+
+def told_of(session: LiveSession, answer: Any) -> SessionOpened:
+    """The event for the agent's answer, with the folders of the session."""
+    return structs.replace(
+        opened(session.id, answer), cwd=session.cwd, additional_directories=list(session.additional)
+    )
+
+
+def with_ours(agent: HostedAgent, theirs: list[McpServer]) -> list[McpServer]:
+    """The MCP servers of a session: the client's, and those the gateway's owner gives every session of this agent."""
+    names = {server.name for server in theirs}
+    ours = [server for server in agent.source.mcp_servers() if server.name not in names]
+    fitting: list[McpServer] = []
+    for server in ours:
+        try:
+            agent_connection.require_servers((server,), agent.capabilities)
+        except NotOffered:
+            continue
+        fitting.append(server)
+    return [*theirs, *fitting]

@@ -1,0 +1,121 @@
+"""The audit: every decision as one line of JSON, appended to a file of the user's own, outside of any project.
+
+A decision that cannot be written down is not carried out: `record` raises, and whoever asked refuses.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from accord.errors import AccordError, UsageError
+from accord.paths import data_dir, private_folder
+from accord.policy.request import ActionRequest, Decision
+from accord.policy.user_answer import UserAnswer
+
+_LONGEST: Final = 4000
+_VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
+# `NAME=value`, `Name: Bearer value`; and `--name value`, for after a blank only an option takes a value.
+_SET: Final = re.compile(
+    rf"(?<![\w-])([\w-]{{1,80}}\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?){_VALUE}", re.IGNORECASE
+)
+_OPTION: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
+_SECRET_NAME: Final = re.compile(
+    r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|^-*(?:auth|pass)\b",
+    re.IGNORECASE,
+)
+_IN_ADDRESS: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
+_KEYS: Final = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
+    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
+)
+
+
+class AuditFailed(AccordError):
+    """A decision could not be written down."""
+
+
+class DecisionLog:
+    """One file of decisions. Several processes may append to it at once."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = data_dir() / "decisions.jsonl" if path is None else path
+
+    def record(
+        self,
+        request: ActionRequest,
+        decision: Decision,
+        answer: UserAnswer | None = None,
+        *,
+        session: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append one decision, and the user's answer where there was one. Raises AuditFailed."""
+        real, bounds = Path(os.path.realpath(self.path)), request.bounds
+        # A session in the home folder has Accord's own folder in a root; that one is asked for by name in every mode.
+        own = any(real.is_relative_to(folder) for folder in bounds.private)
+        if not own and any(real.is_relative_to(root) for root in bounds.roots):
+            raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
+        entry = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "session": session,
+            "tool": request.tool,
+            "kind": request.kind,
+            "category": request.category,
+            "mode": request.mode,
+            "cwd": str(request.bounds.cwd),
+            "paths": [str(path) for path in request.paths] or None,
+            "command": _shown(request.command),
+            "url": redacted(request.url) if request.url else None,
+            "sandboxed": request.sandboxed or None,
+            "effect": decision.effect,
+            "rule": decision.rule,
+            "reason": redacted(decision.reason),
+            "answer": None if answer is None else answer.kind or "no",
+            **(more or {}),
+        }
+        self._append({name: value for name, value in entry.items() if value not in (None, "")})
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        line = msgspec.json.encode(entry) + b"\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            private_folder(self.path.parent)
+            descriptor = os.open(self.path, flags, 0o600)
+            try:
+                if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
+                    os.fchmod(descriptor, 0o600)
+                if os.write(descriptor, line) != len(line):
+                    raise OSError("the disk is full")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise AuditFailed(f"the decision could not be written to {self.path}: {error}") from None
+
+
+def redacted(text: str) -> str:
+    """The text without what looks like a password, key or token."""
+    shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _LONGEST])
+    for pattern in (_SET, _OPTION):
+        shown = pattern.sub(_hidden, shown)
+    return _KEYS.sub("***", shown)[:_LONGEST]
+
+
+def _hidden(found: "re.Match[str]") -> str:
+    return f"{found[1]}***" if _SECRET_NAME.search(found[1]) else found[0]
+
+
+def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:
+    if command is None or isinstance(command, str):
+        return None if command is None else redacted(_clean(command))
+    return [redacted(_clean(word)) for word in command]
+
+
+def _clean(text: str) -> str:
+    """What can be written as UTF-8."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,146 @@
+"""Every command that a line executes, wrappers opened; environment variables that change one."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from accord.policy.programs.wrappers import open_one
+from accord.policy.secret_files import words
+from accord.policy.shell.command_line import CommandLine, read_line
+from accord.policy.shell.syntax import Redirect, SimpleCommand
+
+# MERGED policy.programs.variables: Environment variables: which of them make a program run or load something else, and which merely inform it.
+
+_RUNS_SOMETHING: Final = re.compile(
+    r"""
+    LD_.* | DYLD_.* | GCONV_PATH | LOCPATH | NLSPATH | MALLOC_.*            # what the loader and libc load
+    | PATH | HOME | SHELL | ENV | BASH.* | SHELLOPTS | IFS | PS[0-9] | PROMPT_.* | CDPATH | FPATH | ZDOTDIR
+    | GLOBIGNORE | EXECIGNORE | FUNCNEST | HISTFILE | TMPDIR | OLDPWD | PWD | POSIXLY_CORRECT
+    | GIT_.* | SSH_.* | SVN_.* | HG.*
+    | .*PAGER | .*EDITOR | VISUAL | BROWSER | LESS.* | TERMCAP | TERMINFO.* | EXINIT | VIM.* | NVIM.*
+    | PYTHON(?!UNBUFFERED$|DONTWRITEBYTECODE$|HASHSEED$|UTF8$|IOENCODING$|FAULTHANDLER$).*
+    | NODE_OPTIONS | NODE_PATH | NODE_.*CERT.* | NPM_CONFIG_.* | npm_config_.* | YARN_.* | BUN_.* | DENO_.*
+    | RUBY.* | GEM_.* | BUNDLE_.* | PERL.* | PHP.* | LUA_.*
+    | JAVA_.* | _JAVA_.* | JDK_.* | MAVEN_.* | GRADLE_.* | CLASSPATH | DOTNET_.* | COMPLUS_.* | CORECLR_.*
+    | MAKE.* | GNUMAKEFLAGS | CC | CXX | CPP | AR | LD | CFLAGS | CXXFLAGS | LDFLAGS | RUSTC.* | RUSTFLAGS
+    | CARGO_(?!TERM_|INCREMENTAL$|TARGET_DIR$).* | GO(FLAGS|ROOT|PATH|BIN|PROXY|TOOLCHAIN|ENV|NOSUMDB|INSECURE)
+    | PIP_.* | UV_.* | POETRY_.* | CONDA_.* | VIRTUAL_ENV | TOX_.* | PYTEST_.*
+    | TAR_OPTIONS | GREP_OPTIONS | RIPGREP_CONFIG_PATH | FZF_.* | BAT_.* | MANOPT | MAN.*
+    | CURL_.* | WGETRC | OPENSSL_.* | SSL_.* | .*_PROXY | .*_proxy | NETRC | RSYNC_.*
+    | DOCKER_.* | COMPOSE_.* | KUBE.* | HELM_.* | AWS_.* | AZURE_.* | GOOGLE_.* | CLOUDSDK_.* | TF_.* | ANSIBLE_.*
+    | XDG_.* | DISPLAY | DBUS_.* | QT_.* | GTK_.* | OPENAI_.* | ANTHROPIC_.* | ACCORD_.*
+    """,
+    re.VERBOSE,
+)
+_HARMLESS: Final = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|CI|COLORTERM"
+)
+_SPOKEN: Final = words(
+    """
+    HOME PWD USER LOGNAME SHELL PATH LANG TERM TZ HOSTNAME RANDOM SECONDS ? # $ ! 0
+    """
+)
+
+
+def steers(name: str) -> bool:
+    """Whether setting it can make a program run, load or reach something it otherwise would not."""
+    return _RUNS_SOMETHING.fullmatch(name) is not None
+
+
+def harmless(name: str) -> bool:
+    """Whether setting it changes nothing but the look of what a program that only reads prints."""
+    return _HARMLESS.fullmatch(name) is not None
+
+
+def may_be_shown(name: str) -> bool:
+    """Whether its value is no secret. A variable nobody knows may well hold a key."""
+    return name in _SPOKEN
+
+
+# MERGED policy.programs.runs: Everything that a shell line runs, wrappers opened: the list that a decision has to cover whole.
+
+DEEPEST: Final = 12
+MOST: Final = 150
+_LANGUAGE: Final = re.compile(r"LC_|LANG")
+
+
+class RedirectedCommand(NamedTuple):
+    """A redirection, the command it belongs to, and how many commands stand before it."""
+
+    redirect: Redirect
+    command: SimpleCommand
+    after: int
+
+
+@dataclass(slots=True)
+class ExecutedCommands:
+    """What a line runs."""
+
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    redirects: list[RedirectedCommand] = field(default_factory=list[RedirectedCommand])
+    settings: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    """The commands that only set variables."""
+    loops: bool = False
+    """Whether a command may run again after one that stands behind it."""
+    doubts: list[str] = field(default_factory=list[str])
+    """What may run besides, or otherwise than it looks."""
+    parsed: bool = True
+    functions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list[tuple[str, tuple[str, ...]]])
+    told: list[str] = field(default_factory=list[str])
+    """Variables whose values are handed to commands in here-documents."""
+    lines: list[str] = field(default_factory=list[str])
+    """The line itself and every line handed to a shell inside it."""
+
+
+def runs(line: CommandLine) -> ExecutedCommands:
+    """Open the wrappers of a line, and those inside them."""
+    found = ExecutedCommands()
+    _line(line, found, DEEPEST)
+    found.doubts = list(dict.fromkeys(found.doubts))
+    return found
+
+
+def _line(line: CommandLine, found: ExecutedCommands, depth: int) -> None:
+    found.lines.append(line.text)
+    found.parsed = found.parsed and line.parsed
+    found.loops = found.loops or line.loops
+    found.doubts += line.doubts
+    found.functions += line.functions
+    for command in line.commands:
+        found.redirects += [RedirectedCommand(one, command, len(found.commands)) for one in command.redirects]
+        if len(found.redirects) > MOST:
+            found.doubts.append("it reads and writes too many files")
+            found.parsed = False
+            return
+        found.told += command.told
+        _command(command, found, depth)
+
+
+def _command(command: SimpleCommand, found: ExecutedCommands, depth: int) -> None:
+    if depth == 0 or len(found.commands) >= MOST:
+        found.doubts.append("it runs too many commands" if depth else "commands start commands too often")
+        found.parsed = False
+        return
+    for assignment in command.assignments:
+        # An unknown language makes the shell complain, and say its name.
+        tells = _LANGUAGE.match(assignment.name) and any(word.spelled is None for word in assignment.values)
+        if steers(assignment.name) or tells:
+            found.doubts.append(f"it sets {assignment.name}")
+    if not command.words:
+        found.settings.append(command)
+        return
+    if command.program is None:
+        found.doubts.append(f"what {command.words[0].raw[:60]!r} runs is not certain")
+        found.commands.append(command)
+        return
+    opened = open_one(command)
+    if opened is None:
+        found.commands.append(command)
+        return
+    found.doubts += opened.doubts
+    if opened.itself:
+        found.commands.append(command)
+    for inner in opened.commands:
+        _command(inner, found, depth - 1)
+    for text in opened.lines:
+        _line(read_line(text), found, depth - 1)

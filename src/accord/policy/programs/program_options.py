@@ -1,0 +1,121 @@
+"""Reading a program's arguments by a list of the options it may have. An option that is not on the list ends the reading."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from accord.policy.shell.syntax import Word, literal
+
+
+def option_names(text: str) -> frozenset[str]:
+    """Options written together: `-abc --long` is `-a`, `-b`, `-c` and `--long`."""
+    found: set[str] = set()
+    for item in text.split():
+        if item.startswith("--") or len(item) == 2 or not item.startswith("-"):
+            found.add(item)
+        else:
+            found.update(f"-{letter}" for letter in item[1:])
+    return frozenset(found)
+
+
+@dataclass(slots=True)
+class ParsedArguments:
+    """Arguments, told apart."""
+
+    options: list[tuple[str, Word | None]] = field(default_factory=list[tuple[str, Word | None]])
+    operands: list[Word] = field(default_factory=list[Word])
+
+    def has(self, *options: str) -> bool:
+        """Whether one of these was given."""
+        return any(name in options for name, _ in self.options)
+
+    def values(self, *options: str) -> list[Word]:
+        """The values given to these."""
+        return [value for name, value in self.options if name in options and value is not None]
+
+
+def parse_arguments(
+    arguments: Sequence[Word],
+    flags: frozenset[str],
+    valued: frozenset[str],
+    *,
+    digits: bool = False,
+    first_operand_ends: bool = False,
+) -> ParsedArguments | None:
+    """Tell options from operands; None if an option is unknown or cannot be read before the line runs.
+
+    An option in `valued` takes the rest of its word or the next one; one in both lists takes only the former. `digits`
+    admits `-20`.
+    """
+    parsed = ParsedArguments()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        text = word.text
+        if text == "--":
+            parsed.operands.extend(rest)
+            break
+        if text is None and not _surely_operand(word):
+            return None
+        if text is None or text == "-" or not text.startswith("-"):
+            parsed.operands.append(word)
+            if first_operand_ends:
+                parsed.operands.extend(rest)
+                break
+        elif text.startswith("--"):
+            if not _long(text, rest, flags, valued, parsed):
+                return None
+        elif digits and text[1:].isdecimal():
+            parsed.options.append(("-#", literal(text[1:])))
+        elif not _short(text, rest, flags, valued, parsed):
+            return None
+    return parsed
+
+
+def _surely_operand(word: Word) -> bool:
+    """Whether a word that is not certain cannot turn out to be an option: it begins with text that no option begins with."""
+    first = word.parts[0]
+    if first.kind != "text":
+        return first.kind == "variable" and first.text in ("HOME", "PWD")
+    # A pattern may match a file called `-x`: whoever resolves the files looks for that.
+    return not word.braces and bool(first.text) and not first.text.startswith("-")
+
+
+def _long(
+    text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
+) -> bool:
+    name, equals, value = text.partition("=")
+    if equals:
+        parsed.options.append((name, literal(value)))
+        return name in valued
+    if name in flags:
+        parsed.options.append((name, None))
+        return True
+    return name in valued and _next(name, rest, parsed)
+
+
+def _next(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
+    """The value is the next word. It must be certain: nothing, or several words, would shift all that follows.
+
+    And it may not look like an option: were it one after all, it would pass unseen.
+    """
+    text = rest[0].text if rest else None
+    if text is None or (text.startswith("-") and not text[1:].isdecimal()):
+        return False
+    parsed.options.append((name, rest.pop(0)))
+    return True
+
+
+def _short(
+    text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
+) -> bool:
+    for place, letter in enumerate(text[1:], 2):
+        name = f"-{letter}"
+        if name in valued and not (name in flags and not text[place:]):
+            if not text[place:]:
+                return _next(name, rest, parsed)
+            parsed.options.append((name, literal(text[place:])))
+            return True
+        if name not in flags:
+            return False
+        parsed.options.append((name, None))
+    return True

@@ -1,0 +1,189 @@
+"""Whether a command only reads, which files it reads, which variables it may print."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from accord.policy.programs.executed_commands import ExecutedCommands, harmless, may_be_shown
+from accord.policy.programs.program_options import ParsedArguments, parse_arguments
+from accord.policy.programs.wrappers import is_system_program
+from accord.policy.shell.syntax import SimpleCommand, Word
+
+if TYPE_CHECKING:
+    from accord.policy.programs.readonly_specs import ReadOnlySpec
+
+
+# MERGED policy.programs.shown: Which variables a line may print: those it has set itself, to nothing that may be a secret.
+
+
+class PrintableVariables(NamedTuple):
+    """Variables that may be shown: within quotes, and outside of them."""
+
+    quoted: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset()
+
+
+NOTHING_SHOWN = PrintableVariables()
+
+
+def open_variables(found: ExecutedCommands) -> PrintableVariables:
+    """The variables that the line sets itself, and to nothing that may be a secret."""
+    if not all(may_be_shown(name) for name in found.told):
+        return NOTHING_SHOWN
+    used: dict[str, set[str]] = {}
+    loose: set[str] = set()
+    for assignment in (one for command in found.settings for one in command.assignments):
+        used.setdefault(assignment.name, set()).update(
+            name for word in assignment.values for name in word.variables
+        )
+        if not assignment.values or not all(
+            _stays_put(word, assignment.in_turn) for word in assignment.values
+        ):
+            loose.add(assignment.name)
+    quoted = _closed(used, set())
+    return PrintableVariables(
+        quoted, _closed({name: names for name, names in used.items() if name in quoted}, loose)
+    )
+
+
+def _closed(used: dict[str, set[str]], without: set[str]) -> frozenset[str]:
+    """Those that are made of nothing but each other and of what may be shown anyway."""
+    fine: set[str] = set()
+    for _ in used:
+        fine |= {
+            name
+            for name, names in used.items()
+            if name not in without and all(one in fine or may_be_shown(one) for one in names)
+        }
+    return frozenset(fine)
+
+
+def _stays_put(word: Word, in_turn: bool) -> bool:
+    """Whether a value cannot turn into the names of files elsewhere when it is used outside of quotes."""
+    if any(part.kind == "unknown" for part in word.parts):
+        return False
+    text = "".join(part.text for part in word.parts if part.kind == "text")
+    if in_turn and word.globs:
+        return not text.startswith(("/", "~", "..")) and "/.." not in text and not word.variables
+    return not re.search(r"[*?\[]", text)
+
+
+def exports(found: ExecutedCommands) -> bool:
+    """Whether the line hands variables to its programs that may do more than inform them."""
+    return any(
+        "export" in command.via and not harmless(assignment.name)
+        for command in found.settings
+        for assignment in command.assignments
+    )
+
+
+# MERGED policy.programs.readonly: Commands that only read: which programs, with which options, and which files they then read.
+#
+# An option that is not on a program's list makes the command an ordinary one, to be asked for: the lists name what is known to
+# be harmless, never what is known to be dangerous.
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyUse:
+    """What a command that only reads looks at."""
+
+    files: tuple[Word, ...] = ()
+    """Files whose content or names it shows."""
+    trees: bool = False
+    """Whether it shows the content of whatever lies below them: secrets, too."""
+    mentions: tuple[Word, ...] = field(default=())
+    """Words that may name a file in another way, such as `HEAD:path`: no secret may be among them."""
+
+
+def reads(command: SimpleCommand, shown: PrintableVariables = NOTHING_SHOWN) -> ReadOnlyUse | None:
+    """What it reads, if reading is all it does. `shown` are variables that the line itself has set to no secret."""
+    if not is_system_program(command.program) or not all(harmless(a.name) for a in command.assignments):
+        return None
+    if "nohup" in command.via:
+        return None  # it may write nohup.out
+    if not all(name in shown.quoted or may_be_shown(name) for name in command.told):
+        return None
+    spec = _specs().get(command.name)
+    if spec is None:
+        return _version(command)
+    if any(not _certain(word) for word in command.arguments) and not spec.speaks:
+        return None
+    if spec.speaks:
+        if not all(_may_be_said(word, shown) for word in command.arguments):
+            return None
+        return ReadOnlyUse(tuple(word for word in command.arguments if word.globs))  # whose names it says
+    if spec.own_way is not None:
+        return spec.own_way(command.arguments)
+    parsed = parse_arguments(command.arguments, spec.flags, spec.valued | spec.files, digits=spec.digits)
+    return None if parsed is None else _by_spec(spec, parsed, command.source is not None)
+
+
+def _by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> ReadOnlyUse | None:
+    operands = list(parsed.operands)
+    files = parsed.values(*spec.files)
+    if spec.pattern and not parsed.has(*spec.patterns):
+        if not operands or operands[0].text is None:
+            return None
+        pattern = operands.pop(0).text
+        if spec.script is not None and not spec.script(pattern or ""):
+            return None
+    if spec.script is not None and not all(
+        spec.script(word.text or "") for word in parsed.values(*spec.patterns)
+    ):
+        return None
+    if spec.operands == "none" and operands:
+        return None
+    if spec.most is not None and len(operands) > spec.most:
+        return None
+    if spec.operands == "text":
+        return ReadOnlyUse(tuple(files)) if all(word.text is not None for word in operands) else None
+    # A search of everything below a folder, unless it searches what comes through a pipe.
+    trees = parsed.has(*spec.recursive) or (spec.trees and not (piped and not operands))
+    return ReadOnlyUse((*files, *operands), trees)
+
+
+def _certain(word: Word) -> bool:
+    """Whether the files that the word names can be found out beforehand."""
+    return not word.braces and all(
+        part.kind == "text" or (part.kind == "variable" and part.text in ("HOME", "PWD"))
+        for part in word.parts
+    )
+
+
+def _may_be_said(word: Word, shown: PrintableVariables) -> bool:
+    """Whether printing it can tell nobody a secret.
+
+    What a command in it prints is that command's affair; but outside of quotes it could turn into the names of files anywhere.
+    """
+    for part in word.parts:
+        if part.kind == "unknown" and not part.quoted:
+            return False
+        if (
+            part.kind == "variable"
+            and not part.quoted
+            and part.text not in shown.bare
+            and not may_be_shown(part.text)
+        ):
+            return False
+    return all(name in shown.quoted or may_be_shown(name) for name in word.variables)
+
+
+def _version(command: SimpleCommand) -> ReadOnlyUse | None:
+    from accord.policy.programs.readonly_specs import VERSIONED
+
+    arguments = [word.text for word in command.arguments]
+    known = command.name in VERSIONED and arguments in (["--version"], ["-V"], ["version"], ["-version"])
+    return ReadOnlyUse() if known and arguments[0] in VERSIONED[command.name] else None
+
+
+def is_reader(command: SimpleCommand) -> bool:
+    """Whether its program shows whatever it is pointed at. (Git shows what is shared anyway.)"""
+    return command.name in _specs() and command.name != "git"
+
+
+@cache
+def _specs() -> "dict[str, ReadOnlySpec]":
+    from accord.policy.programs.readonly_specs import SPECS
+
+    return SPECS

@@ -1,0 +1,160 @@
+"""The environment of a command without credentials, and the tool folders it may read.
+
+Imported on first use.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+# MERGED policy.sandbox.places: Where programs live: the folders that every command may read, so that the tools of the machine and of the user work.
+#
+# Everything else (other projects, the rest of the home folder, /var, /mnt, other users) is not readable in a sandbox
+# unless it is named. A home folder holds tools beside secrets, so its tool folders are listed one by one.
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A list that is long and has no blanks in its items, written as text."""
+    return tuple(text.split())
+
+
+SYSTEM: Final = words(
+    "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /snap /sys /home/linuxbrew/.linuxbrew "
+    "/run/current-system /run/opengl-driver /var/lib/ca-certificates /var/lib/dpkg /var/cache/fontconfig"
+)
+
+_IN_HOME: Final = words(
+    # version managers and toolchains
+    ".pyenv .rbenv .nodenv .goenv .jenv .asdf .nvm .fnm .volta .sdkman .rustup .cargo/bin .cargo/env .ghcup/bin .elan "
+    ".juliaup .opam .dotnet .deno/bin .bun/bin .yarn/bin .npm-global .linuxbrew go/bin miniconda3 anaconda3 miniforge3 "
+    "mambaforge micromamba .local/bin .local/lib .local/pipx .local/share/uv .local/share/mise .local/share/fnm "
+    ".local/share/nvm .local/share/pipx .local/share/pnpm .local/share/virtualenv .local/share/virtualenvs "
+    # how the user likes tools to behave
+    ".bashrc .bash_profile .profile .zshrc .zshenv .inputrc .editorconfig .config/git/ignore .config/git/attributes "
+    ".config/pip .config/ruff .config/nix"
+)
+
+GIT_CONFIGS: Final = (".gitconfig", ".config/git/config")
+"""Wanted for a name and an address to commit with; may hold tokens, then they stay hidden."""
+
+
+def tool_folders(home: str, path: str) -> Iterator[str]:
+    """Existing folders and files with tools in them, besides `SYSTEM`: the user's, and what is on PATH."""
+    for relative in _IN_HOME:
+        place = os.path.join(home, relative)
+        if os.path.exists(place):
+            yield place
+    for folder in dict.fromkeys(path.split(os.pathsep)):
+        if os.path.isabs(folder) and os.path.isdir(folder):
+            yield from _around(os.path.normpath(folder), home)
+    yield from {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
+
+
+def name_service() -> Iterator[str]:
+    """The files that names are looked up with, where /etc only points to them."""
+    for link in ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime"):
+        if os.path.islink(link) and os.path.exists(link):
+            yield os.path.realpath(link)
+
+
+def _around(folder: str, home: str) -> Iterator[str]:
+    """A folder on PATH, and the installation it is part of if that holds nothing but the installation."""
+    prefix = os.path.dirname(folder)
+    is_environment = any(os.path.exists(os.path.join(prefix, mark)) for mark in ("pyvenv.cfg", "conda-meta"))
+    holds_home = is_within(home, prefix)
+    if is_environment and not holds_home:
+        yield prefix
+        return
+    if not is_within(home, folder):
+        yield folder
+    if not holds_home and not is_within(prefix, home) and os.path.isdir(os.path.join(prefix, "lib")):
+        yield prefix
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it; both absolute and normal."""
+    return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")
+
+
+# MERGED policy.sandbox.environment: The environment of commands: what of ours they inherit, and that credentials never are among it.
+#
+# `clean_env` is for commands in a sandbox: only names that tools are known to need pass. `without_credentials` is for
+# commands that run outside with the user's consent: everything passes but what looks like a credential. Names are judged
+# first, then values; a name the user listed in `keep` passes both.
+
+_NAMES: Final = words(
+    # the user and the machine
+    "PATH HOME USER LOGNAME SHELL HOSTNAME PWD TZ TZDIR LANG LANGUAGE MANPATH INFOPATH CI "
+    # how output is shown
+    "TERM TERMINFO TERMINFO_DIRS COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE LS_COLORS "
+    "PAGER LESS EDITOR VISUAL "
+    # where things are kept
+    "XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_DIRS XDG_DATA_DIRS "
+    # ways to the network and whom to believe there
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy "
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NIX_SSL_CERT_FILE GIT_SSL_CAINFO "
+    # git, without what can carry configuration or run programs
+    "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
+    "GIT_PAGER GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS "
+    # building
+    "CC CXX CPP LD AR AS NM RANLIB STRIP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS LIBS CPATH C_INCLUDE_PATH "
+    "CPLUS_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG PKG_CONFIG_PATH MAKEFLAGS MAKE SOURCE_DATE_EPOCH "
+    # languages that use few names
+    "GOPATH GOROOT GOBIN GOPROXY GOFLAGS GOCACHE GOMODCACHE GOPRIVATE GOSUMDB GOOS GOARCH GOTOOLCHAIN GOMAXPROCS GOENV "
+    "JAVA_HOME JDK_HOME JAVA_TOOL_OPTIONS M2_HOME MAVEN_OPTS MAVEN_HOME GRADLE_HOME GRADLE_OPTS GRADLE_USER_HOME "
+    "BUNDLE_PATH BUNDLE_GEMFILE GEM_HOME GEM_PATH RUBYLIB RUBYOPT COMPOSER_HOME PERL5LIB NUGET_PACKAGES NIX_PATH "
+    "VIRTUAL_ENV VIRTUAL_ENV_PROMPT CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE MAMBA_ROOT_PREFIX PNPM_HOME NVM_DIR NVM_BIN "
+    "DJANGO_SETTINGS_MODULE FLASK_APP FLASK_ENV RAILS_ENV RACK_ENV MIX_ENV NODE_ENV DEBUG VERBOSE"
+)
+_PREFIXES: Final = words(
+    "LC_ PYTHON PYTEST_ PIP_ UV_ POETRY_ PDM_ TOX_ NOX_ COVERAGE_ PYENV_ NODE_ NPM_CONFIG_ npm_config_ YARN_ COREPACK_ "
+    "VOLTA_ FNM_ DENO_ BUN_ CGO_ CARGO_ RUST RBENV_ ASDF_ MISE_ SDKMAN_ DOTNET_ CMAKE_ CCACHE_ SCCACHE_ "
+    "ELIXIR_ ERL_ HEX_ MIX_ OPAM OCAML GHCUP_ STACK_ CABAL_"
+)
+_NEVER: Final = re.compile(
+    r"(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|DEPLOY|MASTER|LICENSE)_?KEYS?(?:_|$)"
+    r"|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
+    r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$"
+    r"|:_|(?:^|_)DATABASE_URL$",
+    re.IGNORECASE,
+)
+# Ways to somebody else's rights: agents that hold keys, buses, servers that run as another user.
+_CHANNELS: Final = re.compile(
+    r"^(?:SSH_|DBUS_|DOCKER_|CONTAINER_HOST|PODMAN_|GPG_|GNOME_KEYRING|KRB5|KUBECONFIG|SUDO_|XAUTHORITY|DISPLAY|"
+    r"WAYLAND_|XDG_RUNTIME_DIR|XDG_SESSION|VSCODE_|NVIM|TMUX|STY|I3SOCK|SWAYSOCK|LISTEN_|NOTIFY_SOCKET|BASH_ENV|ENV$|"
+    r"BASH_FUNC|LD_PRELOAD|LD_AUDIT|GIT_CONFIG|GIT_ASKPASS|GIT_SSH|TMPDIR$|TEMP$|TMP$)"
+)
+_CREDENTIAL_VALUE: Final = re.compile(
+    r"://[^/\s:@]*:[^/\s@]+@"  # a password inside a URL
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16}|gh[opsur]_[A-Za-z0-9]{20}|github_pat_|glpat-|xox[abprs]-|AKIA[A-Z0-9]{12}"
+    r"|ASIA[A-Z0-9]{12}|AIza[A-Za-z0-9_-]{30}|npm_[A-Za-z0-9]{30}|pypi-[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{30}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ)"
+)
+
+
+def clean_env(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
+    """What a sandboxed command inherits: the names tools need, without credentials and ways around the sandbox."""
+    return {name: value for name, value in env.items() if name in keep or _is_plain(name, value)}
+
+
+def without_credentials(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
+    """What a command outside the sandbox inherits: everything but credentials."""
+    return {name: value for name, value in env.items() if name in keep or not is_credential(name, value)}
+
+
+def is_credential(name: str, value: str) -> bool:
+    """Whether a variable looks like a credential, by its name or by its value."""
+    return _NEVER.search(name) is not None or holds_credential(value)
+
+
+def holds_credential(text: str) -> bool:
+    """Whether there is something in the text that has the shape of a credential."""
+    return _CREDENTIAL_VALUE.search(text) is not None
+
+
+def _is_plain(name: str, value: str) -> bool:
+    known = name in _NAMES or name.startswith(_PREFIXES)
+    return known and _CHANNELS.search(name) is None and not is_credential(name, value)

@@ -1,0 +1,166 @@
+"""Tries a sandbox out: a command inside really attempts what the boundary says it cannot do.
+
+Nothing of the user is touched: what is attacked are files and sockets made for the occasion, and of real secrets only
+whether they open is told, never what they hold.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from accord.clock import SYSTEM_CLOCK, within
+from accord.errors import NeverStarted
+from accord.policy.sandbox.backend import STUB, Aspect, SandboxReport
+from accord.policy.sandbox.sandbox import Sandbox
+from accord.wire.process_tree import StopTimeouts, start
+
+_PATIENCE: Final = 20.0
+_PYTHON: Final = os.path.realpath(sys.executable)
+_REAL_SECRETS: Final = 8
+
+# Runs inside, in any Python from 3.8, without anything of Accord: pairs of a deed and its object, one line of answer each.
+_ATTEMPT: Final = r"""
+import os, socket, sys
+def write(path):
+    with open(path, "a") as file: file.write("x")
+def read(path):
+    with open(path, "rb") as file: text = file.read(4096)
+    if text == STUB: raise PermissionError("hidden")
+def keep(name):
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), name)
+    write(path); read(path); os.remove(path)
+def local(path):
+    with socket.socket(socket.AF_UNIX) as it: it.settimeout(5); it.connect(path)
+def tcp(port):
+    with socket.create_connection(("127.0.0.1", int(port)), 5): pass
+def rise(_):
+    with open("/proc/self/status") as file:
+        if "NoNewPrivs:\t1" in file.read(): raise PermissionError("no new privileges")
+STUB = sys.argv[1].encode()
+for deed, thing in zip(sys.argv[2::2], sys.argv[3::2]):
+    try: globals()[deed](thing)
+    except Exception as error: print(type(error).__name__, error.args[-1] if error.args else "", flush=True)
+    else: print("done", flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestResult:
+    """One attempt, and whether the boundary held against it."""
+
+    aspect: Aspect
+    what: str
+    held: bool
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.aspect}: {self.what}: {'held' if self.held else 'DID NOT HOLD'} ({self.detail})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    aspect: Aspect
+    what: str
+    deed: str
+    thing: str
+    should_work: bool = False
+
+
+async def run_self_test(sandbox: Sandbox) -> list[SelfTestResult]:
+    """Attempt everything the sandbox forbids, and what it must still allow; raises nothing, a failure to run is a trial."""
+    with ExitStack() as stack:
+        attempts = list(_attempts(sandbox, stack))
+        answers, trouble = await _inside(sandbox, attempts)
+        untouched = not _text(sandbox, "target")
+    if len(answers) != len(attempts):
+        return [SelfTestResult("temp", "run a command at all", False, trouble or "it said nothing")]
+    return [
+        _judge(attempt, answer, untouched or attempt.aspect != "writes")
+        for attempt, answer in zip(attempts, answers, strict=True)
+    ]
+
+
+def contradictions(boundary: SandboxReport, trials: list[SelfTestResult]) -> list[SelfTestResult]:
+    """The trials that show a boundary to be less than it says."""
+    return [trial for trial in trials if not trial.held and boundary.fact(trial.aspect).enforced]
+
+
+def _judge(attempt: _Attempt, answer: str, untouched: bool) -> SelfTestResult:
+    done = answer == "done"
+    return SelfTestResult(attempt.aspect, attempt.what, done == attempt.should_work and untouched, answer)
+
+
+def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
+    outside = sandbox.private.path
+    target = os.path.join(outside, "target")
+    with open(target, "w"):
+        pass
+    yield _Attempt("temp", "use the temporary folder", "keep", "trial", should_work=True)
+    yield _Attempt("writes", "write outside the roots", "write", target)
+    yield _Attempt("secrets", "read outside the roots", "read", target)
+    for path in _real_secrets(sandbox):
+        yield _Attempt("secrets", f"read {path}", "read", path)
+    door = os.path.join(outside, "door")
+    stack.enter_context(_listening(socket.AF_UNIX, door))
+    yield _Attempt("sockets", "connect to a local socket", "local", door)
+    if not sandbox.network:
+        port = stack.enter_context(_listening(socket.AF_INET, ("127.0.0.1", 0)))
+        yield _Attempt("network", "connect to a port of this machine", "tcp", str(port))
+    if sys.platform == "linux":
+        yield _Attempt("privileges", "gain privileges", "rise", "")
+
+
+def _real_secrets(sandbox: Sandbox) -> Iterator[str]:
+    """Files among the hidden that could be read without a sandbox."""
+    left = _REAL_SECRETS
+    for path in sandbox.secrets:
+        if left and os.path.isfile(path) and os.access(path, os.R_OK) and os.path.getsize(path):
+            left -= 1
+            yield path
+
+
+@contextmanager
+def _listening(family: socket.AddressFamily, address: str | tuple[str, int]) -> Generator[int]:
+    with socket.socket(family) as listener:
+        listener.bind(address)
+        listener.listen()
+        try:
+            yield listener.getsockname()[1] if family == socket.AF_INET else 0
+        finally:
+            if isinstance(address, str):
+                os.remove(address)
+
+
+async def _inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[str], str]:
+    """What a command in the sandbox said about each attempt, and what went wrong with it altogether."""
+    words = [word for attempt in attempts for word in (attempt.deed, attempt.thing)]
+    confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, STUB, *words])
+    said, trouble = (_log(sandbox, name) for name in ("said", "trouble"))
+    try:
+        tree = start(confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=said, stderr=trouble)
+    except NeverStarted as error:
+        return [], str(error)
+    finally:
+        os.close(said)
+        os.close(trouble)
+    ended = asyncio.ensure_future(tree.wait())
+    try:
+        await within(SYSTEM_CLOCK, _PATIENCE, ended)
+    finally:
+        await tree.end(StopTimeouts(leave=0, terminate=0))
+        ended.cancel()
+    return _text(sandbox, "said").splitlines(), _text(sandbox, "trouble").strip()[-300:]
+
+
+def _log(sandbox: Sandbox, name: str) -> int:
+    return os.open(os.path.join(sandbox.private.path, name), os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+
+
+def _text(sandbox: Sandbox, name: str) -> str:
+    with open(os.path.join(sandbox.private.path, name), encoding="utf-8", errors="replace") as file:
+        return file.read()

@@ -1,0 +1,91 @@
+"""Names of files that hold keys and logins, and of project files that configure other programs."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+# MERGED policy.lists: Long lists of words, written as text.
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+# MERGED policy.secretfiles: Files that hold keys, logins or tokens, by their names; and files of a project that change what programs do.
+#
+# Both are asked for wherever they lie. Names are compared without regard to case: a disk may not care about it either.
+
+_SECRET_NAME: Final = re.compile(
+    r"""
+    \.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema)$).+)? | .+\.env | \.envrc
+    | \.netrc | _netrc | \.npmrc | \.pypirc | \.pgpass | \.my\.cnf | \.yarnrc\.yml | \.git-credentials | \.dockercfg | \.htpasswd
+    | \.s3cfg | \.boto | rclone\.conf | \.vault-token | \.vault[-_]pass(?:word)? | \.terraformrc | .+\.kubeconfig
+    | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?!.*\.pub$).* | .+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|p8|ovpn|tfstate|tfvars|asc\.key)
+    | credentials\.(?:json|ya?ml|toml|ini|xml|csv|db|tfrc\.json) | service[-_]account.*\.json | client_secret.*\.json
+    | \.?secrets?\.(?:json|ya?ml|toml|ini|env|txt) | \.secrets? | \.?tokens?\.(?:json|txt) | \.tokens? | auth\.json
+    | \..+_history | master\.key
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# Words that are also names of branches, scripts and options: only a file that is there is meant.
+_SECRET_WORD: Final = re.compile(
+    r"secrets?|tokens?|.+[-_]token|credentials|g?shadow-?|environ|kubeconfig", re.IGNORECASE
+)
+_SECRET_FOLDERS: Final = words(
+    """
+    .ssh .gnupg .aws .azure .kube .password-store .gcloud .oci .pki .terraform.d .mozilla .thunderbird
+    keyrings
+    """
+)
+_SECRET_TAILS: Final = tuple(
+    tuple(tail.split("/"))
+    for tail in (
+        ".git/config", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops", ".config/rclone", ".docker/config.json",
+        ".config/containers/auth.json", ".config/git/credentials", ".cargo/credentials", ".gem/credentials", ".m2/settings.xml",
+        ".gradle/gradle.properties", ".config/anthropic", ".config/openai", ".cache/huggingface/token", ".claude.json",
+        ".codex/auth.json", ".config/github-copilot", "etc/sudoers", "etc/sudoers.d", "etc/ssl/private", "run/secrets",
+    )
+)  # fmt: skip
+# `secret` and `token` are also what people call folders and modules of code; only files in other forms are meant.
+_CODE: Final = words(
+    """
+    .py .js .ts .tsx .jsx .go .rs .java .kt .c .h .cc .cpp .hpp .rb .php .cs .swift .md .rst .html .css
+    """
+)
+_STEERING_FOLDERS: Final = frozenset(
+    (".git", ".accord", ".vscode", ".idea", ".zed", ".husky", ".githooks", ".direnv")
+)
+_STEERING_FILES: Final = frozenset(
+    (
+        ".gitmodules", ".mcp.json", "acp.json", ".envrc", ".gitattributes", ".pre-commit-config.yaml",
+        # What the next agent is told to do: words that one session was talked into would rule all others.
+        "agents.md", "agent.md", "agentao.md", "claude.md", "gemini.md", "copilot-instructions.md", ".rules", ".cursorrules",
+        ".windsurfrules", ".clinerules",
+    )
+)  # fmt: skip
+
+
+def is_secret(path: Path) -> bool:
+    """Whether a file of this name is likely to hold a secret."""
+    parts = [part.casefold() for part in path.parts]
+    if not parts:
+        return False
+    if _SECRET_NAME.fullmatch(parts[-1]) and path.suffix.casefold() not in _CODE:
+        return True
+    if _SECRET_WORD.fullmatch(parts[-1]) and path.is_file():
+        return True
+    if _SECRET_FOLDERS.intersection(parts) and not parts[-1].endswith(".pub"):
+        return True
+    return any(
+        tuple(parts[start : start + len(tail)]) == tail
+        for tail in _SECRET_TAILS
+        for start, part in enumerate(parts)
+        if part == tail[0]
+    )
+
+
+def steers(path: Path) -> bool:
+    """Whether writing it changes what other programs will do: hooks, settings of editors, instructions for agents."""
+    parts = [part.casefold() for part in path.parts]
+    return bool(_STEERING_FOLDERS.intersection(parts)) or (bool(parts) and parts[-1] in _STEERING_FILES)

@@ -1,0 +1,309 @@
+"""Our own reading of a shell line: characters to words, quotes, expansions and here-documents.
+
+It understands a strict part of bash and gives up (`UnsupportedSyntax`) on everything else: what it does read, it reads as bash
+does. The grammar above the words is in `grammar.py`; `$( )` and its kin call back into it.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from accord.policy.shell.syntax import Word, WordPart
+
+BLANK: Final = " \t"
+ENDS: Final = " \t\n;&|()<>"
+"""What ends a word, unless quoted. `<(` and `>(` do not."""
+
+_PLAIN: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_PLAIN_IN_QUOTES: Final = re.compile(r"[^\"\\$`]+")
+_NAME: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9?$!#@*-])")
+_BRACED: Final = re.compile(
+    r"\$\{(?:(#?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[?$#@*!-])"
+    r"(?:(?::?[-+?]|%%?|\#\#?|//?|\^\^?|,,?)[^${}`\"'\\<>()\n~]*|:[0-9]+(?::[0-9]+)?)?)\}"
+)
+_ARITHMETIC: Final = re.compile(r"\$\(\([0-9+*/% -]*\)\)")
+_ESCAPE: Final = re.compile(r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4}))")
+_ESCAPED: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+
+
+class UnsupportedSyntax(Exception):
+    """This part of the line is beyond us; the text says what it is."""
+
+
+class NestingTooDeep(UnsupportedSyntax):
+    """The line goes beyond every reasonable bound."""
+
+
+class _Pending(NamedTuple):
+    delimiter: str
+    quoted: bool
+    strip: bool
+    found: Callable[[str, tuple[str, ...]], None]
+
+
+class ShellLexer:
+    """A place in a line, and the reading of one word from there."""
+
+    def __init__(self, text: str, nested: Callable[["ShellLexer", str], None]) -> None:
+        self.text = text
+        self.at = 0
+        self.end = len(text)
+        self._nested = nested
+        self._pending: list[_Pending] = []
+
+    def see(self, text: str) -> bool:
+        """Whether the line goes on with this."""
+        return self.text.startswith(text, self.at, self.end)
+
+    def take(self, text: str) -> bool:
+        """Go past this, if the line goes on with it."""
+        seen = self.see(text)
+        if seen:
+            self.at += len(text)
+        return seen
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Go past what the pattern matches here."""
+        found = pattern.match(self.text, self.at, self.end)
+        if found:
+            self.at = found.end()
+        return found
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left."""
+        return self.at >= self.end
+
+    @property
+    def char(self) -> str:
+        """The next character; empty at the end."""
+        return self.text[self.at] if self.at < self.end else ""
+
+    def blanks(self) -> None:
+        """Go past blanks, continued lines and a comment."""
+        while not self.done:
+            if self.char in BLANK:
+                self.at += 1
+            elif self.see("\\\n"):
+                if self.at and self.text[self.at - 1] not in " \t\n":
+                    raise UnsupportedSyntax("a word or operator that is continued on the next line")
+                self.at += 2
+            elif self.char == "#":
+                newline = self.text.find("\n", self.at, self.end)
+                self.at = self.end if newline < 0 else newline
+            else:
+                return
+
+    def gap(self) -> None:
+        """Go past blanks and the ends of lines."""
+        self.blanks()
+        while self.char == "\n":
+            self.newline()
+            self.blanks()
+
+    def newline(self) -> None:
+        """Go past the end of a line and the here-documents that follow it."""
+        self.at += 1
+        pending, self._pending = self._pending, []
+        for document in pending:
+            self._document(document)
+
+    def await_document(
+        self, delimiter: str, quoted: bool, strip: bool, found: Callable[[str, tuple[str, ...]], None]
+    ) -> None:
+        """A here-document was announced: it is read at the end of this line and handed to `found`, with its variables."""
+        self._pending.append(_Pending(delimiter, quoted, strip, found))
+
+    def close(self) -> None:
+        """The line is over: nothing may be waiting for more."""
+        if self._pending:
+            raise UnsupportedSyntax("a here-document without its text")
+
+    def word(self) -> Word:
+        """The word that begins here."""
+        start = self.at
+        parts: list[WordPart] = []
+        while not self.done:
+            char = self.char
+            if char in "<>" and self.text[self.at + 1 : self.at + 2] == "(":
+                self.at += 2
+                parts.append(self._inner(quoted=False))
+            elif char in ENDS:
+                break
+            elif char == "'":
+                parts.append(WordPart("text", self._until_quote(), quoted=True))
+            elif char == '"':
+                self.at += 1
+                parts.extend(self._double_quoted())
+            elif char == "\\":
+                parts.append(self._escaped())
+            elif char in "$`":
+                parts.append(self._expansion(quoted=False))
+            else:
+                parts.append(WordPart("text", self._run(_PLAIN)))
+        raw = self.text[start : self.at]
+        if not raw:
+            raise UnsupportedSyntax(
+                f"{self.char!r} where a word should be" if self.char else "a word that is missing"
+            )
+        if raw.startswith("{") and raw.endswith("}") and self.char and self.char in "<>":
+            raise UnsupportedSyntax("a descriptor kept in a variable")
+        return Word(raw, _joined(parts), start)
+
+    def _until_quote(self) -> str:
+        close = self.text.find("'", self.at + 1, self.end)
+        if close < 0:
+            raise UnsupportedSyntax("a quote that is never closed")
+        quoted = self.text[self.at + 1 : close]
+        self.at = close + 1
+        return quoted
+
+    def _escaped(self) -> WordPart:
+        if self.at + 1 >= self.end or self.text[self.at + 1] == "\n":
+            raise UnsupportedSyntax("a backslash at the end of a line, inside a word")
+        self.at += 2
+        return WordPart("text", self.text[self.at - 1], quoted=True)
+
+    def _double_quoted(self) -> list[WordPart]:
+        # An empty part keeps `""` a word, and what follows it from being read as a reserved word or `~`.
+        parts = [WordPart("text", "", quoted=True)]
+        while not self.take('"'):
+            if self.done:
+                raise UnsupportedSyntax("a quote that is never closed")
+            if self.char == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\"):
+                parts.append(self._escaped())
+            elif self.see("\\\n"):
+                # The shell joins the lines before it looks for names, so `$HO\` + `ME` is $HOME.
+                if parts[-1].kind != "text" or parts[-1].text.endswith("$"):
+                    raise UnsupportedSyntax("an expansion that is continued on the next line")
+                self.at += 2
+            elif self.char in "$`":
+                parts.append(self._expansion(quoted=True))
+            else:
+                parts.append(WordPart("text", self._run(_PLAIN_IN_QUOTES), quoted=True))
+        return parts
+
+    def _run(self, plain: re.Pattern[str]) -> str:
+        """Characters that stand for themselves; one at least."""
+        found = plain.match(self.text, self.at, self.end)
+        start, self.at = self.at, found.end() if found else self.at + 1
+        return self.text[start : self.at]
+
+    def _expansion(self, quoted: bool) -> WordPart:
+        """What stands at a `$` or a backquote."""
+        if self.char == "`":
+            return self._backquoted(quoted)
+        if not quoted and self.see("$'"):
+            return WordPart("text", self._ansi_quoted(), quoted=True)
+        if not quoted and self.see('$"'):
+            raise UnsupportedSyntax("a translated string")
+        if self.see("$(("):
+            if self.match(_ARITHMETIC) is None:
+                raise UnsupportedSyntax("arithmetic with more than numbers in it")
+            return WordPart("unknown", "$((", quoted)
+        if self.take("$("):
+            return self._inner(quoted)
+        if self.see("${"):
+            found = self.match(_BRACED)
+            if found is None:
+                raise UnsupportedSyntax("an expansion with more than a variable in it")
+            whole = found[0] == f"${{{found[1]}}}" and not found[1].startswith("#")
+            return WordPart("variable", found[1], quoted) if whole else WordPart("unknown", found[0], quoted)
+        if self.see("$["):
+            raise UnsupportedSyntax("arithmetic with more than numbers in it")
+        found = self.match(_NAME)
+        if found:
+            return WordPart("variable", found[1], quoted)
+        self.at += 1
+        return WordPart("text", "$", quoted=True)
+
+    def _inner(self, quoted: bool) -> WordPart:
+        start = self.at - 2
+        if self._pending:
+            raise UnsupportedSyntax("a command inside a line with a here-document")
+        self._nested(self, ")")
+        if not self.take(")"):
+            raise UnsupportedSyntax("a command that is never closed with ')'")
+        self.close()
+        return WordPart("unknown", self.text[start : self.at], quoted)
+
+    def _backquoted(self, quoted: bool) -> WordPart:
+        close = self.text.find("`", self.at + 1, self.end)
+        if close < 0:
+            raise UnsupportedSyntax("a backquote that is never closed")
+        if "\\" in self.text[self.at : close]:
+            raise UnsupportedSyntax("a backslash between backquotes")
+        start, end, self.end = self.at, self.end, close
+        self.at += 1
+        try:
+            self._nested(self, "")
+            self.close()
+        finally:
+            self.end = end
+        written, self.at = self.text[start : close + 1], close + 1
+        return WordPart("unknown", written, quoted)
+
+    def _ansi_quoted(self) -> str:
+        self.at += 2
+        text = ""
+        while not self.take("'"):
+            if self.done:
+                raise UnsupportedSyntax("a quote that is never closed")
+            if self.char != "\\":
+                text += self.char
+                self.at += 1
+                continue
+            found = self.match(_ESCAPE)
+            if found is None:
+                raise UnsupportedSyntax("an unusual escape in $'...'")
+            simple, octal, byte, point = found.groups()
+            code = int(octal, 8) if octal else int(byte or point or "1", 16)
+            if code == 0 or (not point and code > 127) or 0xD800 <= code < 0xE000:
+                raise UnsupportedSyntax("an unusual escape in $'...'")
+            text += _ESCAPED[simple] if simple else chr(code)
+        return text
+
+    def _document(self, document: _Pending) -> None:
+        start = self.at
+        while True:
+            if self.done:
+                raise UnsupportedSyntax(f"a here-document that never ends with {document.delimiter}")
+            newline = self.text.find("\n", self.at, self.end)
+            stop = self.end if newline < 0 else newline
+            line = self.text[self.at : stop]
+            if (line.lstrip("\t") if document.strip else line) == document.delimiter:
+                break
+            if not document.quoted and (len(line) - len(line.rstrip("\\"))) % 2:
+                raise UnsupportedSyntax("a continued line in a here-document")
+            self.at = min(stop + 1, self.end)
+        body, after = self.at, min(stop + 1, self.end)
+        expanded = () if document.quoted else self._document_expansions(start, body)
+        document.found(self.text[start:body], Word("", expanded).variables)
+        self.at = after
+
+    def _document_expansions(self, start: int, body: int) -> tuple[WordPart, ...]:
+        found: list[WordPart] = []
+        self.at, end, self.end = start, self.end, body
+        try:
+            while not self.done:
+                if self.char == "\\":
+                    self.at += 2
+                elif self.char in "$`":
+                    found.append(self._expansion(quoted=True))
+                else:
+                    self.at += 1
+        finally:
+            self.end = end
+        return tuple(found)
+
+
+def _joined(parts: list[WordPart]) -> tuple[WordPart, ...]:
+    """Neighbouring texts of the same kind as one."""
+    joined: list[WordPart] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last and last.kind == part.kind == "text" and last.quoted == part.quoted:
+            joined[-1] = WordPart("text", last.text + part.text, part.quoted)
+        else:
+            joined.append(part)
+    return tuple(joined)

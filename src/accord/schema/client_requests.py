@@ -1,0 +1,369 @@
+"""Requests that an agent sends to its client: permission, files, terminals, elicitation.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from accord.schema.base import (
+    BY_TAG,
+    UNSET,
+    Choice,
+    DefaultValue,
+    Double,
+    ElicitationId,
+    Int64,
+    Items,
+    NumberFormat,
+    Object,
+    Open,
+    Opt,
+    OrEmpty,
+    PermissionOptionId,
+    Record,
+    RequestId,
+    RequiredMembers,
+    SessionId,
+    Strict,
+    TerminalId,
+    ToolCallId,
+    Uint32,
+    Uint64,
+)
+from accord.schema.content import ToolCallUpdate
+
+# MERGED schema.permissions: Permissions: the agent asks before it acts, the user (or a policy) answers.
+
+PermissionOptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+"""A hint for the presentation of an option; what was decided is its id."""
+
+
+class PermissionOption(Object):
+    """One answer the user may give."""
+
+    option_id: PermissionOptionId
+    name: str
+    kind: PermissionOptionKind
+
+
+class RequestPermissionRequest(Object):
+    """May this tool call run? The agent waits for the answer before it acts."""
+
+    session_id: SessionId
+    tool_call: ToolCallUpdate
+    options: list[PermissionOption]
+
+
+class CancelledOutcome(Record, tag_field="outcome", tag="cancelled"):
+    """Nobody decided: the turn was cancelled. Counts as no."""
+
+
+class SelectedPermissionOutcome(Object, tag_field="outcome", tag="selected"):
+    """One of the offered options was chosen."""
+
+    option_id: PermissionOptionId
+
+
+RequestPermissionOutcome: TypeAlias = CancelledOutcome | SelectedPermissionOutcome
+
+
+class RequestPermissionResponse(Object):
+    """The user's answer. Whatever cannot be read as one of the two outcomes is a no."""
+
+    outcome: RequestPermissionOutcome
+
+
+# MERGED schema.files: Text files of the client, unsaved editor buffers included. Paths are absolute.
+
+
+class ReadTextFileRequest(Object):
+    """Read a file, from a line (the first is 1) and for a number of lines."""
+
+    session_id: SessionId
+    path: str
+    line: Strict[Uint32 | None] = UNSET
+    limit: Strict[Uint32 | None] = UNSET
+
+
+class ReadTextFileResponse(Object):
+    """The text that was asked for."""
+
+    content: str
+
+
+class WriteTextFileRequest(Object):
+    """Replace a file's text, creating the file if need be."""
+
+    session_id: SessionId
+    path: str
+    content: str
+
+
+class WriteTextFileResponse(Object):
+    """The text is written."""
+
+
+# MERGED schema.terminals: Terminals: commands that the client runs for the agent, each until it is released.
+
+
+class EnvVariable(Object):
+    """One environment variable."""
+
+    name: str
+    value: str
+
+
+class CreateTerminalRequest(Object):
+    """Start a command. Answered at once; the command runs on."""
+
+    session_id: SessionId
+    command: str
+    args: Strict[OrEmpty[list[str]]] = UNSET
+    env: Strict[OrEmpty[list[EnvVariable]]] = UNSET
+    cwd: Strict[str | None] = UNSET
+    output_byte_limit: Strict[Uint64 | None] = UNSET
+
+
+class CreateTerminalResponse(Object):
+    """The id to use from now on."""
+
+    terminal_id: TerminalId
+
+
+class TerminalOutputRequest(Object):
+    """What has the command printed so far? Does not wait."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class TerminalExitStatus(Object):
+    """How a command ended: a code, or the signal that ended it."""
+
+    exit_code: Opt[Uint32 | None] = UNSET
+    signal: Opt[str | None] = UNSET
+
+
+class TerminalOutputResponse(Object):
+    """The output kept so far, cut from its beginning where it was too long; the status once the command has ended."""
+
+    output: str
+    truncated: bool
+    exit_status: Opt[TerminalExitStatus | None] = UNSET
+
+
+class WaitForTerminalExitRequest(Object):
+    """Answer when the command has ended."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class WaitForTerminalExitResponse(Object):
+    """How the command ended; the same members as `TerminalExitStatus`, not nested."""
+
+    exit_code: Opt[Uint32 | None] = UNSET
+    signal: Opt[str | None] = UNSET
+
+
+class KillTerminalRequest(Object):
+    """Stop the command. The terminal stays readable and still has to be released."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class KillTerminalResponse(Object):
+    """The command is being stopped."""
+
+
+class ReleaseTerminalRequest(Object):
+    """Stop the command if it runs, and forget the terminal: its id is dead afterwards."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class ReleaseTerminalResponse(Object):
+    """The terminal is gone."""
+
+
+# MERGED schema.elicitation: Elicitation: the agent asks the user something, by a form or by a web page.
+
+StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
+
+
+class EnumOption(Object):
+    """A value to choose, with the words shown for it."""
+
+    const: str
+    title: str
+    description: Opt[str | None] = UNSET
+
+
+class StringPropertySchema(Object, tag_field="type", tag="string"):
+    """A text field, or a choice of one where `enum` or `one_of` lists values."""
+
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    min_length: Strict[Uint32 | None] = UNSET
+    max_length: Strict[Uint32 | None] = UNSET
+    pattern: Strict[str | None] = UNSET
+    format: Strict[StringFormat | None] = UNSET
+    default: Opt[str | None] = UNSET
+    enum: Strict[list[str] | None] = UNSET
+    one_of: Strict[list[EnumOption] | None] = UNSET
+
+
+class NumberPropertySchema(Object, tag_field="type", tag="number"):
+    """A number."""
+
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    minimum: Strict[Double | None] = UNSET
+    maximum: Strict[Double | None] = UNSET
+    default: Opt[Double | None] = UNSET
+
+
+class IntegerPropertySchema(Object, tag_field="type", tag="integer"):
+    """A whole number."""
+
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    minimum: Strict[Int64 | None] = UNSET
+    maximum: Strict[Int64 | None] = UNSET
+    default: Opt[Int64 | None] = UNSET
+
+
+class BooleanPropertySchema(Object, tag_field="type", tag="boolean"):
+    """A yes or no."""
+
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    default: Opt[bool | None] = UNSET
+
+
+class StringMultiSelectItems(Object, tag_field="type", tag="string"):
+    """The values of a choice of several, shown as they are."""
+
+    enum: list[str]
+
+
+class TitledMultiSelectItems(Object):
+    """The values of a choice of several, each with its title."""
+
+    any_of: list[EnumOption]
+
+
+MultiSelectItems: TypeAlias = Open[Choice[StringMultiSelectItems | TitledMultiSelectItems, BY_TAG]]
+
+
+class MultiSelectPropertySchema(Object, tag_field="type", tag="array"):
+    """A choice of several."""
+
+    items: MultiSelectItems
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+    min_items: Strict[Uint64 | None] = UNSET
+    max_items: Strict[Uint64 | None] = UNSET
+    default: Opt[Items[str] | None] = UNSET
+
+
+ElicitationPropertySchema: TypeAlias = Open[
+    StringPropertySchema
+    | NumberPropertySchema
+    | IntegerPropertySchema
+    | BooleanPropertySchema
+    | MultiSelectPropertySchema
+]
+
+ElicitationSchemaType: TypeAlias = Literal["object"]
+
+
+class ElicitationSchema(Object):
+    """A flat form: its fields by name, and which of them must be filled in."""
+
+    type: Annotated[Opt[ElicitationSchemaType], DefaultValue("object")] = UNSET
+    properties: Annotated[Strict[dict[str, ElicitationPropertySchema]], DefaultValue({})] = UNSET
+    required: Strict[list[str] | None] = UNSET
+    title: Opt[str | None] = UNSET
+    description: Opt[str | None] = UNSET
+
+
+class ElicitationSessionScope(Record):
+    """The question belongs to a session, possibly to one of its tool calls."""
+
+    session_id: SessionId
+    tool_call_id: Opt[ToolCallId | None] = UNSET
+
+
+class ElicitationRequestScope(Record):
+    """The question belongs to a request of the client that is still open, such as signing in."""
+
+    request_id: RequestId
+
+
+class ScopedElicitation(Object):
+    """What both modes share: the words shown, and the session or request they belong to (one is needed)."""
+
+    message: str
+    session_id: Strict[SessionId] = UNSET
+    tool_call_id: Opt[ToolCallId | None] = UNSET
+    request_id: Strict[RequestId] = UNSET
+
+    def __post_init__(self) -> None:
+        if self.session_id is UNSET and self.request_id is UNSET:
+            raise ValueError("an elicitation needs sessionId or requestId")
+
+    @property
+    def scope(self) -> ElicitationSessionScope | ElicitationRequestScope:
+        """What the question belongs to."""
+        if self.session_id is not UNSET:
+            return ElicitationSessionScope(self.session_id, self.tool_call_id)
+        assert self.request_id is not UNSET
+        return ElicitationRequestScope(self.request_id)
+
+
+class ElicitationFormMode(ScopedElicitation, tag_field="mode", tag="form", kw_only=True):
+    """Ask by a form. Never for secrets, and only if the client shows forms."""
+
+    requested_schema: ElicitationSchema
+
+
+class ElicitationUrlMode(ScopedElicitation, tag_field="mode", tag="url", kw_only=True):
+    """Ask by a web page. Only if the client opens addresses."""
+
+    elicitation_id: ElicitationId
+    url: str
+
+
+CreateElicitationRequest: TypeAlias = Annotated[
+    Open[ElicitationFormMode | ElicitationUrlMode], RequiredMembers(ScopedElicitation)
+]
+
+ElicitationContentValue: TypeAlias = str | Int64 | Annotated[float, NumberFormat("double")] | bool | list[str]
+
+
+class ElicitationAcceptAction(Object, tag_field="action", tag="accept"):
+    """The user filled in the form, or agreed to open the page."""
+
+    content: Strict[dict[str, ElicitationContentValue] | None] = UNSET
+
+
+class ElicitationDeclineAction(Object, tag_field="action", tag="decline"):
+    """The user said no."""
+
+
+class ElicitationCancelAction(Object, tag_field="action", tag="cancel"):
+    """The user went away without an answer."""
+
+
+CreateElicitationResponse: TypeAlias = Open[
+    ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
+]
+
+
+class CompleteElicitationNotification(Object):
+    """What the user did outside is done. Once at most, after the request for that address was accepted."""
+
+    elicitation_id: ElicitationId

@@ -1,0 +1,115 @@
+"""The conformance rules of ACP v1 as data: who must do what, on which authority, and how the wire shows it.
+
+The rules themselves are the lines of `rules.tsv` beside this file, read on first use. Numbers never change: a rule
+that no longer holds stays in its place as withdrawn, new ones are appended.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, cast
+
+Side = Literal["AGENT", "CLIENT", "PROXY", "CONDUCTOR"]
+Level = Literal["MUST", "SHOULD"]
+Status = Literal["stable", "unstable", "withdrawn"]
+Basis = Literal["D", "S", "J", "R", "I", "Accord"]
+
+BASES: Final[Mapping[Basis, str]] = {
+    "D": "the prose of the v1 documentation",
+    "S": "the JSON schema, its descriptions included",
+    "J": "JSON-RPC 2.0",
+    "R": "an RFD: binding once the feature is implemented",
+    "I": "inferred good behaviour: advisory, unless breaking it is unsafe or deadlocks (then it is a MUST)",
+    "Accord": "a choice of this project where the protocol is open: binds Accord's own programs, nobody else's",
+}
+
+
+class ConformanceRule(NamedTuple):
+    """One rule. `level` is None for a withdrawn one; `how` says how to see on the wire whether it is kept."""
+
+    id: int
+    chapter: str
+    side: Side
+    level: Level | None
+    status: Status
+    basis: Basis
+    text: str
+    how: str
+
+    @property
+    def in_force(self) -> bool:
+        """Whether the rule still binds anybody."""
+        return self.status != "withdrawn"
+
+
+class ConformanceRules(Mapping[int, ConformanceRule]):
+    """All rules by number, in order, withdrawn ones included."""
+
+    @cached_property
+    def _loaded(self) -> tuple[dict[int, ConformanceRule], dict[str, str]]:
+        from importlib.resources import files
+
+        by_id: dict[int, ConformanceRule] = {}
+        chapters: dict[str, str] = {}
+        chapter = ""
+        for line in files("accord.schema").joinpath("rules.tsv").read_text("utf-8").splitlines():
+            if line.startswith("## "):
+                chapter, title = line[3:].split("\t")
+                chapters[chapter] = title
+            elif not line.startswith("#"):
+                rule = _parse(line, chapter)
+                by_id[rule.id] = rule
+        return by_id, chapters
+
+    @property
+    def chapters(self) -> Mapping[str, str]:
+        """The chapters in order: key to title."""
+        return self._loaded[1]
+
+    def __getitem__(self, number: int) -> ConformanceRule:
+        return self._loaded[0][number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._loaded[0])
+
+    def __len__(self) -> int:
+        return len(self._loaded[0])
+
+
+def _parse(line: str, chapter: str) -> ConformanceRule:
+    number, side, level, status, basis, text, how = line.split("\t")
+    return ConformanceRule(
+        int(number),
+        chapter,
+        cast(Side, side),
+        None if level == "-" else cast(Level, level),
+        cast(Status, status),
+        cast(Basis, basis),
+        text,
+        how,
+    )
+
+
+RULES: Final = ConformanceRules()
+
+
+def rule(number: int) -> ConformanceRule:
+    """The rule of this number; a number that was never given raises KeyError."""
+    return RULES[number]
+
+
+def rules(
+    *,
+    side: Side | None = None,
+    level: Level | None = None,
+    status: Status | None = None,
+    chapter: str | None = None,
+) -> list[ConformanceRule]:
+    """The rules in force that fit every given filter; withdrawn ones only when `status` asks for them."""
+    return [
+        one
+        for one in RULES.values()
+        if (one.status == status if status else one.in_force)
+        and (side is None or one.side == side)
+        and (level is None or one.level == level)
+        and (chapter is None or one.chapter == chapter)
+    ]

@@ -1,0 +1,252 @@
+"""Decode one peer's messages: official form first, then dialect repair, else a clear error.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import UNSET, Raw, defstruct
+
+from accord.errors import BadAnswer, InvalidParams
+from accord.schema.base import Mismatch
+from accord.schema.client_requests import PermissionOption
+from accord.schema.codec import UNFIT, NotJson, decoder, is_utf8, parse_json, read
+from accord.schema.methods import Alias, Kind, Method, Side, aliases
+
+if TYPE_CHECKING:
+    from accord.schema.dialects import PermissionDecision, RepairedMessage
+
+
+# MERGED schema.dialects.telltales: Text in a raw message that makes a repair worth trying although the official reading passes.
+#
+# These members stand in for official ones that are optional, so that nothing fails where they are used instead. Only
+# methods that a person waits for are looked at, never the stream of updates.
+
+PARAMS_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "initialize": (b'"capabilities"', b'"planCapabilities"'),
+    "session/request_permission": (b'"input"', b'"raw_input"', b'"args"'),
+}
+
+RESULT_TELLTALES: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "initialize": (b'"env_var"',),
+    "session/new": (b'"models"',),
+    "session/load": (b'"models"',),
+    "session/resume": (b'"models"',),
+    "session/fork": (b'"models"',),
+    "session/prompt": (b'"content"',),
+}
+
+
+# MERGED schema.reader: How one peer's messages are read: officially first, then by dialect repair, else refused in one clear line.
+#
+# A correct message costs one decode. A strict reader leaves the repairs out; the leniency that the schema itself asks for
+# stays. Every dialect row is reported once per reader, and there is one reader per peer.
+
+Raws = Raw | bytes
+
+_EMPTY = b"{}"
+_LONGEST = 200
+
+
+class SplitUpdate(tuple[Any, ...]):
+    """The parameters of one `session/update` that had to become several: a chunk with a list of blocks (row 9).
+
+    They belong to one session and are handled in order. A handler that is given one takes its items one by one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def session_id(self) -> str:
+        """The session all of them belong to."""
+        return self[0].session_id
+
+
+class MessageReader:
+    """Reads what one peer sends. The functions it hands out are bound to a method and made once per connection."""
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        report: Callable[[int, str], None] | None = None,
+        active_session: Callable[[], str | None] | None = None,
+    ) -> None:
+        """`report` hears the number and the text of a dialect row when this peer first uses it.
+
+        `active_session` names the session of the one running turn, or None where there are none or several: some
+        agents ask for permission without saying for which session (row 22).
+        """
+        self.strict = strict
+        self._report = report
+        self._active_session = active_session
+        self._met: set[int] = set()
+
+    def aliases(self, side: Side, kind: Kind) -> tuple[Alias, ...]:
+        """The other names under which this side serves its methods; none for a strict reader."""
+        return () if self.strict else aliases(side, kind)
+
+    def params_reader(self, method: Method, alias: Alias | None = None) -> Callable[[Raws | None], Any]:
+        """The function that reads a method's raw parameters into their type. It raises InvalidParams.
+
+        Absent parameters and null read as `{}`. Of `session/update` it may return `SplitUpdate`. With an `alias`, the
+        parameters are those of that name.
+        """
+        cls = method.params
+        name = method.name if alias is None else alias.sent
+        telltales = () if self.strict else PARAMS_TELLTALES.get(method.name, ())
+
+        def slow(raw: Raws) -> Any:
+            try:
+                return self._params(cls, name, raw)
+            except Mismatch as error:
+                raise InvalidParams(f"Invalid params of {name}: {_place(error)}") from None
+
+        decode: Callable[[Raws], Any] | None = None
+
+        def plain(raw: Raws | None) -> Any:
+            nonlocal decode
+            if decode is None:  # built on first use: a connection serves far more methods than it meets
+                decode = decoder(cls).decode
+            try:
+                return decode(_EMPTY if raw is None else raw)
+            except UNFIT:
+                return slow(_EMPTY if raw is None else raw)
+
+        def careful(raw: Raws | None) -> Any:
+            if alias is not None:
+                self._meet(alias.row)
+            if raw is not None and _contains(raw, telltales):
+                return slow(raw)
+            return plain(raw)
+
+        return careful if telltales or alias is not None else plain
+
+    def line_reader(self, method: Method) -> Callable[[bytes], Any]:
+        """The function that reads a whole line of a notification in one pass: its parameters, or None where that is not
+        exactly what the line is, and the ordinary reading has to look at it.
+        """
+        decode: Callable[[bytes], Any] | None = None
+
+        def whole(line: bytes) -> Any:
+            nonlocal decode
+            if decode is None:
+                members = [
+                    ("jsonrpc", Literal["2.0"]),
+                    ("method", Literal[method.name]),
+                    ("params", method.params),
+                ]
+                decode = decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
+            try:
+                read = decode(line)
+            except UNFIT:
+                return None
+            return read.params if read.id is UNSET and (line.isascii() or is_utf8(line)) else None
+
+        return whole
+
+    def result_reader(self, method: Method) -> Callable[[Raws], Any]:
+        """The function that reads a method's raw result into its type. It raises BadAnswer.
+
+        A permission answer is read by `outcome_reader`, which knows the options.
+        """
+        cls = method.result
+        name = method.name
+        telltales = () if self.strict else RESULT_TELLTALES.get(name, ())
+
+        def slow(raw: Raws) -> Any:
+            try:
+                return self._result(cls, name, raw)
+            except Mismatch as error:
+                raise BadAnswer(f"{name}: the result cannot be read: {_place(error)}") from None
+
+        def result(raw: Raws) -> Any:
+            if telltales and _contains(raw, telltales):
+                return slow(raw)
+            try:
+                return decoder(cls).decode(raw)
+            except UNFIT:
+                return slow(raw)
+
+        return result
+
+    def outcome_reader(self, options: Iterable[PermissionOption]) -> "Callable[[Raws], PermissionDecision]":
+        """The function that reads a permission answer. It never raises: what cannot be read is a no."""
+        from accord.schema.dialects.permission_outcome import NO, read_outcome
+
+        offered = [(option.option_id, option.kind) for option in options]
+
+        def outcome(raw: Raws) -> "PermissionDecision":
+            try:
+                decided = read_outcome(parse_json(raw), offered, strict=self.strict)
+            except NotJson:
+                return NO
+            self._meet(*decided.rows)
+            return decided
+
+        return outcome
+
+    def _params(self, cls: Any, name: str, raw: Raws) -> Any:
+        value = _parse(raw)
+        if value is None:
+            value = {}
+        if not self.strict:
+            from accord.schema.dialects.repairs import repair_params
+
+            session = self._active_session() if self._active_session else None
+            repaired = repair_params(name, value, session=session)
+            if repaired.rows and (found := self._read_repaired(cls, repaired)):
+                return found[0] if len(found) == 1 else SplitUpdate(found)
+        return read(cls, value)
+
+    def _result(self, cls: Any, name: str, raw: Raws) -> Any:
+        from accord.schema.dialects.repairs import VOID_RESULTS, repair_result
+
+        value = _parse(raw)
+        # The official documentation itself shows null where the schema wants an empty object.
+        if not self.strict or (value is None and name in VOID_RESULTS):
+            repaired = repair_result(name, value)
+            if repaired.rows and (found := self._read_repaired(cls, repaired)):
+                return found[0]
+        return read(cls, value)
+
+    def _read_repaired(self, cls: Any, repaired: "RepairedMessage") -> list[Any]:
+        """What the official reading makes of a repaired message; nothing if the repair did not help."""
+        found: list[Any] = []
+        for value in (repaired.value, *repaired.more):
+            try:
+                found.append(read(cls, value))
+            except Mismatch:
+                continue
+        if found:
+            self._meet(*repaired.rows)
+        return found
+
+    def _meet(self, *rows: int) -> None:
+        for row in rows:
+            if row not in self._met:
+                self._met.add(row)
+                if self._report is not None:
+                    from accord.schema.dialects.dialect_table import DIALECTS
+
+                    self._report(row, str(DIALECTS[row]))
+
+
+def _parse(raw: Raws) -> Any:
+    try:
+        return parse_json(raw)
+    except NotJson as error:
+        raise Mismatch("$", str(error)) from None
+
+
+def _contains(raw: Raws, telltales: tuple[bytes, ...]) -> bool:
+    text = bytes(raw)
+    return any(telltale in text for telltale in telltales)
+
+
+def _place(error: Mismatch) -> str:
+    """Where and why, without the sign for the root, and short even where the peer's own words are quoted."""
+    path = error.path.removeprefix("$").lstrip(".")
+    text = f"{path}: {error.reason}" if path else error.reason
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,358 @@
+"""Session requests (new, load, resume, list, fork, close), modes, config options and slash commands.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from accord.schema.base import (
+    IN_ORDER,
+    UNSET,
+    UNSTABLE,
+    Choice,
+    Items,
+    KnownValues,
+    Lenient,
+    Object,
+    Opt,
+    OrEmpty,
+    SessionConfigGroupId,
+    SessionConfigId,
+    SessionConfigValueId,
+    SessionId,
+    SessionModeId,
+    Strict,
+    Unstable,
+    unstable,
+)
+from accord.schema.content import ContentBlock
+from accord.schema.mcp import McpServer
+
+# MERGED schema.config: What the user can set in a session: modes, and the config options that supersede them.
+
+
+class SessionMode(Object):
+    """A way of working, such as asking first or acting freely."""
+
+    id: SessionModeId
+    name: str
+    description: Opt[str | None] = UNSET
+
+
+class SessionModeState(Object):
+    """The modes on offer and the one in force."""
+
+    current_mode_id: SessionModeId
+    available_modes: Lenient[Items[SessionMode]]
+
+
+class CurrentModeUpdate(Object, tag_field="sessionUpdate", tag="current_mode_update"):
+    """The agent changed the mode itself. Any time in a session that has modes."""
+
+    current_mode_id: SessionModeId
+
+
+class SetSessionModeRequest(Object):
+    """Change the mode, also in the middle of a turn."""
+
+    session_id: SessionId
+    mode_id: SessionModeId
+
+
+class SetSessionModeResponse(Object):
+    """The mode is set."""
+
+
+SessionConfigOptionCategory: TypeAlias = Annotated[
+    str, KnownValues("mode", "model", "model_config", "thought_level")
+]
+"""Where an option belongs in a user interface. Names with an underscore in front are the vendors' own."""
+
+
+class SessionConfigSelectOption(Object):
+    """One value to choose."""
+
+    value: SessionConfigValueId
+    name: str
+    description: Opt[str | None] = UNSET
+
+
+class SessionConfigSelectGroup(Object):
+    """Values under a common heading."""
+
+    group: SessionConfigGroupId
+    name: str
+    options: Lenient[Items[SessionConfigSelectOption]]
+
+
+SessionConfigSelectOptions: TypeAlias = Choice[
+    list[SessionConfigSelectOption] | list[SessionConfigSelectGroup], IN_ORDER
+]
+"""Either all plain values or all groups, never mixed."""
+
+
+class SessionConfigSelect(Object, tag_field="type", tag="select"):
+    """An option with one of several values."""
+
+    id: SessionConfigId
+    name: str
+    current_value: SessionConfigValueId
+    options: SessionConfigSelectOptions
+    description: Opt[str | None] = UNSET
+    category: Opt[SessionConfigOptionCategory | None] = UNSET
+
+
+class SessionConfigBoolean(Object, tag_field="type", tag="boolean"):
+    """An option that is on or off. Only for clients that say they take them."""
+
+    id: SessionConfigId
+    name: str
+    current_value: bool
+    description: Opt[str | None] = UNSET
+    category: Opt[SessionConfigOptionCategory | None] = UNSET
+
+
+SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean
+
+
+class ConfigOptionUpdate(Object, tag_field="sessionUpdate", tag="config_option_update"):
+    """All options with their values, whenever one changed without the client asking."""
+
+    config_options: Lenient[Items[SessionConfigOption]]
+
+
+class SetSessionConfigOptionRequest(Object):
+    """Set one option: to the id of a value, or, with `type="boolean"`, to true or false."""
+
+    session_id: SessionId
+    config_id: SessionConfigId
+    value: SessionConfigValueId | bool
+    type: Opt[Literal["boolean"]] = UNSET
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, bool) and self.type != "boolean":
+            raise ValueError("a true or false value needs type 'boolean'")
+
+
+class SetSessionConfigOptionResponse(Object):
+    """All options after the change: one choice may alter others."""
+
+    config_options: Lenient[Items[SessionConfigOption]]
+
+
+# MERGED schema.sessions: The life of a session: new, load, resume, list, close, delete, and the unstable methods around them.
+
+SystemPromptMode: TypeAlias = Annotated[str, KnownValues("append", "override"), UNSTABLE]
+"""Unstable. An agent refuses a mode it does not know."""
+
+
+@unstable
+class SystemPrompt(Object):
+    """Unstable. Instructions beside, or instead of, the agent's own. Text blocks only, at least one."""
+
+    mode: SystemPromptMode
+    content: list[ContentBlock]
+
+
+class NewSessionRequest(Object):
+    """Create a session that works in an absolute directory."""
+
+    cwd: str
+    mcp_servers: OrEmpty[list[McpServer]]
+    additional_directories: Strict[OrEmpty[list[str]]] = UNSET
+    system_prompt: Unstable[Strict[SystemPrompt | None]] = UNSET
+
+
+class NewSessionResponse(Object):
+    """The new session and what can be set in it."""
+
+    session_id: SessionId
+    modes: Opt[SessionModeState | None] = UNSET
+    config_options: Opt[Items[SessionConfigOption] | None] = UNSET
+
+
+class LoadSessionRequest(Object):
+    """Take a stored session up again; the agent replays its history before it answers."""
+
+    session_id: SessionId
+    cwd: str
+    mcp_servers: OrEmpty[list[McpServer]]
+    additional_directories: Strict[OrEmpty[list[str]]] = UNSET
+    system_prompt: Unstable[Strict[SystemPrompt | None]] = UNSET
+
+
+class LoadSessionResponse(Object):
+    """The session is loaded, its history replayed."""
+
+    modes: Opt[SessionModeState | None] = UNSET
+    config_options: Opt[Items[SessionConfigOption] | None] = UNSET
+
+
+class ResumeSessionRequest(Object):
+    """Take a stored session up again without a replay."""
+
+    session_id: SessionId
+    cwd: str
+    mcp_servers: Strict[OrEmpty[list[McpServer]]] = UNSET
+    additional_directories: Strict[OrEmpty[list[str]]] = UNSET
+    system_prompt: Unstable[Strict[SystemPrompt | None]] = UNSET
+
+
+class ResumeSessionResponse(Object):
+    """The session can be prompted again."""
+
+    modes: Opt[SessionModeState | None] = UNSET
+    config_options: Opt[Items[SessionConfigOption] | None] = UNSET
+
+
+class CloseSessionRequest(Object):
+    """Cancel what runs in the session and free it. Its history stays."""
+
+    session_id: SessionId
+
+
+class CloseSessionResponse(Object):
+    """The session is closed."""
+
+
+class DeleteSessionRequest(Object):
+    """Remove the session from the list for good."""
+
+    session_id: SessionId
+
+
+class DeleteSessionResponse(Object):
+    """The session is listed no more, or never was."""
+
+
+SessionArchiveFilter: TypeAlias = Annotated[str, KnownValues("exclude", "include", "only"), UNSTABLE]
+"""Unstable. Absent means `exclude`; an agent refuses a filter it does not know."""
+
+
+class ListSessionsRequest(Object):
+    """One page of the sessions there are, possibly of one directory only. The cursor is the agent's own."""
+
+    cwd: Strict[str | None] = UNSET
+    cursor: Strict[str | None] = UNSET
+    archived: Unstable[Strict[SessionArchiveFilter | None]] = UNSET
+
+
+class SessionInfo(Object):
+    """A session in a list."""
+
+    session_id: SessionId
+    cwd: str
+    additional_directories: Opt[Items[str]] = UNSET
+    title: Opt[str | None] = UNSET
+    updated_at: Opt[str | None] = UNSET
+    archived: Unstable[Opt[bool | None]] = UNSET
+
+
+class ListSessionsResponse(Object):
+    """A page of sessions; no cursor means that it was the last."""
+
+    sessions: Lenient[Items[SessionInfo]]
+    next_cursor: Opt[str | None] = UNSET
+
+
+@unstable
+class ForkSessionRequest(Object):
+    """Unstable. Create a session that begins with another one's context."""
+
+    session_id: SessionId
+    cwd: str
+    mcp_servers: Strict[OrEmpty[list[McpServer]]] = UNSET
+    additional_directories: Strict[OrEmpty[list[str]]] = UNSET
+    system_prompt: Strict[SystemPrompt | None] = UNSET
+
+
+@unstable
+class ForkSessionResponse(Object):
+    """Unstable. The new session; it can be prompted at once."""
+
+    session_id: SessionId
+    modes: Opt[SessionModeState | None] = UNSET
+    config_options: Opt[Items[SessionConfigOption] | None] = UNSET
+
+
+@unstable
+class ArchiveSessionRequest(Object):
+    """Unstable. Close the session and hide it from the ordinary list."""
+
+    session_id: SessionId
+
+
+@unstable
+class ArchiveSessionResponse(Object):
+    """Unstable. The session is archived."""
+
+
+@unstable
+class UnarchiveSessionRequest(Object):
+    """Unstable. Show the session in the ordinary list again, without loading it."""
+
+    session_id: SessionId
+
+
+@unstable
+class UnarchiveSessionResponse(Object):
+    """Unstable. The session is listed again."""
+
+
+SessionStatus: TypeAlias = Annotated[str, KnownValues("open", "saved"), UNSTABLE]
+"""Unstable. Any other value counts as `saved`."""
+
+
+@unstable
+class SessionStatusRequest(Object):
+    """Unstable. Does the agent hold the session in memory? Changes nothing."""
+
+    session_id: SessionId
+
+
+@unstable
+class SessionStatusResponse(Object):
+    """Unstable. The state at this moment."""
+
+    status: SessionStatus
+
+
+@unstable
+class SetSessionTitleRequest(Object):
+    """Unstable. Give a session a title, whether it is active or not."""
+
+    session_id: SessionId
+    title: str
+
+
+@unstable
+class SetSessionTitleResponse(Object):
+    """Unstable. The title as the agent stored it."""
+
+    title: str
+
+
+# MERGED schema.commands: Slash commands: what the user may type as `/name`. They are invoked as ordinary prompt text.
+
+
+class UnstructuredCommandInput(Object):
+    """Free text after the command's name; the hint says what to write there."""
+
+    hint: str
+
+
+AvailableCommandInput: TypeAlias = UnstructuredCommandInput
+
+
+class AvailableCommand(Object):
+    """A command, named without its slash."""
+
+    name: str
+    description: str
+    input: Opt[AvailableCommandInput | None] = UNSET
+
+
+class AvailableCommandsUpdate(Object, tag_field="sessionUpdate", tag="available_commands_update"):
+    """All commands there are; replaces the list before. Any time after the session exists."""
+
+    available_commands: Lenient[Items[AvailableCommand]]

@@ -1,0 +1,239 @@
+"""The shape of a type: a small tree of what JSON it takes, read back from the type and its marks.
+
+Everything that works on any type (the lenient reading, the strict walk, the comparison with the official schema, the
+reference page) reads this tree. It is built on first use and kept.
+"""
+
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
+
+from accord.schema.base import (
+    KEEP,
+    ON_ERROR,
+    ON_NULL,
+    OPEN,
+    SECTION,
+    SKIP,
+    UNSTABLE,
+    ChoiceType,
+    DefaultValue,
+    KnownValues,
+    NumberFormat,
+    RequiredMembers,
+    is_unstable,
+)
+
+BOUNDS: dict[str, tuple[int, int]] = {
+    "uint16": (0, 2**16 - 1),
+    "uint32": (0, 2**32 - 1),
+    "uint64": (0, 2**64 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+
+
+class Anything(Struct, frozen=True):
+    """Any JSON value, null included."""
+
+
+class Boolean(Struct, frozen=True):
+    """True or false."""
+
+
+class Text(Struct, frozen=True):
+    """A string. `known` are the values that the protocol names; others are legal, too."""
+
+    min_length: int = 0
+    known: tuple[str, ...] = ()
+
+
+class Integer(Struct, frozen=True):
+    """A whole number within the bounds of its format."""
+
+    format: str
+    known: tuple[int, ...] = ()
+
+
+class Number(Struct, frozen=True):
+    """Any number but NaN and the infinities."""
+
+
+class Constants(Struct, frozen=True):
+    """One of these strings. `kept`: a reader keeps another one as `Unknown`."""
+
+    values: tuple[str, ...]
+    kept: bool = False
+
+
+class Nullable(Struct, frozen=True):
+    """Null or the shape inside."""
+
+    inner: "Shape"
+
+
+class ListOf(Struct, frozen=True):
+    """An array. `skip`: a reader leaves out elements that do not fit."""
+
+    item: "Shape"
+    skip: bool = False
+
+
+class MapOf(Struct, frozen=True):
+    """An object with free member names."""
+
+    value: "Shape"
+
+
+class Field(Struct, frozen=True):
+    """One member of an object. `default` is what absence means, where the schema says it."""
+
+    name: str
+    wire: str
+    shape: "Shape"
+    required: bool
+    on_error: bool
+    on_null: bool
+    default: Any
+    unstable: bool
+
+
+class ObjectOf(Struct, frozen=True):
+    """An object of the protocol; `tag` is the value of its discriminator."""
+
+    cls: type[Struct]
+    fields: tuple[Field, ...]
+    tag_field: str | None
+    tag: str | None
+    extra_members: bool
+    unstable: bool
+
+
+class UnionOf(Struct, frozen=True):
+    """One of several shapes, told apart by `tag_field` where there is one, else by `choice`, else by JSON type.
+
+    `open`: further variants are legal, if they fit `least`. `kept`: they are not, but a reader keeps them.
+    """
+
+    variants: tuple["Shape", ...]
+    tag_field: str | None = None
+    choice: ChoiceType | None = None
+    open: bool = False
+    kept: bool = False
+    least: "ObjectOf | None" = None
+
+
+Shape: TypeAlias = (
+    Anything | Boolean | Text | Integer | Number | Constants | Nullable | ListOf | MapOf | ObjectOf | UnionOf
+)
+
+
+@cache
+def shape_of(annotation: Any) -> Shape:
+    """The shape of a protocol type: a class, an alias, or what an annotation in one says."""
+    bare, marks = _peel(annotation)
+    if bare is Any:
+        return Anything()
+    if bare is bool:
+        return Boolean()
+    if bare is str:
+        return Text(_min_length(marks), _known(marks))
+    if bare is int:
+        return Integer(next(mark.name for mark in marks if isinstance(mark, NumberFormat)), _known(marks))
+    if bare is float:
+        return Number()
+    if isinstance(bare, ChoiceType):
+        return UnionOf(
+            tuple(shape_of(variant) for variant in bare.variants), bare.tag_field, bare, OPEN in marks
+        )
+    if isinstance(bare, type) and issubclass(bare, Struct):
+        return _object(bare)
+    origin = get_origin(bare)
+    if origin is Literal:
+        return Constants(get_args(bare), KEEP in marks)
+    if origin is list:
+        return ListOf(shape_of(get_args(bare)[0]), SKIP in marks)
+    if origin is dict:
+        return MapOf(shape_of(get_args(bare)[1]))
+    if origin is Union or origin is UnionType:
+        return _union(get_args(bare), marks)
+    raise TypeError(f"no shape for {annotation!r}: it is not a protocol type")
+
+
+def object_shape(cls: type[Struct]) -> ObjectOf:
+    """The shape of a class."""
+    shape = shape_of(cls)
+    assert isinstance(shape, ObjectOf)
+    return shape
+
+
+def _peel(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    if get_origin(annotation) is Annotated:
+        return annotation.__origin__, annotation.__metadata__
+    return annotation, ()
+
+
+def _known(marks: tuple[Any, ...]) -> tuple[Any, ...]:
+    return next((mark.values for mark in marks if isinstance(mark, KnownValues)), ())
+
+
+def _min_length(marks: tuple[Any, ...]) -> int:
+    return next((mark.min_length or 0 for mark in marks if isinstance(mark, Meta)), 0)
+
+
+def _union(members: tuple[Any, ...], marks: tuple[Any, ...]) -> Shape:
+    parts = [part for part in members if part not in (None, type(None), UnsetType)]
+    shape: Shape
+    if len(parts) == 1:
+        shape = shape_of(parts[0])
+    elif set(parts) == {int, float}:
+        shape = Number()
+    else:
+        variants = tuple(shape_of(part) for part in parts)
+        tag_fields = {variant.tag_field for variant in variants if isinstance(variant, ObjectOf)}
+        least = next((object_shape(mark.record) for mark in marks if isinstance(mark, RequiredMembers)), None)
+        shape = UnionOf(
+            variants, tag_fields.pop() if tag_fields else None, None, OPEN in marks, KEEP in marks, least
+        )
+    return Nullable(shape) if type(None) in members else shape
+
+
+def _object(cls: type[Struct]) -> ObjectOf:
+    hints = get_type_hints(cls, include_extras=True)
+    names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+    optional = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
+    required = {
+        name
+        for place, name in enumerate(cls.__struct_fields__)
+        if place < optional or cls.__struct_defaults__[place - optional] is NODEFAULT
+    }
+    config = cls.__struct_config__
+    return ObjectOf(
+        cls,
+        tuple(_field(name, wire, hints[name], name in required) for name, wire in names),
+        config.tag_field,
+        str(config.tag) if config.tag is not None else None,
+        getattr(cls, "extra_members", False),
+        is_unstable(cls),
+    )
+
+
+def _field(name: str, wire: str, hint: Any, required: bool) -> Field:
+    bare, marks = _peel(hint)
+    inner = [mark for part in get_args(bare) for mark in _peel(part)[1]]
+    shape = shape_of(hint)
+    default: Any = next((mark.value for mark in marks if isinstance(mark, DefaultValue)), UNSET)
+    if SECTION in marks and isinstance(shape, ObjectOf):
+        default = {part.wire: part.default for part in shape.fields if part.default is not UNSET}
+    return Field(
+        name,
+        wire,
+        shape,
+        required,
+        ON_ERROR in marks,
+        ON_NULL in marks or ON_NULL in inner,
+        default,
+        UNSTABLE in marks,
+    )

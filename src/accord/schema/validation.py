@@ -1,0 +1,314 @@
+"""Check parsed JSON against a type: lenient decoding, and the strict list of violations.
+
+Imported on first use.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from accord.schema.base import Mismatch, Unknown, brief, member
+from accord.schema.type_shape import (
+    BOUNDS,
+    Anything,
+    Boolean,
+    Constants,
+    Field,
+    Integer,
+    ListOf,
+    MapOf,
+    Nullable,
+    Number,
+    ObjectOf,
+    Shape,
+    Text,
+    UnionOf,
+    shape_of,
+)
+
+# MERGED schema.reading: The lenient reading: parsed JSON into types, surviving what the protocol says a reader survives.
+#
+# A field that is not strict and does not fit counts as absent, null stands for an empty list where the schema says so, unusable
+# list elements are skipped, and a variant nobody knows is kept as `Unknown`. Everything else is a `Mismatch`.
+
+
+def read_value(cls: Any, value: Any) -> Any:
+    """The typed form of parsed JSON. Raises `Mismatch`. `cls` may be any type or alias of the schema."""
+    return _read(shape_of(cls), value, "$")
+
+
+def json_type(value: Any) -> str:
+    """What JSON calls a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def whole(value: Any) -> int | None:
+    """The whole number that a JSON value is; JSON Schema counts 1.0 as one, too."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _read(shape: Shape, value: Any, path: str) -> Any:
+    match shape:
+        case Anything():
+            return value
+        case Nullable():
+            return None if value is None else _read(shape.inner, value, path)
+        case ObjectOf():
+            return _read_object(shape, value, path)
+        case UnionOf():
+            return _read_union(shape, value, path)
+        case ListOf():
+            return _read_list(shape, value, path)
+        case MapOf():
+            members = _expect(value, dict[str, Any], "object", path)
+            return {key: _read(shape.value, item, member(path, key)) for key, item in members.items()}
+        case Text():
+            text = _expect(value, str, "string", path)
+            if len(text) < shape.min_length:
+                raise Mismatch(path, "must not be empty")
+            return text
+        case Constants():
+            return _read_constant(shape, value, path)
+        case Integer():
+            return _read_integer(shape, value, path)
+        case Boolean():
+            return _expect(value, bool, "boolean", path)
+        case Number():
+            if isinstance(value, bool):
+                raise Mismatch(path, "expected number, got boolean")
+            return _expect(value, int | float, "number", path)
+
+
+def _expect(value: Any, kind: Any, name: str, path: str) -> Any:
+    if not isinstance(value, getattr(kind, "__origin__", kind)):
+        raise Mismatch(path, f"expected {name}, got {json_type(value)}")
+    return value
+
+
+def _read_object(shape: ObjectOf, value: Any, path: str) -> Any:
+    members = _expect(value, dict[str, Any], "object", path)
+    if shape.tag_field is not None and members.get(shape.tag_field, shape.tag) != shape.tag:
+        raise Mismatch(f"{path}.{shape.tag_field}", f"expected {shape.tag!r}")
+    fields: dict[str, Any] = {}
+    for field in shape.fields:
+        if field.wire in members:
+            _read_field(field, members[field.wire], f"{path}.{field.wire}", fields)
+        elif field.required:
+            raise Mismatch(path, f"{field.wire} is missing")
+    try:
+        return shape.cls(**fields)
+    except ValueError as error:
+        raise Mismatch(path, str(error)) from None
+
+
+def _read_field(field: Field, value: Any, path: str, fields: dict[str, Any]) -> None:
+    if value is None and field.on_null:
+        if field.required:
+            fields[field.name] = []
+        return
+    try:
+        fields[field.name] = _read(field.shape, value, path)
+    except Mismatch:
+        if not field.on_error:
+            raise
+        if field.required:
+            fields[field.name] = []
+
+
+def _read_list(shape: ListOf, value: Any, path: str) -> list[Any]:
+    items: list[Any] = []
+    for place, item in enumerate(_expect(value, list[Any], "array", path)):
+        try:
+            items.append(_read(shape.item, item, f"{path}[{place}]"))
+        except Mismatch:
+            if not shape.skip:
+                raise
+    return items
+
+
+def _read_constant(shape: Constants, value: Any, path: str) -> str | Unknown:
+    text = _expect(value, str, "string", path)
+    if text in shape.values:
+        return text
+    if shape.kept:
+        return Unknown(text, text)
+    raise Mismatch(path, f"expected one of {', '.join(shape.values)}, got {brief(text)}")
+
+
+def _read_integer(shape: Integer, value: Any, path: str) -> int:
+    number = whole(value)
+    if number is None:
+        raise Mismatch(path, f"expected whole number, got {brief(value)}")
+    low, high = BOUNDS[shape.format]
+    if not low <= number <= high:
+        raise Mismatch(path, f"out of range for {shape.format}")
+    return number
+
+
+def _read_union(shape: UnionOf, value: Any, path: str) -> Any:
+    candidates, tag = pick(shape, value)
+    if not candidates:
+        if tag is None:
+            expected = f"{shape.tag_field} is missing" if isinstance(value, dict) else "expected object"
+            raise Mismatch(path, expected)
+        if not (shape.open or shape.kept):
+            raise Mismatch(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
+        if shape.least is not None:
+            _read(shape.least, value, path)
+        return Unknown(tag, value)
+    for candidate in candidates[:-1]:
+        try:
+            return _read(candidate, value, path)
+        except Mismatch:
+            continue
+    return _read(candidates[-1], value, path)
+
+
+def pick(shape: UnionOf, value: Any) -> tuple[tuple[Shape, ...], str | None]:
+    """The variants of a union that a value may be, and its tag. None are left where the tag is missing or unknown."""
+    if shape.tag_field is None:
+        return shape.variants, None
+    tag = cast(dict[str, Any], value).get(shape.tag_field) if isinstance(value, dict) else None
+    if not isinstance(tag, str):
+        tag = None
+    if shape.choice is not None:
+        return tuple(shape_of(candidate) for candidate in shape.choice.candidates(value)), tag
+    return tuple(
+        variant for variant in shape.variants if isinstance(variant, ObjectOf) and variant.tag == tag
+    ), tag
+
+
+# MERGED schema.walk: The strict walk: everything in a message that the protocol does not allow, for checkers and for what we send ourselves.
+#
+# Nothing is forgiven here: unknown members, null where none may be, values outside a closed set, numbers out of range.
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong, and where."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def violations(cls: Any, value: Any) -> list[Violation]:
+    """All that is wrong with parsed JSON that claims to be of a type (or of a union) of the schema."""
+    found = list(_walk(shape_of(cls), value, "$"))
+    if not found:
+        try:
+            read_value(cls, value)
+        except Mismatch as error:  # what only the class itself can tell, such as members that need each other
+            found.append(Violation(error.path, error.reason))
+    return found
+
+
+def _walk(shape: Shape, value: Any, path: str) -> Iterator[Violation]:
+    match shape:
+        case Anything():
+            return
+        case Nullable():
+            if value is not None:
+                yield from _walk(shape.inner, value, path)
+        case ObjectOf():
+            yield from _walk_object(shape, value, path)
+        case UnionOf():
+            yield from _walk_union(shape, value, path)
+        case ListOf():
+            if not isinstance(value, list):
+                yield _wrong_type("array", value, path)
+                return
+            for place, item in enumerate(cast(list[Any], value)):
+                yield from _walk(shape.item, item, f"{path}[{place}]")
+        case MapOf():
+            if not isinstance(value, dict):
+                yield _wrong_type("object", value, path)
+                return
+            for key, item in cast(dict[str, Any], value).items():
+                yield from _walk(shape.value, item, member(path, key))
+        case Text() | Constants():
+            yield from _walk_text(shape, value, path)
+        case Integer() | Number():
+            yield from _walk_number(shape, value, path)
+        case Boolean():
+            if not isinstance(value, bool):
+                yield _wrong_type("boolean", value, path)
+
+
+def _wrong_type(expected: str, value: Any, path: str) -> Violation:
+    return Violation(path, f"expected {expected}, got {json_type(value)}")
+
+
+def _walk_object(shape: ObjectOf, value: Any, path: str) -> Iterator[Violation]:
+    if not isinstance(value, dict):
+        yield _wrong_type("object", value, path)
+        return
+    members = cast(dict[str, Any], value)
+    known = {field.wire: field for field in shape.fields}
+    for name, item in members.items():
+        if name in known:
+            yield from _walk(known[name].shape, item, f"{path}.{name}")
+        elif name == shape.tag_field:
+            if item != shape.tag:
+                yield Violation(f"{path}.{name}", f"expected {shape.tag!r}, got {brief(item)}")
+        elif not shape.extra_members:
+            yield Violation(member(path, name), "unknown member")
+    for field in shape.fields:
+        if field.required and field.wire not in members:
+            yield Violation(path, f"{field.wire} is missing")
+
+
+def _walk_union(shape: UnionOf, value: Any, path: str) -> Iterator[Violation]:
+    candidates, tag = pick(shape, value)
+    if candidates:
+        attempts = [list(_walk(candidate, value, path)) for candidate in candidates]
+        yield from min(attempts, key=len)
+    elif tag is None:
+        reason = (
+            f"{shape.tag_field} is missing"
+            if isinstance(value, dict)
+            else f"expected object, got {json_type(value)}"
+        )
+        yield Violation(path, reason)
+    elif not shape.open:
+        yield Violation(f"{path}.{shape.tag_field}", f"unknown variant {brief(tag)}")
+
+
+def _walk_text(shape: Text | Constants, value: Any, path: str) -> Iterator[Violation]:
+    if not isinstance(value, str):
+        yield _wrong_type("string", value, path)
+    elif isinstance(shape, Constants):
+        if value not in shape.values:
+            yield Violation(path, f"expected one of {', '.join(shape.values)}, got {brief(value)}")
+    elif len(value) < shape.min_length:
+        yield Violation(path, "must not be empty")
+
+
+def _walk_number(shape: Integer | Number, value: Any, path: str) -> Iterator[Violation]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield _wrong_type("number", value, path)
+    elif isinstance(shape, Number):
+        if isinstance(value, float) and not math.isfinite(value):
+            yield Violation(path, f"{value} is no JSON number")
+    else:
+        number = whole(value)
+        low, high = BOUNDS[shape.format]
+        if number is None:
+            yield Violation(path, f"expected whole number, got {brief(value)}")
+        elif not low <= number <= high:
+            yield Violation(path, f"out of range for {shape.format}")

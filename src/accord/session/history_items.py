@@ -1,0 +1,307 @@
+"""The items of a history: messages with their growing content, plans, compactions, subagents."""
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from accord.schema import (
+    UNSET,
+    CompactionStatus,
+    CompactionUpdate,
+    ContentBlock,
+    IdleStateUpdate,
+    PlanEntry,
+    PlanFile,
+    PlanItems,
+    PlanMarkdown,
+    RequiresActionStateUpdate,
+    RunningStateUpdate,
+    SessionMessage,
+    StateUpdate,
+    SubagentSessionCapabilities,
+    SubagentUpdate,
+    TextContent,
+    Unknown,
+)
+
+# MERGED session.content: Content that grows: blocks come one at a time, and adjacent plain text is merged only when someone looks.
+#
+# Appending costs the same however long the content already is.
+
+
+class GrowingContent:
+    """The content of a message or a summary. Equal when the merged blocks are equal."""
+
+    __slots__ = ("_blocks", "_texts")
+
+    def __init__(self, blocks: Iterable[ContentBlock] = ()) -> None:
+        self._blocks: list[ContentBlock] = []
+        self._texts: list[str] = []  # plain text after the last of the blocks, not merged yet
+        for block in blocks:
+            self.append(block)
+
+    def append(self, block: ContentBlock) -> None:
+        """Add one block at the end. Text that carries annotations or `_meta` stays a block of its own."""
+        if type(block) is TextContent and not block.annotations and not block.meta:
+            self._texts.append(block.text)
+        else:
+            self._merge()
+            self._blocks.append(block)
+
+    def replace(self, blocks: Iterable[ContentBlock]) -> None:
+        """Forget what was there and start again with these blocks."""
+        self._blocks = []
+        self._texts = []
+        for block in blocks:
+            self.append(block)
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        """Everything so far, adjacent plain text as one block."""
+        self._merge()
+        return tuple(self._blocks)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one after the other; what is not text is left out."""
+        texts = self._texts
+        if len(texts) > 1:
+            self._texts = texts = ["".join(texts)]
+        tail = texts[0] if texts else ""
+        return text_of_blocks(self._blocks) + tail if self._blocks else tail
+
+    def _merge(self) -> None:
+        if not self._texts:
+            return
+        text = "".join(self._texts)
+        self._texts = []
+        last = self._blocks[-1] if self._blocks else None
+        if type(last) is TextContent and not last.annotations and not last.meta:
+            self._blocks[-1] = TextContent(text=last.text + text)
+        elif text:
+            self._blocks.append(TextContent(text=text))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.blocks == other.blocks
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text!r})"
+
+
+def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
+    """The text blocks among these, one after the other."""
+    return "".join([block.text for block in blocks if type(block) is TextContent])
+
+
+# MERGED session.messages: Messages: what the user said, what the agent said, what it thought; and messages between sessions.
+
+MessageKind: TypeAlias = Literal["user", "agent", "thought"]
+
+
+class Message(GrowingContent):
+    """One message of the conversation. It grows while its chunks come in; `id` is the agent's, if it gave one."""
+
+    __slots__ = ("id", "kind")
+
+    def __init__(self, kind: MessageKind, id: str | None = None, blocks: Iterable[ContentBlock] = ()) -> None:
+        super().__init__(blocks)
+        self.kind: MessageKind = kind
+        self.id = id
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Message)
+            and (self.kind, self.id) == (other.kind, other.id)
+            and self.blocks == other.blocks
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        return f"Message({self.kind!r}, id={self.id!r}, text={self.text!r})"
+
+
+class SessionMessageState(GrowingContent):
+    """One message between two sessions, as this session sees it: content, and who wrote to whom. Unstable."""
+
+    __slots__ = (
+        "message_id",
+        "meta",
+        "recipient_message_id",
+        "recipient_session_id",
+        "sender_message_id",
+        "sender_session_id",
+    )
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__()
+        self.message_id = message_id
+        self.sender_session_id: str | None = None
+        self.recipient_session_id: str | None = None
+        self.sender_message_id: str | None = None
+        self.recipient_message_id: str | None = None
+        self.meta: dict[str, Any] | None = None
+
+    def apply(self, patch: SessionMessage) -> None:
+        """Omitted keeps, null clears, a value replaces."""
+        if patch.sender_session_id is not UNSET:
+            self.sender_session_id = patch.sender_session_id
+        if patch.recipient_session_id is not UNSET:
+            self.recipient_session_id = patch.recipient_session_id
+        if patch.sender_message_id is not UNSET:
+            self.sender_message_id = patch.sender_message_id
+        if patch.recipient_message_id is not UNSET:
+            self.recipient_message_id = patch.recipient_message_id
+        if patch.meta is not UNSET:
+            self.meta = patch.meta
+        if patch.content is not UNSET:
+            self.replace(patch.content or ())
+
+    def whole(self) -> SessionMessage:
+        """The one update that says all of it."""
+        return SessionMessage(
+            message_id=self.message_id,
+            sender_session_id=self.sender_session_id,
+            recipient_session_id=self.recipient_session_id,
+            sender_message_id=self.sender_message_id,
+            recipient_message_id=self.recipient_message_id,
+            content=list(self.blocks),
+            meta=UNSET if self.meta is None else self.meta,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionMessageState) and self.whole() == other.whole()
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+
+# MERGED session.plans: Plans: what the agent intends to do. Version 1 has one without an id; it is kept under the empty id.
+
+THE_PLAN: Final = ""
+"""The id of the single plan of version 1."""
+
+PlanBody: TypeAlias = PlanItems | PlanFile | PlanMarkdown
+
+
+class PlanState(Struct):
+    """One plan; every change replaces the whole body."""
+
+    plan_id: str
+    body: PlanBody
+
+    @property
+    def entries(self) -> list[PlanEntry]:
+        """The steps, where the plan is a list of them."""
+        return self.body.entries if isinstance(self.body, PlanItems) else []
+
+
+# MERGED session.compactions: Compactions: the agent shortened its context, and may say what it kept.
+
+IN_PROGRESS: Final = "in_progress"
+
+
+class CompactionState(GrowingContent):
+    """One compaction; the blocks are its summary. A status unknown to this version is kept as it came."""
+
+    __slots__ = ("compaction_id", "error", "meta", "status")
+
+    def __init__(self, compaction_id: str, status: CompactionStatus = IN_PROGRESS) -> None:
+        super().__init__()
+        self.compaction_id = compaction_id
+        self.status: CompactionStatus = status
+        self.error: str | None = None
+        self.meta: dict[str, Any] | None = None
+
+    def apply(self, patch: CompactionUpdate) -> None:
+        """Omitted keeps, null clears, a value replaces."""
+        self.status = patch.status
+        if patch.summary is not UNSET:
+            self.replace(patch.summary or ())
+        if patch.error is not UNSET:
+            self.error = patch.error
+        if patch.meta is not UNSET:
+            self.meta = patch.meta
+
+    def whole(self) -> CompactionUpdate:
+        """The one update that says all of it."""
+        return CompactionUpdate(
+            compaction_id=self.compaction_id,
+            status=self.status,
+            summary=list(self.blocks),
+            error=UNSET if self.error is None else self.error,
+            meta=UNSET if self.meta is None else self.meta,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CompactionState) and self.whole() == other.whole()
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+
+# MERGED session.subagents: Subagents: child sessions an agent shows on their parent. Unstable.
+
+_ACTIVITIES: dict[type, str] = {
+    RunningStateUpdate: "running",
+    IdleStateUpdate: "idle",
+    RequiresActionStateUpdate: "requires_action",
+}
+
+
+class SubagentState(Struct):
+    """One child session as its parent told of it. None is "not said", or cleared."""
+
+    session_id: str
+    title: str | None = None
+    description: str | None = None
+    capabilities: SubagentSessionCapabilities | None = None
+    state: StateUpdate | Unknown | None = None
+    cwd: str | None = None
+    additional_directories: list[str] | None = None
+    meta: dict[str, Any] | None = None
+
+    @property
+    def activity(self) -> str:
+        """What it does right now: running, idle, requires_action, or a word of the agent's own. While the agent has
+        not said, took it back, or cannot tell: unknown, which is not idle.
+        """
+        if isinstance(self.state, Unknown):
+            return self.state.kind
+        return _ACTIVITIES.get(type(self.state), "unknown")
+
+    @property
+    def may_cancel(self) -> bool:
+        """Whether the client may cancel this child; what the agent offers for ordinary sessions grants nothing."""
+        return self.capabilities is not None and bool(self.capabilities.cancel)
+
+    def apply(self, patch: SubagentUpdate) -> None:
+        """Omitted keeps, null clears, a value replaces whole."""
+        if patch.title is not UNSET:
+            self.title = patch.title
+        if patch.description is not UNSET:
+            self.description = patch.description
+        if patch.capabilities is not UNSET:
+            self.capabilities = patch.capabilities
+        if patch.state is not UNSET:
+            self.state = patch.state
+        if patch.cwd is not UNSET:
+            self.cwd = patch.cwd
+        if patch.additional_directories is not UNSET:
+            self.additional_directories = patch.additional_directories
+        if patch.meta is not UNSET:
+            self.meta = patch.meta
+
+    def whole(self) -> SubagentUpdate:
+        """The one update that says all of it."""
+        return SubagentUpdate(
+            session_id=self.session_id,
+            title=self.title,
+            description=self.description,
+            capabilities=self.capabilities,
+            state=self.state,
+            cwd=self.cwd,
+            additional_directories=self.additional_directories,
+            meta=UNSET if self.meta is None else self.meta,
+        )

@@ -1,0 +1,174 @@
+"""Modes and config options, kept in agreement, and the pickers made from them."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from accord.schema import (
+    UNSET,
+    ConfigOptionUpdate,
+    SessionConfigBoolean,
+    SessionConfigOption,
+    SessionConfigSelect,
+    SessionConfigSelectGroup,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
+from accord.session.events import ModeChanged, SessionOpened
+
+# MERGED session.pickers: Pickers: everything a user can choose in a session, from whichever of its three forms the agent speaks.
+#
+# Config options are the current form; session modes are shown only where there are none. A list of models, the oldest form,
+# comes as a config option that says how it is set.
+
+PickerSource: TypeAlias = Literal["config", "modes", "models"]
+
+
+class PickerChoice(Struct, frozen=True):
+    """One value on offer."""
+
+    value: str
+    name: str
+    description: str = ""
+    group: str = ""
+
+
+class Picker(Struct, frozen=True):
+    """One thing to choose. `source` says by which method a choice is sent; a switch has no choices but True and False."""
+
+    source: PickerSource
+    id: str
+    name: str
+    current: str | bool
+    choices: tuple[PickerChoice, ...] = ()
+    category: str | None = None
+    description: str = ""
+
+    def offers(self, value: str | bool) -> bool:
+        """Whether the agent listed this value: nothing else may be sent to it."""
+        if isinstance(self.current, bool):
+            return isinstance(value, bool)
+        return any(choice.value == value for choice in self.choices)
+
+
+def of_option(option: SessionConfigOption) -> Picker:
+    """The picker for one config option."""
+    return Picker(
+        source="models" if is_legacy(option) else "config",
+        id=option.id,
+        name=option.name,
+        current=option.current_value,
+        choices=() if isinstance(option, SessionConfigBoolean) else _choices(option),
+        category=option.category or None,
+        description=option.description or "",
+    )
+
+
+def is_legacy(option: SessionConfigOption) -> bool:
+    """Whether the option was made of a list of models."""
+    if not option.meta:
+        return False
+    from accord.schema.dialects.json_members import set_by  # on first use: correct agents never need it
+
+    return set_by(option) is not None
+
+
+def of_modes(modes: list[SessionMode], current: str | None) -> Picker:
+    """The picker for session modes."""
+    choices = tuple([PickerChoice(mode.id, mode.name, mode.description or "") for mode in modes])
+    return Picker("modes", "mode", "Mode", current or "", choices, "mode")
+
+
+def offered_modes(option: SessionConfigSelect) -> list[SessionMode]:
+    """The session modes that a mode option stands for."""
+    return [
+        SessionMode(id=choice.value, name=choice.name, description=choice.description or None)
+        for choice in _choices(option)
+    ]
+
+
+def _choices(option: SessionConfigSelect) -> tuple[PickerChoice, ...]:
+    found: list[PickerChoice] = []
+    for item in option.options:
+        if isinstance(item, SessionConfigSelectGroup):
+            found += [_choice(inner, item.name) for inner in item.options]
+        else:
+            found.append(_choice(item))
+    return tuple(found)
+
+
+def _choice(option: SessionConfigSelectOption, group: str = "") -> PickerChoice:
+    return PickerChoice(option.value, option.name, option.description or "", group)
+
+
+# MERGED session.settings: Settings: the modes and config options of a session, kept in agreement, and the pickers they add up to.
+
+
+class SessionSettings:
+    """What the agent lets the user set. Options are in the agent's order, which is their priority."""
+
+    __slots__ = ("_modes", "config_options", "current_mode_id")
+
+    def __init__(self) -> None:
+        self.config_options: list[SessionConfigOption] = []
+        self.current_mode_id: str | None = None
+        self._modes: list[SessionMode] = []
+
+    @property
+    def modes(self) -> list[SessionMode]:
+        """The modes on offer, whether the agent told of them as modes or as a config option."""
+        option = self._mode_option()
+        return offered_modes(option) if option is not None and not self._modes else self._modes
+
+    @property
+    def pickers(self) -> list[Picker]:
+        """What the user can choose."""
+        found = [of_option(option) for option in self.config_options]
+        if self._modes and all(picker.source != "config" for picker in found):
+            found.insert(0, of_modes(self._modes, self.current_mode_id))
+        return found
+
+    def open(self, event: SessionOpened) -> None:
+        """What the agent said when the session was opened; what it left out stays."""
+        if event.modes:
+            self._modes = event.modes.available_modes
+            self.current_mode_id = event.modes.current_mode_id
+        if event.config_options is not UNSET and event.config_options is not None:
+            self._set_options(event.config_options)
+
+    def set_mode(self, event: ModeChanged) -> None:
+        """Another mode. An agent that reports the mode alone means the option as well: both say the same thing."""
+        self.current_mode_id = event.mode_id
+        option = self._mode_option()
+        if option is not None and of_option(option).offers(event.mode_id):
+            changed = structs.replace(option, current_value=event.mode_id)
+            self.config_options = [changed if other is option else other for other in self.config_options]
+
+    def set_options(self, event: ConfigOptionUpdate) -> None:
+        """All options with their values."""
+        self._set_options(event.config_options)
+
+    def whole(self, event: SessionOpened) -> SessionOpened:
+        """The event completed by everything that is set."""
+        modes = SessionModeState(current_mode_id=self.current_mode_id or "", available_modes=self._modes)
+        return structs.replace(
+            event,
+            modes=modes if self._modes or self.current_mode_id else UNSET,
+            config_options=list(self.config_options),
+        )
+
+    def _set_options(self, options: list[SessionConfigOption]) -> None:
+        if all(option.category != "model" for option in options):
+            # An agent of before config options never lists its models again: what was made of them stays.
+            options = options + [option for option in self.config_options if is_legacy(option)]
+        self.config_options = options
+        option = self._mode_option()
+        if option is not None:
+            self.current_mode_id = option.current_value
+
+    def _mode_option(self) -> SessionConfigSelect | None:
+        for option in self.config_options:
+            if isinstance(option, SessionConfigSelect) and option.category == "mode":
+                return option
+        return None

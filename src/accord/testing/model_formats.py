@@ -1,0 +1,473 @@
+"""The streaming formats of Anthropic, Gemini, OpenAI chat and OpenAI responses."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from accord.testing.model_script import (
+    DroppedConnection,
+    Frame,
+    ModelAnswer,
+    ModelFault,
+    ModelToolCall,
+    RawBytes,
+    Refusal,
+    StreamPause,
+    Thought,
+    event,
+)
+
+# MERGED testing.models.anthropic: Anthropic's messages, as streamed.
+
+_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+}
+_ANTHROPIC_MESSAGES: Final = {
+    "context_full": "prompt is too long: 200001 tokens > 200000 maximum",
+    "quota": "Your credit balance is too low to access the API.",
+}
+_STOP: Final = {
+    "end_turn": "end_turn",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+    "tool_use": "tool_use",
+}
+
+
+class Anthropic:
+    """`POST /v1/messages` and `GET /v1/models`."""
+
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+        tokens = answer.usage
+        usage = {
+            "input_tokens": tokens.input - tokens.cached_read - tokens.cached_write,
+            "cache_read_input_tokens": tokens.cached_read,
+            "cache_creation_input_tokens": tokens.cached_write,
+            "output_tokens": 1,
+        }
+        message: dict[str, Any] = {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        yield _say("message_start", message=message)
+        yield _say("ping")
+        index = -1
+        open_text = False
+        for piece in answer.pieces:
+            if isinstance(piece, StreamPause | DroppedConnection):
+                yield piece
+                continue
+            if isinstance(piece, RawBytes | ModelFault):
+                yield piece.data if isinstance(piece, RawBytes) else event(self.error(piece), "error")
+                continue
+            said = piece.text if isinstance(piece, Refusal) else piece if isinstance(piece, str) else None
+            if open_text and said is None:
+                yield _say("content_block_stop", index=index)
+                open_text = False
+            if said is not None:
+                if not open_text:
+                    index, open_text = index + 1, True
+                    yield _say("content_block_start", index=index, content_block={"type": "text", "text": ""})
+                yield _say("content_block_delta", index=index, delta={"type": "text_delta", "text": said})
+            elif isinstance(piece, Thought | ModelToolCall):
+                index += 1
+                yield from _block(piece, index, number)
+        if open_text:
+            yield _say("content_block_stop", index=index)
+        stopped = {"stop_reason": _STOP[answer.stop], "stop_sequence": None}
+        yield _say("message_delta", delta=stopped, usage={"output_tokens": tokens.output})
+        yield _say("message_stop")
+
+    def error(self, fault: ModelFault) -> dict[str, Any]:
+        kind = (
+            "invalid_request_error"
+            if fault.kind in _ANTHROPIC_MESSAGES
+            else _TYPES.get(fault.status, "api_error")
+        )
+        message = _ANTHROPIC_MESSAGES.get(fault.kind, fault.message)
+        return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+    def listing(self, models: Sequence[str]) -> dict[str, Any]:
+        data = [
+            {"type": "model", "id": name, "display_name": name.title(), "created_at": "2026-01-01T00:00:00Z"}
+            for name in models
+        ]
+        first, last = (models[0], models[-1]) if models else (None, None)
+        return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+
+
+def _block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[Frame]:
+    deltas: list[dict[str, Any]]
+    if isinstance(piece, Thought):
+        block: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
+        deltas = [
+            {"type": "thinking_delta", "thinking": piece.text},
+            {"type": "signature_delta", "signature": piece.signature},
+        ]
+    else:
+        block = {
+            "type": "tool_use",
+            "id": piece.id or f"toolu_{number}_{index}",
+            "name": piece.name,
+            "input": {},
+        }
+        deltas = [{"type": "input_json_delta", "partial_json": part} for part in piece.split]
+    yield _say("content_block_start", index=index, content_block=block)
+    for delta in deltas:
+        yield _say("content_block_delta", index=index, delta=delta)
+    yield _say("content_block_stop", index=index)
+
+
+def _say(kind: str, **members: Any) -> bytes:
+    return event({"type": kind, **members}, kind)
+
+
+# MERGED testing.models.gemini: Google's `streamGenerateContent`. Its tool calls come whole.
+
+_STATUS: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+}
+_GEMINI_MESSAGES: Final = {
+    "context_full": "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+    "auth": "API key not valid. Please pass a valid API key.",
+}
+_FINISH: Final = {"end_turn": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY", "tool_use": "STOP"}
+
+
+class Gemini:
+    """`POST /v1beta/models/NAME:streamGenerateContent` and `GET /v1beta/models`."""
+
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+        head = {"responseId": f"gemini-{number}", "modelVersion": model}
+
+        def chunk(parts: list[dict[str, Any]], finish: str | None = None, **more: Any) -> bytes:
+            candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
+            if finish:
+                candidate["finishReason"] = finish
+            return event({"candidates": [candidate], **head, **more})
+
+        for piece in answer.pieces:
+            if isinstance(piece, StreamPause | DroppedConnection):
+                yield piece
+            elif isinstance(piece, RawBytes):
+                yield piece.data
+            elif isinstance(piece, ModelFault):
+                yield event(self.error(piece))
+            elif isinstance(piece, Thought):
+                yield chunk([{"text": piece.text, "thought": True, "thoughtSignature": piece.signature}])
+            elif isinstance(piece, ModelToolCall):
+                call = {"name": piece.name, "args": _object(piece), **({"id": piece.id} if piece.id else {})}
+                yield chunk([{"functionCall": call}])
+            else:
+                yield chunk([{"text": piece.text if isinstance(piece, Refusal) else piece}])
+        yield chunk([{"text": ""}], _FINISH[answer.stop], usageMetadata=_usage(answer))
+
+    def error(self, fault: ModelFault) -> dict[str, Any]:
+        message = _GEMINI_MESSAGES.get(fault.kind, fault.message)
+        status = _STATUS.get(fault.status, "UNAVAILABLE" if fault.status >= 500 else "INVALID_ARGUMENT")
+        error: dict[str, Any] = {"code": fault.status, "message": message, "status": status}
+        if fault.kind == "auth":
+            info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+            error["details"] = [info]
+        return {"error": error}
+
+    def listing(self, models: Sequence[str]) -> dict[str, Any]:
+        methods = ["generateContent", "countTokens"]
+        return {
+            "models": [
+                {
+                    "name": f"models/{name}",
+                    "displayName": name,
+                    "inputTokenLimit": 1048576,
+                    "supportedGenerationMethods": methods,
+                }
+                for name in models
+            ]
+        }
+
+
+def _object(call: ModelToolCall) -> Any:
+    try:
+        return json.loads(call.text)
+    except ValueError:
+        return {"malformed": call.text}  # the format has no way to say it
+
+
+def _usage(answer: ModelAnswer) -> dict[str, Any]:
+    tokens = answer.usage
+    return {
+        "promptTokenCount": tokens.input,
+        "cachedContentTokenCount": tokens.cached_read,
+        "candidatesTokenCount": tokens.output - tokens.thought,
+        "thoughtsTokenCount": tokens.thought,
+        "totalTokenCount": tokens.input + tokens.output,
+    }
+
+
+# MERGED testing.models.openai_chat: OpenAI's chat completions, as streamed.
+
+_CODES: Final = {
+    "auth": ("invalid_request_error", "invalid_api_key"),
+    "context_full": ("invalid_request_error", "context_length_exceeded"),
+    "quota": ("insufficient_quota", "insufficient_quota"),
+    "unknown_model": ("invalid_request_error", "model_not_found"),
+}
+_STATUS_CODES: Final = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    500: ("server_error", "server_error"),
+    503: ("service_unavailable_error", "service_unavailable"),
+}
+_OPENAI_CHAT_FINISH: Final = {
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "refusal": "stop",
+    "tool_use": "tool_calls",
+}
+
+
+class OpenAIChat:
+    """`POST /v1/chat/completions` and `GET /v1/models`."""
+
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+        head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1, "model": model}
+
+        def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+            return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+        yield chunk({"role": "assistant", "content": ""})
+        calls = 0
+        for piece in answer.pieces:
+            if isinstance(piece, str):
+                yield chunk({"content": piece})
+            elif isinstance(piece, Thought):
+                yield chunk({"reasoning_content": piece.text})
+            elif isinstance(piece, Refusal):
+                yield chunk({"refusal": piece.text})
+            elif isinstance(piece, ModelToolCall):
+                yield from self._call(piece, calls, number, chunk)
+                calls += 1
+            elif isinstance(piece, StreamPause | DroppedConnection):
+                yield piece
+            else:
+                yield piece.data if isinstance(piece, RawBytes) else event(self.error(piece))
+        yield chunk({}, _OPENAI_CHAT_FINISH[answer.stop])
+        yield event({**head, "choices": [], "usage": _openai_chat_usage(answer)})
+        yield event("[DONE]")
+
+    def _call(self, call: ModelToolCall, index: int, number: int, chunk: Any) -> Iterator[Frame]:
+        call_id = call.id or f"call_{number}_{index}"
+        function = {"name": call.name, "arguments": ""}
+        yield chunk(
+            {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
+        )
+        for part in call.split:
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+
+    def error(self, fault: ModelFault) -> dict[str, Any]:
+        kind, code = (
+            _CODES.get(fault.kind) or _STATUS_CODES.get(fault.status) or ("invalid_request_error", None)
+        )
+        return {"error": {"message": fault.message, "type": kind, "param": None, "code": code}}
+
+    def listing(self, models: Sequence[str]) -> dict[str, Any]:
+        return {
+            "object": "list",
+            "data": [{"id": name, "object": "model", "created": 1, "owned_by": "script"} for name in models],
+        }
+
+
+def _openai_chat_usage(answer: ModelAnswer) -> dict[str, Any]:
+    tokens = answer.usage
+    return {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.input + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached_read},
+        "completion_tokens_details": {"reasoning_tokens": tokens.thought},
+    }
+
+
+# MERGED testing.models.openai_responses: OpenAI's responses, as streamed.
+
+_CHAT: Final = OpenAIChat()
+
+
+class OpenAIResponses:
+    """`POST /v1/responses`."""
+
+    def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
+        return _Stream(answer, number, model).frames()
+
+    def error(self, fault: ModelFault) -> dict[str, Any]:
+        return _CHAT.error(fault)
+
+    def listing(self, models: Sequence[str]) -> dict[str, Any]:
+        return _CHAT.listing(models)
+
+
+class _Stream:
+    def __init__(self, answer: ModelAnswer, number: int, model: str) -> None:
+        self._answer = answer
+        self._number = number
+        self._model = model
+        self._sequence = count()
+        self._output: list[dict[str, Any]] = []
+
+    def frames(self) -> Iterator[Frame]:
+        yield self._say("response.created", response=self._response("in_progress"))
+        text: list[str] = []
+        for piece in self._answer.pieces:
+            if isinstance(piece, str):
+                if not text:
+                    yield from self._open_message()
+                text.append(piece)
+                yield self._say("response.output_text.delta", **self._in_message, delta=piece, logprobs=[])
+                continue
+            if isinstance(piece, StreamPause | DroppedConnection):
+                yield piece
+                continue
+            if isinstance(piece, RawBytes):
+                yield piece.data
+                continue
+            if text:
+                yield from self._close_message(
+                    {"type": "output_text", "text": "".join(text), "annotations": []}
+                )
+                text = []
+            yield from self._whole(piece)
+        if text:
+            yield from self._close_message({"type": "output_text", "text": "".join(text), "annotations": []})
+        if self._answer.stop == "max_tokens":
+            ended = self._response("incomplete", incomplete_details={"reason": "max_output_tokens"})
+            yield self._say("response.incomplete", response=ended)
+        else:
+            yield self._say("response.completed", response=self._response("completed"))
+
+    def _whole(self, piece: Thought | ModelToolCall | Refusal | ModelFault) -> Iterator[Frame]:
+        if isinstance(piece, Thought):
+            yield from self._thought(piece)
+        elif isinstance(piece, ModelToolCall):
+            yield from self._call(piece)
+        elif isinstance(piece, Refusal):
+            yield from self._open_message()
+            yield self._say("response.refusal.delta", **self._in_message, delta=piece.text)
+            yield self._say("response.refusal.done", **self._in_message, refusal=piece.text)
+            yield from self._close_message({"type": "refusal", "refusal": piece.text})
+        else:
+            error = _CHAT.error(piece)["error"]
+            failed = self._response("failed", error={"code": error["code"], "message": error["message"]})
+            yield self._say("response.failed", response=failed)
+
+    def _thought(self, thought: Thought) -> Iterator[Frame]:
+        item: dict[str, Any] = {"id": self._id("rs"), "type": "reasoning", "summary": []}
+        where = {"item_id": item["id"], "output_index": len(self._output), "summary_index": 0}
+        part = {"type": "summary_text", "text": thought.text}
+        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
+        yield self._say("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
+        yield self._say("response.reasoning_summary_text.delta", **where, delta=thought.text)
+        yield self._say("response.reasoning_summary_text.done", **where, text=thought.text)
+        yield self._say("response.reasoning_summary_part.done", **where, part=part)
+        yield self._done({**item, "summary": [part], "encrypted_content": thought.signature})
+
+    def _call(self, call: ModelToolCall) -> Iterator[Frame]:
+        item = {
+            "id": self._id("fc"),
+            "type": "function_call",
+            "call_id": call.id or f"call_{self._number}_{len(self._output)}",
+            "name": call.name,
+            "arguments": "",
+            "status": "in_progress",
+        }
+        where = {"item_id": item["id"], "output_index": len(self._output)}
+        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
+        for part in call.split:
+            yield self._say("response.function_call_arguments.delta", **where, delta=part)
+        yield self._say("response.function_call_arguments.done", **where, name=call.name, arguments=call.text)
+        yield self._done({**item, "arguments": call.text, "status": "completed"})
+
+    def _open_message(self) -> Iterator[Frame]:
+        item: dict[str, Any] = {
+            "id": self._id("msg"),
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
+        self._in_message = {"item_id": item["id"], "output_index": len(self._output), "content_index": 0}
+        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
+        part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": []}
+        yield self._say("response.content_part.added", **self._in_message, part=part)
+
+    def _close_message(self, part: Mapping[str, Any]) -> Iterator[Frame]:
+        if part["type"] == "output_text":
+            yield self._say("response.output_text.done", **self._in_message, text=part["text"], logprobs=[])
+        yield self._say("response.content_part.done", **self._in_message, part=part)
+        item_id = self._in_message["item_id"]
+        item = {
+            "id": item_id,
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
+        yield self._done(item)
+
+    def _done(self, item: dict[str, Any]) -> Frame:
+        self._output.append(item)
+        return self._say("response.output_item.done", output_index=len(self._output) - 1, item=item)
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}_{self._number}_{len(self._output)}"
+
+    def _response(self, status: str, **more: Any) -> dict[str, Any]:
+        tokens = self._answer.usage
+        usage = {
+            "input_tokens": tokens.input,
+            "input_tokens_details": {
+                "cached_tokens": tokens.cached_read,
+                "cache_write_tokens": tokens.cached_write,
+            },
+            "output_tokens": tokens.output,
+            "output_tokens_details": {"reasoning_tokens": tokens.thought},
+            "total_tokens": tokens.input + tokens.output,
+        }
+        return {
+            "id": f"resp_{self._number}",
+            "object": "response",
+            "created_at": 1,
+            "status": status,
+            "model": self._model,
+            "output": list(self._output),
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "error": None,
+            "incomplete_details": None,
+            "usage": None if status == "in_progress" else usage,
+            **more,
+        }
+
+    def _say(self, kind: str, **members: Any) -> bytes:
+        return event({"type": kind, "sequence_number": next(self._sequence), **members}, kind)

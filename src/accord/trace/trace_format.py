@@ -1,0 +1,273 @@
+"""The format of a recording: one JSON object a line, as docs/trace.md describes it. Written here, read here; no I/O.
+
+A recording is a row of runs. A run begins with a line that says what is recorded; every line names its run, so that
+several programs may append to one file. A frame that is JSON stands in its line as it crossed, byte for byte, unless a
+secret was taken out of it.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from accord.schema.codec import NotJson, parse_json
+from accord.trace.message_redaction import redact_command, redact_frame, redact_value, says_once
+from accord.trace.secret_names import REDACTED
+from accord.trace.text_redaction import StderrLines, redact_text
+from accord.wire.transport import Frame
+
+VERSION: Final = 1
+
+_FRAME: Final = b'{"run":"%b","t":%.6f,"from":"%b","size":%d,"frame":%b}\n'
+_decode = msgspec.json.Decoder().decode
+
+Side = Literal["client", "agent"]
+Sender = Literal["client", "agent", "stderr"]
+Kind = Literal["frame", "cut", "stderr", "closed", "exit", "lost"]
+
+
+class TraceStart(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The first line of a run: `started` is the time of day, `by` whose recording it is, `command` the agent's."""
+
+    accord_trace: int
+    run: str
+    started: str
+    by: str = ""
+    command: tuple[str, ...] = ()
+    redacted: bool = True
+
+
+class TraceEntry(Struct, frozen=True, kw_only=True):
+    """Something that happened at `at` seconds of its run.
+
+    `kind` is "frame" (a line that crossed), "cut" (one too long to be kept: `data` is its beginning), "stderr" (a line
+    the agent wrote there), "closed" (a side closed its output), "exit" (the agent's end) or "lost" (the recorder could
+    not keep up: `size` bytes in `count` pieces are missing).
+    """
+
+    run: str = ""
+    at: float = 0.0
+    kind: Kind
+    sender: Sender | None = None
+    data: bytes = b""
+    size: int = 0
+    redacted: bool = False
+    reason: str = ""
+    code: int | None = None
+    signal: str | None = None
+    count: int = 0
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """The JSON object that this frame is, if it is one."""
+        if self.kind != "frame":
+            return None
+        try:
+            value = parse_json(self.data)
+        except NotJson:
+            return None
+        return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+    @property
+    def text(self) -> str:
+        """What crossed, as text."""
+        return self.data.decode("utf-8", "replace")
+
+
+class DamagedLine(Struct, frozen=True):
+    """A line of the file that is no line of a recording: one cut off where it is not `whole`, or a `newer` one."""
+
+    line: bytes
+    reason: str
+    whole: bool = True
+    newer: bool = False
+
+
+def start_line(start: TraceStart) -> bytes:
+    """The line that begins a run."""
+    return msgspec.json.encode(start) + b"\n"
+
+
+def new_start(
+    run: str, started: str, *, by: str, command: Sequence[str] = (), redact: bool = True
+) -> TraceStart:
+    """A beginning, with the secrets of the command line taken out."""
+    shown = redact_command(command) if redact else command
+    return TraceStart(
+        accord_trace=VERSION,
+        run=run,
+        started=started,
+        by=by,
+        command=tuple(word.encode(errors="replace").decode() for word in shown),
+        redacted=redact,
+    )
+
+
+def entry_of(at: float, sender: Side, frame: Frame, *, run: str = "", redact: bool = True) -> TraceEntry:
+    """One frame as it is kept."""
+    if not isinstance(frame, bytes):
+        # Only whole words of the beginning: a secret that is cut cannot be recognised.
+        head = frame.head[: frame.head.rfind(b'"') + 1] if b'"' in frame.head else b""
+        shown = redact_frame(head) if redact else frame.head
+        return TraceEntry(run=run, at=at, kind="cut", sender=sender, data=shown, size=frame.size)
+    shown = redact_frame(frame) if redact else frame
+    return TraceEntry(
+        run=run, at=at, kind="frame", sender=sender, data=shown, size=len(frame), redacted=shown is not frame
+    )
+
+
+def frame_line(at: float, sender: Side, frame: Frame, *, run: str, redact: bool = True) -> bytes:
+    """One frame as a line of the file: `entry_line(entry_of(...))`, but most frames are JSON without secrets."""
+    if redact and isinstance(frame, bytes):
+        try:
+            value = _decode(frame)
+            if redact_value(value) is value and b"\n" not in frame and says_once(frame, value):
+                return _FRAME % (run.encode(), at, sender.encode(), len(frame), frame)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass
+    return entry_line(entry_of(at, sender, frame, run=run, redact=redact))
+
+
+def stderr_entry(
+    at: float, line: bytes, *, run: str = "", redact: bool = True, lines: StderrLines | None = None
+) -> TraceEntry:
+    """One line of the agent's stderr as it is kept; `lines` knows what the lines before it began."""
+    text = line.decode("utf-8", "replace")
+    shown = text
+    if redact:
+        shown = REDACTED if lines is not None and lines.hides(text) else redact_text(text)
+    return TraceEntry(
+        run=run,
+        at=at,
+        kind="stderr",
+        sender="stderr",
+        data=shown.encode(),
+        size=len(line),
+        redacted=shown != text,
+    )
+
+
+def entry_line(entry: TraceEntry) -> bytes:
+    """One line of the file."""
+    head = b'{"run":"%b","t":%.6f' % (entry.run.encode(), entry.at)
+    match entry.kind:
+        case "frame" | "cut" | "stderr":
+            body = b',"from":"%b","size":%d%b' % (
+                (entry.sender or "").encode(),
+                entry.size,
+                b',"redacted":true' if entry.redacted else b"",
+            )
+            return b'%b%b,"%b":%b}\n' % (head, body, *_payload(entry))
+        case "closed":
+            rest = {"closed": entry.sender, "reason": entry.reason}
+        case "exit":
+            rest = {"exit": {"code": entry.code, "signal": entry.signal}}
+        case "lost":
+            rest = {"lost": {"from": entry.sender, "pieces": entry.count, "bytes": entry.size}}
+    return b"%b,%b\n" % (head, msgspec.json.encode(rest)[1:])
+
+
+def _payload(entry: TraceEntry) -> tuple[bytes, bytes]:
+    data = entry.data
+    if entry.kind == "frame" and _is_json(data):
+        return b"frame", data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        if entry.kind == "frame":
+            return b"base64", b'"%b"' % base64.b64encode(data)
+        text = data.decode("utf-8", "replace")
+    return b"head" if entry.kind == "cut" else b"text", msgspec.json.encode(text)
+
+
+_any = msgspec.json.Decoder(Raw)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _any.decode(data)
+        return b"\n" not in data and (data.isascii() or bool(data.decode()))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+
+
+class _Exit(Struct):
+    code: int | None = None
+    signal: str | None = None
+
+
+class _Lost(Struct, rename={"sender": "from"}):
+    sender: Sender | None = None
+    pieces: int = 0
+    bytes: int = 0
+
+
+class _Line(Struct, rename={"sender": "from", "accord_trace": "accordTrace"}):
+    accord_trace: int | UnsetType = UNSET
+    run: str = ""
+    t: float = 0.0
+    sender: Sender | None = None
+    size: int = 0
+    redacted: bool = False
+    frame: Raw | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    base64: str | UnsetType = UNSET
+    head: str | UnsetType = UNSET
+    closed: Side | UnsetType = UNSET
+    reason: str = ""
+    exit: _Exit | UnsetType = UNSET
+    lost: _Lost | UnsetType = UNSET
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_start = msgspec.json.Decoder(TraceStart).decode
+
+
+def read_line(line: bytes) -> TraceStart | TraceEntry | DamagedLine | None:
+    """What one line of the file says, without its line end; None for a blank one, or one of a kind not known yet."""
+    if not line.strip():
+        return None
+    try:
+        found = _decode_line(line)
+        if found.accord_trace is not UNSET:
+            if found.accord_trace > VERSION:
+                return DamagedLine(
+                    line,
+                    f"format {found.accord_trace} is newer than what this program reads ({VERSION})",
+                    newer=True,
+                )
+            return _decode_start(line)
+        return _entry(found)
+    except (msgspec.MsgspecError, ValueError) as error:
+        return DamagedLine(line, str(error))
+    except RecursionError:
+        return DamagedLine(line, "nested too deep")
+
+
+def _entry(line: _Line) -> TraceEntry | None:
+    run, at = line.run, line.t
+    if line.closed is not UNSET:
+        return TraceEntry(run=run, at=at, kind="closed", sender=line.closed, reason=line.reason)
+    if line.exit is not UNSET:
+        return TraceEntry(run=run, at=at, kind="exit", code=line.exit.code, signal=line.exit.signal)
+    if line.lost is not UNSET:
+        lost = line.lost
+        return TraceEntry(run=run, at=at, kind="lost", sender=lost.sender, count=lost.pieces, size=lost.bytes)
+    if line.head is not UNSET:
+        data, kind = line.head.encode(), "cut"
+    elif line.frame is not UNSET:
+        data, kind = bytes(line.frame), "frame"
+    elif line.base64 is not UNSET:
+        data, kind = base64.b64decode(line.base64), "frame"
+    elif line.text is not UNSET:
+        data, kind = line.text.encode(), "frame" if line.sender != "stderr" else "stderr"
+    else:
+        return None
+    if line.sender is None:
+        return None
+    size = line.size or len(data)
+    return TraceEntry(
+        run=run, at=at, kind=kind, sender=line.sender, data=data, size=size, redacted=line.redacted
+    )

@@ -1,0 +1,353 @@
+"""A recording as lines and as one HTML page."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
+from typing import Any, Final
+
+from msgspec import Struct
+
+from accord.trace.step_summary import clean, clean_lines, cut, duration, size, summary
+from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart
+from accord.trace.trace_reader import StepFilter, began_at
+from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep
+from accord.trace.violations import ViolationFinder
+
+# MERGED trace.timeline: A recording as lines for people: who said what, when, how long it took, and what broke the protocol.
+
+_MOST_NAMES: Final = 50
+_ARROWS: Final = {"client": "→", "agent": "←", "stderr": "·"}
+_COLOURS: Final = {
+    "client": "36",
+    "agent": "32",
+    "stderr": "2",
+    "fault": "33",
+    "error": "31",
+    "head": "1",
+    "dim": "2",
+}
+
+
+class TimelineStyle(Struct, frozen=True):
+    """How a timeline is drawn."""
+
+    width: int = 0
+    """Characters of a line; 0 does not cut."""
+    colours: bool = False
+    full: bool = False
+    """Every message whole, below its line."""
+    plain: bool = False
+    """Nothing but ASCII."""
+
+    def paint(self, text: str, colour: str) -> str:
+        """The text in a colour, where colours are wanted."""
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colours and text else text
+
+
+class _Run:
+    def __init__(self, number: int, start: TraceStart | None) -> None:
+        self.number = number
+        self.start = start
+        self.exchange = CallTracker()
+        self.judge = ViolationFinder()
+
+
+class Timeline:
+    """Reads a recording, one finding after the other, and tells what becomes of each."""
+
+    def __init__(self, filters: StepFilter = StepFilter(), *, run: int | None = None) -> None:  # noqa: B008 - it is frozen
+        self.filters = filters
+        self.faults = 0
+        self.damaged: list[DamagedLine] = []
+        self._wanted = run
+        self._runs: dict[str, _Run] = {}
+        self._taken = self._shown = 0
+        self._methods: dict[str, None] = {}
+        self._sessions: dict[str, None] = {}
+
+    def steps(
+        self, found: Iterable[TraceStart | TraceEntry | DamagedLine]
+    ) -> Iterator[tuple[int, TraceStart | TraceStep]]:
+        """The number of a run, with its beginning or with a step of it that is wanted."""
+        for one in found:
+            if isinstance(one, DamagedLine):
+                self.damaged.append(one)
+                continue
+            run = self._runs.get(one.run)
+            if run is None:
+                run = self._runs[one.run] = _Run(
+                    len(self._runs) + 1, one if isinstance(one, TraceStart) else None
+                )
+            if self._wanted is not None and run.number != self._wanted:
+                continue
+            if isinstance(one, TraceStart):
+                run.start = one
+                yield run.number, one
+                continue
+            step = run.judge.look(run.exchange.take(one))
+            self.faults += len(step.faults)
+            self._taken += 1
+            for known, name in ((self._methods, step.method), (self._sessions, step.session)):
+                if name and len(known) < _MOST_NAMES:
+                    known[name] = None
+            if self.filters.wants(step, run.start):
+                self._shown += 1
+                yield run.number, step
+
+    def owed(self) -> list[tuple[int, TraceStep, TraceFault]]:
+        """What was never answered, with the number of its run."""
+        found: list[tuple[int, TraceStep, TraceFault]] = []
+        for run in self._runs.values():
+            for step, fault in run.judge.finish(run.exchange):
+                step.faults.append(fault)
+                if self.filters.wants(step, run.start):
+                    found.append((run.number, step, fault))
+        self.faults += len(found)
+        return found
+
+    def remarks(self) -> list[str]:
+        """What is to be said about the file itself."""
+        remarks: list[str] = []
+        cut_off = sum(not one.whole for one in self.damaged)
+        odd = len(self.damaged) - cut_off
+        if cut_off:
+            remarks.append("the recording was cut off in the middle of its last line")
+        if odd:
+            remarks.append(
+                f"{odd} line{'s' if odd > 1 else ''} of the file could not be read: {self.damaged[0].reason}"
+            )
+        if self._wanted is not None and all(run.number != self._wanted for run in self._runs.values()):
+            remarks.append(f"there is no run {self._wanted}; the file has {len(self._runs)}")
+        elif self._taken and not self._shown:
+            remarks.append(self._nothing())
+        return remarks
+
+    def _nothing(self) -> str:
+        """Why nothing is shown, and what could be."""
+        filters, sentence = self.filters, f"nothing of {self._taken} messages is what you look for"
+        if filters.only_faults and not self.faults:
+            return f"{sentence}: none breaks a rule"
+        for asked, known, what in (
+            (filters.methods, self._methods, "methods"),
+            (filters.sessions, self._sessions, "sessions"),
+        ):
+            if asked and not any(filters.names(name, what) for name in known):
+                there = ", ".join(cut(clean(name), 60) for name in known)
+                return (
+                    f"{sentence}: there is no {clean(' or '.join(asked))}; the {what} are {there or 'none'}"
+                )
+        return sentence
+
+
+def start_line(number: int, start: TraceStart, look: TimelineStyle) -> str:
+    """The line above a run."""
+    began = began_at(start)
+    when = f"{began:%Y-%m-%d %H:%M:%S}" if began else start.started
+    words = [f"run {number}", when, clean(" ".join(start.command) or start.by)]
+    if not start.redacted:
+        words.append("secrets are in it")
+    line = (" - " if look.plain else " · ").join(word for word in words if word)
+    return look.paint(_fit(line, look), "head")
+
+
+def step_lines(step: TraceStep, look: TimelineStyle) -> list[str]:
+    """One step, and below it what is wrong with it."""
+    entry = step.entry
+    arrow = _ARROWS.get(entry.sender or "", "×") if entry.kind in ("frame", "cut", "stderr") else "×"
+    if look.plain:
+        arrow = {"→": "->", "←": "<-", "·": "| ", "×": "x "}[arrow]
+    took = "" if step.took is None else duration(step.took)
+    shown = size(entry.size) if entry.kind in ("frame", "cut", "stderr") else ""
+    session = f"[{clean(step.session)[-6:]}] " if step.session else ""
+    head = f"{entry.at:>10.3f}  {arrow}  {cut(_name(step), 34):<34} {took:>9} {shown:>8}  "
+    # Most of a long message is never shown: only what can be is cleaned.
+    said = summary(step)[: look.width or 2000]
+    line = _fit(head + session + clean(said), look).rstrip()
+    colour = "error" if step.kind in ("error", "exit", "lost") else entry.sender or "dim"
+    if look.colours and len(line) > len(head):
+        line = look.paint(line[: len(head)], colour) + line[len(head) :]
+    lines = [_ascii(line) if look.plain else line]
+    if look.full and step.message is not None:
+        body = json.dumps(step.message, indent=2, ensure_ascii=look.plain)
+        lines += [f"{'':>14} {part}" for part in clean_lines(body).split("\n")]
+    return lines + [fault_line(fault, look) for fault in step.faults]
+
+
+def fault_line(fault: TraceFault, look: TimelineStyle, where: str = "") -> str:
+    """What is wrong, on a line of its own."""
+    line = f"{where:>10}  {'! ' if look.plain else '!'}  {clean(str(fault))}"
+    return look.paint(_fit(_ascii(line) if look.plain else line, look), "fault")
+
+
+def as_object(number: int, step: TraceStep) -> dict[str, Any]:
+    """A step for programs."""
+    entry = step.entry
+    found: dict[str, Any] = {
+        "run": number,
+        "step": step.number,
+        "t": round(entry.at, 6),
+        "from": entry.sender,
+        "kind": step.kind,
+        "method": step.method or None,
+        "id": step.id,
+        "session": step.session or None,
+        "size": entry.size,
+        "ms": None if step.took is None else round(step.took * 1000, 3),
+        "message": step.message,
+        "text": entry.text if step.message is None and entry.kind in ("frame", "cut", "stderr") else None,
+        "summary": summary(step) if step.kind in ("closed", "exit", "lost") else None,
+        "faults": [{"rule": fault.rule, "text": fault.text} for fault in step.faults] or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def unanswered(number: int, step: TraceStep, fault: TraceFault) -> dict[str, Any]:
+    """A call without an answer, for programs: what is known at the end only."""
+    found = as_object(number, step)
+    kept = {
+        name: found[name] for name in ("run", "step", "t", "from", "method", "id", "session") if name in found
+    }
+    return {**kept, "kind": "unanswered", "faults": [{"rule": fault.rule, "text": fault.text}]}
+
+
+def _name(step: TraceStep) -> str:
+    mark = {"answer": " =", "error": " ="}.get(step.kind, "")
+    name = step.method or {"answer": "answer", "error": "error"}.get(
+        step.kind, "" if step.kind != "noise" else "no message"
+    )
+    if step.entry.kind == "stderr":
+        name = "stderr"
+    elif step.entry.kind != "frame":
+        name = step.kind
+    id = f" #{clean(str(step.id))}" if step.id is not None else ""
+    return f"{clean(name)}{mark}{id}"
+
+
+def _fit(line: str, look: TimelineStyle) -> str:
+    return cut(line, look.width) if look.width else line
+
+
+def _ascii(line: str) -> str:
+    return line.replace("µ", "u").replace("…", "~").encode("ascii", "backslashreplace").decode()
+
+
+# MERGED trace.page: A recording as one page of HTML that needs nothing else: a row a step, each opening to the whole message.
+#
+# It reads without scripts; the one in it only filters.
+
+_HEAD: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>%s</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<style>
+:root { color-scheme: light dark; --line: #8884; --client: #0a7ea4; --agent: #2b8a3e; --bad: #c92a2a; --warn: #b35c00 }
+@media (prefers-color-scheme: dark) { :root { --client: #4cc3e8; --agent: #69d07f; --bad: #ff8787; --warn: #ffb057 } }
+body { font: 14px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0 auto; max-width: 90rem; padding: 1rem }
+h1 { font-size: 1.1rem } h2 { font-size: 1rem; margin: 1.5rem 0 .3rem }
+form { position: sticky; top: 0; background: Canvas; padding: .5rem 0; display: flex; gap: .6rem; flex-wrap: wrap; z-index: 1 }
+input, select { font: inherit; padding: .15rem .4rem }
+details { border-top: 1px solid var(--line) } summary { display: grid; grid-template-columns: 6rem 1.5rem 20rem 5rem 5rem 1fr; gap: 0 .6rem; cursor: pointer; list-style: none; padding: .1rem 0 }
+summary span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap } .n { text-align: right }
+.client .who, .client .name { color: var(--client) } .agent .who, .agent .name { color: var(--agent) } .stderr { opacity: .75 }
+.error .said, .exit .said, .lost .said { color: var(--bad) } .fault { color: var(--warn); margin: 0 0 .2rem 8.5rem }
+pre { margin: .3rem 0 .8rem 8.5rem; white-space: pre-wrap; overflow-wrap: anywhere } [hidden] { display: none }
+.session { opacity: .65 }
+@media (max-width: 60rem) { summary { grid-template-columns: 4.5rem 1rem 1fr } .took, .size { display: none } .said { grid-column: 3; white-space: normal } .fault, pre { margin-left: 0 } }
+</style></head><body>
+<h1>%s</h1>
+<form onsubmit="return false">
+<label>method <input id="method" list="methods" placeholder="session/*"></label>
+<label>session <input id="session"></label>
+<label>text <input id="text"></label>
+<label>from <select id="from"><option value="">all</option><option>client</option><option>agent</option><option>stderr</option></select></label>
+<label><input type="checkbox" id="faults"> only what breaks a rule</label> <output id="count"></output>
+</form>
+"""
+_TAIL: Final = """<script>
+const $ = id => document.getElementById(id), rows = [...document.querySelectorAll(".step")];
+function filter() {
+  const glob = $("method").value.trim(), session = $("session").value.trim(), from = $("from").value;
+  const text = $("text").value.toLowerCase(), faults = $("faults").checked;
+  const wanted = glob && new RegExp("^" + glob.replace(/[.+^${}()|[\\]\\\\]/g, "\\\\$&").replace(/\\*/g, ".*").replace(/\\?/g, "."));
+  let shown = 0;
+  for (const row of rows) {
+    const data = row.dataset;
+    const fits = (!wanted || wanted.test(data.method)) && (!session || data.session.includes(session)) && (!from || data.from === from)
+      && (!faults || "faults" in data) && (!text || row.textContent.toLowerCase().includes(text));
+    row.hidden = !fits;
+    shown += fits;
+  }
+  $("count").textContent = shown + " of " + rows.length;
+}
+// What is looked for can be in the address, so that a link leads to it: #method=session/*&faults=1
+const asked = new URLSearchParams(location.hash.slice(1));
+for (const id of ["method", "session", "text", "from", "faults"]) {
+  if (asked.has(id)) id === "faults" ? $(id).checked = true : $(id).value = asked.get(id);
+  $(id).addEventListener("input", filter);
+}
+filter();
+</script></body></html>
+"""
+
+
+def page(
+    title: str,
+    steps: Iterable[tuple[int, TraceStart | TraceStep]],
+    owed: Callable[[], list[tuple[int, TraceStep, TraceFault]]],
+) -> Iterator[str]:
+    """The page in pieces; `owed` is asked in the end for what was never answered."""
+    shown = escape(clean(title))
+    yield _HEAD % (shown, shown)
+    methods: set[str] = set()
+    for number, one in steps:
+        if isinstance(one, TraceStart):
+            began = began_at(one)
+            when = f"{began:%Y-%m-%d %H:%M:%S %Z}" if began else one.started
+            secrets = "" if one.redacted else " · secrets are in it"
+            what = clean(" ".join(one.command) or one.by)
+            yield f"<h2>run {number} · {escape(when)} · {escape(what)}{secrets}</h2>\n"
+        else:
+            methods.add(one.method)
+            yield _row(one)
+    missing = owed()
+    if missing:
+        yield "<h2>never answered</h2>\n"
+    for number, step, fault in missing:
+        yield f'<div class="fault">! run {number}, {step.entry.at:.3f}: {_text(str(fault))}</div>\n'
+    options = "".join(f'<option value="{escape(clean(method))}">' for method in sorted(methods) if method)
+    yield f'<datalist id="methods">{options}</datalist>\n'
+    yield _TAIL
+
+
+def _row(step: TraceStep) -> str:
+    entry = step.entry
+    name = step.method or ("no message" if step.kind == "noise" else step.kind)
+    crossed = entry.kind in ("frame", "cut", "stderr")
+    if step.message is not None:
+        body = json.dumps(step.message, indent=2, ensure_ascii=False)
+    else:
+        body = entry.text if crossed else ""
+    session = f'<span class="session">[{_text(step.session[-6:])}]</span> ' if step.session else ""
+    cells = (
+        f'<span class="n">{entry.at:.3f}</span>',
+        f'<span class="who">{_ARROWS.get(entry.sender or "", "×") if crossed else "×"}</span>',
+        f'<span class="name">{_text(name + (" =" if step.kind in ("answer", "error") else ""))}'
+        f"{_text(f' #{step.id}') if step.id is not None else ''}</span>",
+        f'<span class="n took">{"" if step.took is None else duration(step.took)}</span>',
+        f'<span class="n size">{size(entry.size) if crossed else ""}</span>',
+        f'<span class="said">{session}{_text(cut(summary(step), 300))}</span>',
+    )
+    faults = "".join(f'<div class="fault">! {_text(str(fault))}</div>' for fault in step.faults)
+    data = (
+        f'data-method="{_text(step.method)}" data-session="{_text(step.session)}" data-from="{entry.sender or ""}"'
+        f"{' data-faults=1' if step.faults else ''}"
+    )
+    whole = f"<pre>{escape(clean_lines(body))}</pre>" if body else ""
+    return (
+        f'<div class="step {entry.sender or ""} {step.kind}" {data}><details><summary>{"".join(cells)}</summary>{whole}</details>'
+        f"{faults}</div>\n"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(clean(text))

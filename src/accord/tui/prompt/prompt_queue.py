@@ -1,0 +1,94 @@
+"""The prompts that wait for the running turn to end: shown, to be taken back for changes, or thrown away."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+
+from accord.safe_text import clean_line
+from accord.tui.chat_types import Draft, DraftQueue
+from accord.tui.theme import palette_of
+
+if TYPE_CHECKING:
+    from textual import events
+
+
+class PromptQueue(Widget, can_focus=True):
+    """The queue."""
+
+    DEFAULT_CSS = """
+    Waiting { display: none; height: auto; max-height: 6; margin: 0 1; padding: 0 1; }
+    Waiting.some { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("enter,e", "edit", "Edit", show=False),
+        Binding("delete,backspace,x", "drop", "Remove", show=False),
+    ]
+
+    class Edited(Message):
+        """This one goes back into the editor."""
+
+        def __init__(self, draft: Draft) -> None:
+            super().__init__()
+            self.draft = draft
+
+    class Dropped(Message):
+        """One was thrown away."""
+
+    def __init__(self, queue: DraftQueue) -> None:
+        super().__init__()
+        self.queue = queue
+        self.at = 0
+
+    def update(self) -> None:
+        """The queue has changed."""
+        self.at = min(self.at, max(len(self.queue) - 1, 0))
+        self.set_class(len(self.queue) > 0, "some")
+        self.refresh(layout=True)
+
+    def render(self) -> Text:
+        palette = palette_of(self)
+        out = Text(no_wrap=True, overflow="ellipsis")
+        held = self.queue.held
+        for number, draft in enumerate(self.queue.drafts):
+            chosen = self.has_focus and number == self.at
+            if number:
+                out.append("\n")
+            out.append("▸ " if chosen else "· ", palette.accent if chosen else palette.faint)
+            out.append("held back  " if held else "next  " if number == 0 else "then  ", palette.faint)
+            out.append(clean_line(draft.line), palette.text if chosen else palette.muted)
+            if chosen:
+                out.append("  Enter edits, x removes", palette.faint)
+        return out
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return min(len(self.queue), 6)
+
+    def action_move(self, by: int) -> None:
+        self.at = min(max(self.at + by, 0), max(len(self.queue) - 1, 0))
+        self.refresh()
+
+    def action_edit(self) -> None:
+        draft = self.queue.take(self.at)
+        if draft is not None:
+            self.update()
+            self.post_message(self.Edited(draft))
+
+    def action_drop(self) -> None:
+        if self.queue.take(self.at) is not None:
+            self.update()
+            self.post_message(self.Dropped())
+
+    def on_click(self, event: "events.Click") -> None:
+        self.at = min(event.y, max(len(self.queue) - 1, 0))
+        self.refresh()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
