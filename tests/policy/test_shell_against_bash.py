@@ -88,6 +88,7 @@ LINES = [
     "bash -c \"bash -c 'ok1 a'\"", "say | xargs ok1", "say | xargs -n 1 -I Z ok1 aZ",
     "trap 'ok1 a' EXIT; ok2", "A=x; ok1 $A", "export B=1; ok1", "set -e; ok1; no1; ok2", "ok1 *", "ok1 {a,b}",
     "while false; do no1; done; ok1", "ok1 >&-a", "ok1 2&>o", "ok1 >& -a b", "ok1 & ok2 & wait", "ok1 |& ok2",
+    "ok1 >&o", "ok1 >&'o'", "ok1 2>&1 >&o.log", "ok1 >&'2'", "ok1 2>&1-", "ok1 &>'$(no1)'", "ok1 >'$(no1)'",
     "ok1 a=b -c=d", "ok1 é 'ü'", "ok1 \"a\nb\"", "read -r L < o; ok1", "unset A; ok1", "nohup env nice ok1",
 ]  # fmt: skip
 
@@ -117,6 +118,31 @@ DOUBTED = [
 @pytest.mark.parametrize("line", DOUBTED)
 def test_lines_that_cannot_be_predicted_are_doubted(line: str):
     assert predicted(line) is None
+
+
+EXPANDED_TWICE = [
+    ">&o'$(ok1)'", ">&'$(ok1)'", '>&"\\$(ok1)"', ">&o\\$\\(ok1\\)", "1>&o'$(ok1)'", ">&o'`ok1`'", ">&'<(ok1)'",
+    ">& 'o$(ok1)'", "A='$(ok1)'; >&$A", "A='$(ok1)'; >&o\"$A\"", "A='$(ok1)'; >&${A}", ">&o'$((A[$(ok1)]))'",
+    "say >&o$(printf '$(ok1)')", "ok2() { ok1; }; >&'$(ok2)'", "{ say; } >&o'$(ok1)'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", EXPANDED_TWICE)
+def test_a_redirection_to_a_word_that_bash_expands_twice_is_doubted(recorder: BashRecorder, line: str):
+    assert ["ok1"] in recorder.run(line), "bash no longer expands this word twice"
+    assert predicted(line) is None
+
+
+@pytest.mark.parametrize(
+    "line", [">&'~'", ">&'a*'", ">&'o{1,2}'", ">&'a\"b'", ">&o\\\\a", ">&''", "<&'$(ok1)'"]
+)
+def test_a_redirection_to_a_word_that_may_change_when_expanded_again_is_doubted(line: str):
+    assert predicted(line) is None
+
+
+def test_a_quoted_descriptor_with_a_minus_is_the_name_of_a_file():
+    (command,) = read_line("ok1 >&'1-'").commands
+    assert [redirect.target.text for redirect in command.redirects] == ["1-"]
 
 
 def test_most_common_lines_are_accepted():

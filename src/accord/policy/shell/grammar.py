@@ -159,7 +159,9 @@ _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _RESERVED: Final = re.compile(r"(?:[a-z]+|\[\[|\]\]|[{}!])(?=[ \t\n;&|()<>]|\Z)")
 _CLOSERS: Final = frozenset(("then", "do", "done", "fi", "else", "elif", "esac", "}", "]]"))
-_COPIED: Final = re.compile(r"[0-9]*-?")
+# Bash expands the word of `>&word` a second time when it is not a number: `>&'$(run)'` runs a command. Words of
+# these characters alone stay as they are.
+_EXPANDS_TO_ITSELF: Final = re.compile(r"[\w./+,:@%=-]+")
 
 
 @dataclass(slots=True)
@@ -416,11 +418,13 @@ class ShellParser:
         target = reader.word()
         if operator == "<<<":
             heard.hear(target.spelled if target.spelled is not None else target.raw, target.variables)
-        elif operator in ("<&", ">&") and target.text is not None and _COPIED.fullmatch(target.text):
+        elif operator in ("<&", ">&") and _is_descriptor(target):
             pass
         elif operator == "<&":
             raise UnsupportedSyntax("a copy of a descriptor that is not a number")
         else:
+            if operator == ">&" and not _EXPANDS_TO_ITSELF.fullmatch(target.text or ""):
+                self.reading.doubts.append("bash expands the target of >& twice")
             found.append(Redirect(operator, target))
         return True
 
@@ -433,6 +437,12 @@ class ShellParser:
         quoted = found[3] is None
         delimiter = found[1] or found[2] or found[3] or ""
         reader.await_document(delimiter, quoted, strip, heard.hear)
+
+
+def _is_descriptor(target: Word) -> bool:
+    """Whether the word of `>&` or `<&` is a descriptor to copy (`2`), to move (`2-`) or to close (`-`)."""
+    # A quoted `2-` is the name of a file.
+    return bool(re.fullmatch(r"[0-9]+|-", target.text or "") or re.fullmatch(r"[0-9]+-", target.raw))
 
 
 def single_word(text: str) -> Word | None:
