@@ -121,7 +121,7 @@ def test_text_of_finds_text_in_every_kind_of_content() -> None:
         ToolCallChanged(ToolCallUpdate("t", content=[Content(content=HI)])),
     ):
         assert text_of(thing) == "hi"
-    for silent in (Notice(severity="info", title="n"), ModeChanged("m"), Unknown("x", {}), None, 5):
+    for silent in (ModeChanged("m"), Unknown("x", {}), None, 5):
         assert text_of(silent) == ""
 
 

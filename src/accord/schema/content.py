@@ -3,6 +3,7 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from accord.schema.base import (
@@ -100,6 +101,11 @@ class EmbeddedResource(Object, tag_field="type", tag="resource"):
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+
+def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
+    """Concatenate the text blocks; images, links and embedded files add nothing."""
+    return "".join([block.text for block in blocks if type(block) is TextContent])
 
 
 # MERGED schema.prompts: The prompt turn: the request that starts it, the answer that ends it, and its cancellation.

@@ -25,7 +25,7 @@ from accord.schema.base import (
     Uint64,
     unstable,
 )
-from accord.schema.content import ContentBlock, ToolCall, ToolCallChange, Usage
+from accord.schema.content import ContentBlock, ToolCall, ToolCallChange, Usage, text_of_blocks
 from accord.schema.session_requests import AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate
 
 # MERGED schema.plans: Plans: what the agent means to do, step by step.
@@ -165,6 +165,11 @@ class SessionMessage(Object, tag_field="sessionUpdate", tag="session_message"):
     recipient_message_id: Opt[MessageId | None] = UNSET
     content: Opt[Items[ContentBlock] | None] = UNSET
 
+    @property
+    def text(self) -> str:
+        """The text blocks of the new content."""
+        return text_of_blocks(self.content or ())
+
 
 @unstable
 class SessionMessageChunk(Object, tag_field="sessionUpdate", tag="session_message_chunk"):
@@ -172,6 +177,11 @@ class SessionMessageChunk(Object, tag_field="sessionUpdate", tag="session_messag
 
     message_id: MessageId
     content: ContentBlock
+
+    @property
+    def text(self) -> str:
+        """The block's text; "" for a block that is not text."""
+        return text_of_blocks((self.content,))
 
 
 # MERGED schema.updates: Session updates: everything an agent tells about a session, in the order it happens.
@@ -182,6 +192,11 @@ class ContentChunk(Object):
 
     content: ContentBlock
     message_id: Opt[MessageId | None] = UNSET
+
+    @property
+    def text(self) -> str:
+        """The block's text; "" for a block that is not text."""
+        return text_of_blocks((self.content,))
 
 
 class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
@@ -228,6 +243,11 @@ class Notice(Object, tag_field="sessionUpdate", tag="notice"):
     title: NonEmpty
     description: Opt[str | None] = UNSET
 
+    @property
+    def text(self) -> str:
+        """The title, and the description on the next line."""
+        return f"{self.title}\n{self.description}" if self.description else self.title
+
 
 CompactionStatus: TypeAlias = Annotated[str, KnownValues("in_progress", "completed", "failed", "cancelled")]
 
@@ -240,12 +260,22 @@ class CompactionUpdate(Object, tag_field="sessionUpdate", tag="compaction_update
     summary: Opt[Items[ContentBlock] | None] = UNSET
     error: Opt[str | None] = UNSET
 
+    @property
+    def text(self) -> str:
+        """The text blocks of the summary."""
+        return text_of_blocks(self.summary or ())
+
 
 class CompactionSummaryChunk(Object, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
     """One more block of a compaction's summary. With an id not seen before, it begins the compaction."""
 
     compaction_id: CompactionId
     content: ContentBlock
+
+    @property
+    def text(self) -> str:
+        """The block's text; "" for a block that is not text."""
+        return text_of_blocks((self.content,))
 
 
 SessionUpdate: TypeAlias = (

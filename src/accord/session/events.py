@@ -35,15 +35,15 @@ from accord.schema import (
     SessionModeState,
     StopReason,
     SubagentUpdate,
-    TextContent,
     ToolCallUpdate,
     Unknown,
     Usage,
     UsageUpdate,
     UserMessageChunk,
 )
-from accord.session.history_items import MessageKind, PlanBody
-from accord.session.tool_calls import Mark, ToolCallState
+from accord.schema.content import text_of_blocks
+from accord.session.history_items import MessageKind, PlanBody, PlanState
+from accord.session.tool_calls import Mark, ToolCallState, text_of_tool_content
 
 
 class SessionEvent(Record, tag_field="sessionUpdate", omit_defaults=True):
@@ -78,6 +78,11 @@ class TurnStarted(SessionEvent, tag="_accord/turn_started"):
     prompt: list[ContentBlock] = []
     """What the user said; an agent's echo of it is recognised. Empty when the agent reports the message itself."""
 
+    @property
+    def text(self) -> str:
+        """The text blocks of the prompt."""
+        return text_of_blocks(self.prompt)
+
 
 class TurnCancelling(SessionEvent, tag="_accord/turn_cancelling"):
     """The client asked the agent to stop. Only while a turn runs; updates go on until it has ended."""
@@ -104,6 +109,11 @@ class MessageChanged(SessionEvent, tag="_accord/message_changed"):
     message_id: str | None = None
     content: list[ContentBlock] | UnsetType | None = UNSET
 
+    @property
+    def text(self) -> str:
+        """The text blocks of the message."""
+        return text_of_blocks(self.content or ())
+
 
 class ToolCallChanged(SessionEvent, tag="_accord/tool_call_changed"):
     """A tool call appeared or changed. Changes come in any order and may come late, after the turn as well."""
@@ -119,12 +129,22 @@ class ToolCallChanged(SessionEvent, tag="_accord/tool_call_changed"):
     new: bool = False
     """Whether the state saw the call for the first time."""
 
+    @property
+    def text(self) -> str:
+        """The text blocks of the call's whole output so far."""
+        return text_of_tool_content(self.call.content or self.patch.content or ())
+
 
 class PlanChanged(SessionEvent, tag="_accord/plan_changed"):
     """A plan appeared, was replaced whole, or was removed (`plan` is None). The single plan of version 1 has the id ""."""
 
     plan_id: str
     plan: PlanBody | None
+
+    @property
+    def text(self) -> str:
+        """The steps one per line, or the Markdown source; "" for a removed plan or a plan in a file."""
+        return "" if self.plan is None else PlanState(self.plan_id, self.plan).text
 
 
 class ModeChanged(SessionEvent, tag="_accord/mode_changed"):
@@ -204,25 +224,14 @@ def turn_failed(error: BaseException) -> TurnEnded:
     return TurnEnded(error=Error(code=INTERNAL_ERROR, message=str(error) or type(error).__name__))
 
 
-def text_of(thing: Any) -> str:
-    """The text in a content block, a list of blocks, tool call content, or an event; "" where there is none.
+def text_of(item: Any) -> str:
+    """Return the text of a content block, tool content, an event, or a list of these; "" where there is none.
 
-    Only what is said counts: images, links and embedded files give nothing.
+    Images, links and embedded files have no text.
     """
-    if isinstance(thing, TextContent):
-        return thing.text
-    if isinstance(thing, UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | Content):
-        return text_of(thing.content)
-    if isinstance(thing, CompactionSummaryChunk | SessionMessageChunk):
-        return text_of(thing.content)
-    if isinstance(thing, MessageChanged | SessionMessage):
-        return text_of(thing.content or ())
-    if isinstance(thing, CompactionUpdate):
-        return text_of(thing.summary or ())
-    if isinstance(thing, TurnStarted):
-        return text_of(thing.prompt)
-    if isinstance(thing, ToolCallChanged):
-        return text_of(thing.call.content or thing.patch.content or ())
-    if isinstance(thing, list | tuple):
-        return "".join([text_of(item) for item in cast(list[Any], thing)])
-    return ""
+    if isinstance(item, list | tuple):
+        return "".join([text_of(one) for one in cast(list[Any], item)])
+    if isinstance(item, Content):
+        item = item.content
+    text = getattr(item, "text", "")
+    return text if isinstance(text, str) else ""

@@ -24,6 +24,7 @@ from accord.schema import (
     TextContent,
     Unknown,
 )
+from accord.schema.content import text_of_blocks
 
 # MERGED session.content: Content that grows: blocks come one at a time, and adjacent plain text is merged only when someone looks.
 #
@@ -89,11 +90,6 @@ class GrowingContent:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.text!r})"
-
-
-def text_of_blocks(blocks: Iterable[ContentBlock]) -> str:
-    """The text blocks among these, one after the other."""
-    return "".join([block.text for block in blocks if type(block) is TextContent])
 
 
 # MERGED session.messages: Messages: what the user said, what the agent said, what it thought; and messages between sessions.
@@ -196,6 +192,13 @@ class PlanState(Struct):
     def entries(self) -> list[PlanEntry]:
         """The steps, where the plan is a list of them."""
         return self.body.entries if isinstance(self.body, PlanItems) else []
+
+    @property
+    def text(self) -> str:
+        """The steps one per line, or the Markdown source; "" for a plan in a file."""
+        if isinstance(self.body, PlanMarkdown):
+            return self.body.content
+        return "\n".join([entry.content for entry in self.entries])
 
 
 # MERGED session.compactions: Compactions: the agent shortened its context, and may say what it kept.

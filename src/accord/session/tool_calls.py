@@ -1,6 +1,6 @@
 """The state of a tool call, and its terminals as plain text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from accord.schema import (
     ToolKind,
     UnsetType,
 )
+from accord.schema.content import text_of_blocks
 
 # MERGED session.toolcalls: Tool calls: the state of one call, and the rules by which reports change it.
 #
@@ -91,6 +92,11 @@ class ToolCallState(Record, omit_defaults=True):
     def ended_without_result(self) -> bool:
         """The turn ended and the agent never said how the call did."""
         return self.mark == "ended_without_result"
+
+    @property
+    def text(self) -> str:
+        """The text blocks of the content."""
+        return text_of_tool_content(self.content)
 
     @property
     def terminal_ids(self) -> list[str]:
@@ -178,6 +184,11 @@ class ToolCallState(Record, omit_defaults=True):
         elif meta:
             merged = {**(self.meta or {}), **meta}
             self.meta = {key: value for key, value in merged.items() if value is not None} or None
+
+
+def text_of_tool_content(items: Iterable[ToolCallContent]) -> str:
+    """Concatenate the text blocks of a tool's output; diffs and terminals add nothing."""
+    return text_of_blocks([item.content for item in items if isinstance(item, Content)])
 
 
 def _or_unset(value: Any) -> Any:
