@@ -97,4 +97,4 @@ def test_an_invalid_store_exits_with_1(home: Path) -> None:
     path = home / "data" / "sessions.db"
     assert doctor()["store"] == f"opens      {path}"
     path.write_text("a text saved in its place")
-    assert f"BROKEN     {path} is no session store" in doctor(code=1)["store"]
+    assert f"BROKEN     {path} is not a session store" in doctor(code=1)["store"]

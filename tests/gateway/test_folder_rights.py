@@ -211,7 +211,7 @@ async def test_a_session_id_logged_by_another_gateway_shows_none_of_its_log(
         other = await two.client(limited_to(inside))
         updates, _ = await other.load("1", str(inside))
         assert updates == []
-        assert len(list(stores[1].list().heads)) == 1
+        assert len(list(stores[1].list().sessions)) == 1
         assert (await client.call("_accord/sessions"))["sessions"] == []
         (entry,) = (await (await two.client()).call("_accord/sessions"))["sessions"]
         assert entry["cwd"] == str(outside)

@@ -23,8 +23,10 @@ def write_until_killed(path: Path, seed: int) -> None:
     random = Random(seed)
     store = SqliteStore(path, checkpoint_pages=40)
     counts = {
-        head.session_id: sum(isinstance(event, AgentMessageChunk) for event in store.events(head.session_id))
-        for head in store.list(limit=1000, archived="include").heads
+        summary.session_id: sum(
+            isinstance(event, AgentMessageChunk) for event in store.events(summary.session_id)
+        )
+        for summary in store.list(limit=1000, archived="include").sessions
     }
     journals = {name: store.journal(name) for name in counts}
     for step in range(1_000_000):

@@ -93,7 +93,7 @@ def logged_texts(store: Store, session_id: str, after: int = 0) -> list[str]:
 
 
 def ids(heads: tuple[SessionSummary, ...]) -> list[str]:
-    return [head.session_id for head in heads]
+    return [summary.session_id for summary in heads]
 
 
 @contextmanager
@@ -281,12 +281,12 @@ def unusual_texts_are_read_back(backend: StoreBackend) -> None:
     with store.journal("s ü\x00/%") as journal:
         journal.append(*[chunk(text) for text in texts])
     assert logged_texts(backend.open(), "s ü\x00/%") == [*texts[:-1], "\ufffd alone"]
-    head = store.head("s ü\x00/%")
-    assert (head.cwd, head.additional_directories) == ("/home/ü ", ("/a'b",))
+    summary = store.summary("s ü\x00/%")
+    assert (summary.cwd, summary.additional_directories) == ("/home/ü ", ("/a'b",))
     store.create("\ud800", "/home/\ud800")
-    assert store.newest("/home/\ud800") == store.head("\ud800")
+    assert store.newest("/home/\ud800") == store.summary("\ud800")
     with no_session("\ud801x"):
-        store.head("\ud801x")
+        store.summary("\ud801x")
 
 
 # -- commits ---------------------------------------------------------------------------------------------
@@ -394,8 +394,8 @@ def title_and_archive_can_change_while_another_store_writes(backend: StoreBacken
         other.set_title("s1", "Mine")
         other.archive("s1")
         journal.append(chunk("two"), SessionInfoUpdate("Generated"), TurnEnded("end_turn"))
-    head = other.head("s1")
-    assert (head.title, head.title_set, head.archived) == ("Mine", True, True)
+    summary = other.summary("s1")
+    assert (summary.title, summary.title_set, summary.archived) == ("Mine", True, True)
     assert [record.seq for record in store.read("s1")] == list(range(1, 8))
     assert logged_texts(store, "s1")[:2] == ["one", "two"]
 
@@ -407,7 +407,7 @@ def title_and_archive_can_change_while_another_store_writes(backend: StoreBacken
 def an_unknown_session_raises_not_found_with_its_id(backend: StoreBackend) -> None:
     store = backend.open()
     for attempt in (
-        lambda: store.head("nope"),
+        lambda: store.summary("nope"),
         lambda: store.last("nope"),
         lambda: store.read("nope"),
         lambda: store.events("nope"),
@@ -420,7 +420,7 @@ def an_unknown_session_raises_not_found_with_its_id(backend: StoreBackend) -> No
         with no_session("nope"):
             attempt()
     assert store.writer("nope") is None
-    assert store.list().heads == ()
+    assert store.list().sessions == ()
 
 
 @check
@@ -431,7 +431,7 @@ def a_session_id_can_be_used_only_once(backend: StoreBackend) -> None:
         backend.open().create("s1", "/home/you")
     with pytest.raises(UsageError, match="s1"):
         store.fork("s1", "s1")
-    assert store.head("s1").cwd == "/home/me"
+    assert store.summary("s1").cwd == "/home/me"
 
 
 # -- the list --------------------------------------------------------------------------------------------
@@ -443,11 +443,11 @@ def the_list_starts_with_the_most_recently_used_sessions(backend: StoreBackend) 
     for name in ("a", "b", "c"):
         store.create(name, "/home/me")
         backend.clock.advance()
-    assert ids(store.list().heads) == ["c", "b", "a"]
+    assert ids(store.list().sessions) == ["c", "b", "a"]
     with store.journal("a") as journal:
         journal.append(TurnStarted([TextContent("again")]))
-    assert ids(store.list().heads) == ["a", "c", "b"]
-    assert ids(backend.open().list().heads) == ["a", "c", "b"]
+    assert ids(store.list().sessions) == ["a", "c", "b"]
+    assert ids(backend.open().list().sessions) == ["a", "c", "b"]
     assert store.list().next_cursor is None
     newest = store.newest("/home/me")
     assert newest is not None
@@ -463,13 +463,13 @@ def the_list_can_be_filtered_by_folder_and_agent(backend: StoreBackend) -> None:
     store.create("a", "/home/me/one")
     store.create("b", "/home/me/two/")
     store.create("c", "/home/me/two", agent="claude")
-    assert ids(store.list("/home/me/one").heads) == ["a"]
-    assert ids(store.list("/home/me/two").heads) == ["c", "b"]
-    assert ids(store.list("/home/me/./two/").heads) == ["c", "b"]
-    assert ids(store.list("/home/me/two", agent="").heads) == ["b"]
-    assert ids(store.list(agent="claude").heads) == ["c"]
-    assert store.list("/home/me").heads == ()
-    assert store.list("/nonexistent").heads == ()
+    assert ids(store.list("/home/me/one").sessions) == ["a"]
+    assert ids(store.list("/home/me/two").sessions) == ["c", "b"]
+    assert ids(store.list("/home/me/./two/").sessions) == ["c", "b"]
+    assert ids(store.list("/home/me/two", agent="").sessions) == ["b"]
+    assert ids(store.list(agent="claude").sessions) == ["c"]
+    assert store.list("/home/me").sessions == ()
+    assert store.list("/nonexistent").sessions == ()
     assert store.newest("/home/me") is None
     found = store.newest("/home/me/two", agent="")
     assert found is not None
@@ -484,13 +484,13 @@ def pages_hold_every_session_once_while_new_sessions_are_created(backend: StoreB
         if number % 3:
             backend.clock.advance()  # some sessions get the same time
     for cwd, expected in ((None, 25), ("/home/me", 12)):
-        before = ids(store.list(cwd, limit=1000).heads)
+        before = ids(store.list(cwd, limit=1000).sessions)
         assert len(before) == expected
         seen: list[str] = []
         page = store.list(cwd, limit=4)
         while True:
-            assert len(page.heads) <= 4
-            seen += ids(page.heads)
+            assert len(page.sessions) <= 4
+            seen += ids(page.sessions)
             other.create(f"new {cwd} {len(seen)}", cwd or "/home/me")
             if page.next_cursor is None:
                 break
@@ -520,7 +520,7 @@ def a_cursor_is_valid_only_for_the_query_that_returned_it(backend: StoreBackend)
         store.create(f"s{number}", "/home/me")
     cursor = store.list("/home/me", limit=2).next_cursor
     assert cursor is not None
-    assert ids(backend.open().list("/home/me", limit=2, cursor=cursor).heads) == ["s1", "s0"]
+    assert ids(backend.open().list("/home/me", limit=2, cursor=cursor).sessions) == ["s1", "s0"]
     mangled = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
     for garbage in ("", "garbage", "ü", "2", "0", cursor + "=", cursor[1:], mangled, "A" * 100_000, "\ud800"):
         with pytest.raises(InvalidParams, match="cursor") as caught:
@@ -546,22 +546,22 @@ def archived_sessions_are_hidden_and_can_be_restored(backend: StoreBackend) -> N
         store.create(name, "/home/me")
         backend.clock.advance()
     append_texts(store, "b", "kept")
-    before = store.head("b")
+    before = store.summary("b")
     backend.clock.advance()
     store.archive("b")
     store.archive("b")
-    assert store.head("b").archived
-    assert store.head("b").updated == before.updated
-    assert ids(store.list().heads) == ["c", "a"]
-    assert ids(store.list(archived=None).heads) == ["c", "a"]
-    assert ids(store.list(archived="include").heads) == ["b", "c", "a"]
-    assert ids(store.list("/home/me", archived="only").heads) == ["b"]
+    assert store.summary("b").archived
+    assert store.summary("b").updated == before.updated
+    assert ids(store.list().sessions) == ["c", "a"]
+    assert ids(store.list(archived=None).sessions) == ["c", "a"]
+    assert ids(store.list(archived="include").sessions) == ["b", "c", "a"]
+    assert ids(store.list("/home/me", archived="only").sessions) == ["b"]
     assert logged_texts(store, "b") == ["kept"]
     page = store.list(archived="include", limit=2)
-    assert ids(store.list(archived="include", limit=2, cursor=page.next_cursor).heads) == ["a"]
+    assert ids(store.list(archived="include", limit=2, cursor=page.next_cursor).sessions) == ["a"]
     store.unarchive("b")
     store.unarchive("b")
-    assert store.head("b") == before
+    assert store.summary("b") == before
     for odd in ("zzz", "", "Exclude"):
         with pytest.raises(InvalidParams, match="archived"):
             store.list(archived=odd)
@@ -571,24 +571,24 @@ def archived_sessions_are_hidden_and_can_be_restored(backend: StoreBackend) -> N
 def a_title_set_by_the_user_is_not_replaced_by_a_generated_one(backend: StoreBackend) -> None:
     store = backend.open()
     store.create("s1", "/home/me")
-    assert store.head("s1").title is None
+    assert store.summary("s1").title is None
     with store.journal("s1") as journal:
         journal.append(SessionInfoUpdate("Fix  the\ntest"))
-        assert store.head("s1").title == "Fix the test"
+        assert store.summary("s1").title == "Fix the test"
         journal.append(SessionInfoUpdate("Better"))
-        assert store.head("s1").title == "Better"
+        assert store.summary("s1").title == "Better"
         journal.append(SessionInfoUpdate(None))
-        assert store.head("s1").title is None
+        assert store.summary("s1").title is None
         assert store.set_title("s1", "  My\ttitle \x1b ") == "My title"
         journal.append(SessionInfoUpdate("Generated"), SessionInfoUpdate(None))
-    head = backend.open().head("s1")
-    assert (head.title, head.title_set) == ("My title", True)
+    summary = backend.open().summary("s1")
+    assert (summary.title, summary.title_set) == ("My title", True)
     assert store.set_title("s1", "Mine again") == "Mine again"
     assert len(store.set_title("s1", "x" * 5000)) == 200
     for empty in ("", "  \n ", "\x00"):
         with pytest.raises(InvalidParams, match="title"):
             store.set_title("s1", empty)
-    assert store.head("s1").title == "x" * 200
+    assert store.summary("s1").title == "x" * 200
 
 
 @check
@@ -602,40 +602,42 @@ def only_turns_and_messages_change_the_updated_time(backend: StoreBackend) -> No
         journal.record("coder.note", 1)
         store.set_title("s1", "Mine")
         store.archive("s1")
-        assert store.head("s1").updated == created.updated, (
+        assert store.summary("s1").updated == created.updated, (
             "opening, settings and titles must not change the time"
         )
         journal.append(TurnStarted([TextContent("go")]))
         started = backend.clock.at
-        assert store.head("s1").updated == started
+        assert store.summary("s1").updated == started
         backend.clock.advance(0.4)
         journal.append(chunk("quick"))
-        assert store.head("s1").updated == started, "within a turn the time changes at most once per second"
+        assert store.summary("s1").updated == started, (
+            "within a turn the time changes at most once per second"
+        )
         backend.clock.advance(0.7)
         journal.append(chunk("slow"))
-        assert store.head("s1").updated == backend.clock.at
+        assert store.summary("s1").updated == backend.clock.at
         backend.clock.advance(0.1)
         journal.append(chunk("last"), TurnEnded("end_turn"))
-        assert store.head("s1").updated == backend.clock.at
+        assert store.summary("s1").updated == backend.clock.at
         ended = backend.clock.at
         backend.clock.advance(-600)
         journal.append(chunk("the clock went back"), TurnStarted())
-    assert store.head("s1").updated == ended
-    assert store.head("s1").created == created.created
+    assert store.summary("s1").updated == ended
+    assert store.summary("s1").created == created.created
 
 
 @check
 def the_head_has_the_most_recent_additional_directories(backend: StoreBackend) -> None:
     store = backend.open()
     store.create("s1", "/home/me", additional_directories=["/lib", "/etc"])
-    assert store.head("s1").additional_directories == ("/lib", "/etc")
+    assert store.summary("s1").additional_directories == ("/lib", "/etc")
     with store.journal("s1") as journal:
         journal.append(SessionOpened("s1"))
-        assert store.head("s1").additional_directories == ("/lib", "/etc")
+        assert store.summary("s1").additional_directories == ("/lib", "/etc")
         journal.append(SessionOpened("s1", "/home/me", ["/opt"]))
-        assert store.head("s1").additional_directories == ("/opt",)
+        assert store.summary("s1").additional_directories == ("/opt",)
         journal.append(SessionOpened("s1", "/home/me", []))
-    assert backend.open().head("s1").additional_directories == ()
+    assert backend.open().summary("s1").additional_directories == ()
 
 
 # -- forks and deletion ----------------------------------------------------------------------------------
@@ -648,7 +650,7 @@ def a_fork_copies_the_history_and_then_diverges(backend: StoreBackend) -> None:
     append_texts(store, "s1", "one", "two")
     store.set_title("s1", "Mine")
     store.archive("s1")
-    before = store.head("s1")
+    before = store.summary("s1")
     backend.clock.advance()
     fork = store.fork("s1", "f1")
     assert (fork.cwd, fork.agent, fork.title, fork.title_set) == ("/home/me", "claude", "Mine", False)
@@ -662,8 +664,8 @@ def a_fork_copies_the_history_and_then_diverges(backend: StoreBackend) -> None:
     assert [record.seq for record in store.read("f1")] == list(range(1, 8))
     assert logged_texts(store, "f1", 2) == ["two", "fork"]
     assert logged_texts(store, "f1", 6) == ["fork"]
-    assert store.head("s1").parent is None
-    assert (store.head("s1").title_set, store.head("s1").created) == (True, before.created)
+    assert store.summary("s1").parent is None
+    assert (store.summary("s1").title_set, store.summary("s1").created) == (True, before.created)
     other = store.fork("s1", "f2", cwd="/home/you", additional_directories=["/opt"])
     assert (other.cwd, other.additional_directories) == ("/home/you", ("/opt",))
 
@@ -685,7 +687,7 @@ def a_fork_can_start_after_any_record(backend: StoreBackend) -> None:
     assert logged_texts(store, "early") == ["0", "1", "early"]
     assert logged_texts(store, "late") == ["0", "1", "2", "a", "b", "late"]
     assert logged_texts(store, "empty") == ["empty"]
-    assert store.head("early").parent == ForkParent("mid", 3)
+    assert store.summary("early").parent == ForkParent("mid", 3)
     for name in ("s1", "mid", "early", "late", "empty"):
         records = list(store.read(name))
         assert [record.seq for record in records] == list(range(1, store.last(name) + 1))
@@ -707,13 +709,13 @@ def deleting_a_session_keeps_its_forks_complete(backend: StoreBackend) -> None:
     assert logged_texts(backend.open(), "f1") == ["one", "two", "four"]
     assert store.delete("f1")
     assert logged_texts(backend.open(), "f2") == ["one", "two", "four", "five"]
-    assert ids(store.list().heads) == ["f2"]
+    assert ids(store.list().sessions) == ["f2"]
     store.create("s1", "/home/again")
     append_texts(store, "s1", "anew")
     assert logged_texts(store, "s1") == ["anew"]
     assert logged_texts(store, "f2") == ["one", "two", "four", "five"]
     store.rebuild()
-    assert sorted(ids(store.list().heads)) == ["f2", "s1"]
+    assert sorted(ids(store.list().sessions)) == ["f2", "s1"]
     assert store.delete("f2")
     assert logged_texts(store, "s1") == ["anew"]
 
@@ -735,8 +737,8 @@ def a_deleted_session_is_gone_and_deleting_it_again_returns_false(backend: Store
     with pytest.raises(UsageError):
         journal.append(chunk("too late"))
     with no_session("s1"):
-        store.head("s1")
-    assert ids(store.list(archived="include").heads) == ["s2"]
+        store.summary("s1")
+    assert ids(store.list(archived="include").sessions) == ["s2"]
     assert logged_texts(store, "s2") == ["stays"]
     store.create("s1", "/home/you")
     assert (logged_texts(store, "s1"), store.last("s1")) == ([], 1)
@@ -748,7 +750,7 @@ def sessions_are_never_deleted_automatically(backend: StoreBackend) -> None:
     for number in range(120):
         store.create(f"s{number}", "/home/me")
         backend.clock.advance(86_400 * 30)
-    assert len(store.list(limit=1000).heads) == 120
+    assert len(store.list(limit=1000).sessions) == 120
 
 
 @check
@@ -774,7 +776,7 @@ def the_list_can_be_rebuilt_from_the_logs(backend: StoreBackend) -> None:
     store.fork("s3", "f3")
     store.delete("s3")
     before = store.list(archived="include")
-    assert len(before.heads) == 4
+    assert len(before.sessions) == 4
     store.rebuild()
     assert store.list(archived="include") == before
     assert backend.open().list(archived="include") == before

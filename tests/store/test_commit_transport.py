@@ -104,7 +104,7 @@ async def test_a_failed_commit_is_logged_and_frames_are_still_sent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "s.db"
-    with SqliteStore(path, busy=0.01) as store:
+    with SqliteStore(path, busy_seconds=0.01) as store:
         store.create("s1", "/home/me")
         journal = store.journal("s1")
         lock = sqlite3.connect(path, isolation_level=None)

@@ -16,11 +16,11 @@ KINDS = ("memory", "sqlite")
 class MemoryBackend:
     def __init__(self, closing: ExitStack) -> None:
         self.clock = ManualClock()
-        self._shelf = SharedMemory()
+        self._memory = SharedMemory()
         self._closing = closing
 
     def open(self) -> Store:
-        store = MemoryStore(self._shelf, now=self.clock.now)
+        store = MemoryStore(self._memory, now=self.clock.now)
         self._closing.callback(store.close)
         return store
 

@@ -16,7 +16,7 @@ from tests.store.store_contract import ManualClock, append_texts, chunk, logged_
 from accord.errors import NotFound, StoreError, UsageError
 from accord.session import SessionOpened, TurnEnded, TurnStarted
 from accord.store import open_store
-from accord.store.database import STEPS, upgrade, version_of
+from accord.store.database import MIGRATIONS, upgrade, version_of
 from accord.store.sqlite_store import SqliteStore
 
 GUIDE = Path(__file__).parents[2] / "docs" / "store.md"
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_a_database_is_refused_unchanged(path: Path, content:
     path.parent.mkdir()
     path.write_bytes(content)
     path.chmod(0o644)
-    assert "is no session store: move it away, or give another path" in refusal(
+    assert "is not a session store: move it away, or give another path" in refusal(
         lambda: SqliteStore(path), path
     )
     assert path.read_bytes() == content
@@ -125,7 +125,7 @@ def test_a_newer_format_is_refused_with_advice_to_update(path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     text = refusal(lambda: SqliteStore(path), path)
-    assert f"newer Accord (format 99, this one knows {len(STEPS)}): update Accord" in text
+    assert f"newer Accord (format 99, this one knows {len(MIGRATIONS)}): update Accord" in text
 
 
 # -- older formats ---------------------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def test_an_older_format_is_upgraded_with_all_its_sessions(path: Path) -> None:
         store.create("s1", "/home/me")
         append_texts(store, "s1", "one")
     connection = sqlite3.connect(path, isolation_level=None)
-    later = [*STEPS, ["ALTER TABLE heads ADD COLUMN colour TEXT"], ["UPDATE heads SET colour = 'red'"]]
+    later = [*MIGRATIONS, ["ALTER TABLE heads ADD COLUMN colour TEXT"], ["UPDATE heads SET colour = 'red'"]]
     upgrade(connection, later)
     upgrade(connection, later)
-    assert version_of(connection) == len(STEPS) + 2
+    assert version_of(connection) == len(MIGRATIONS) + 2
     assert connection.execute("SELECT session, colour FROM heads").fetchall() == [("s1", "red")]
     connection.close()
 
@@ -150,12 +150,12 @@ def test_a_failed_upgrade_leaves_the_file_unchanged(path: Path) -> None:
         append_texts(store, "s1", "one")
     connection = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(sqlite3.OperationalError):
-        upgrade(connection, [*STEPS, ["DROP TABLE heads", "CREATE TABLE nonsense"]])
-    assert version_of(connection) == len(STEPS)
+        upgrade(connection, [*MIGRATIONS, ["DROP TABLE heads", "CREATE TABLE nonsense"]])
+    assert version_of(connection) == len(MIGRATIONS)
     connection.close()
     with SqliteStore(path) as store:
         assert logged_texts(store, "s1") == ["one"]
-        assert store.head("s1").cwd == "/home/me"
+        assert store.summary("s1").cwd == "/home/me"
 
 
 # -- damage ----------------------------------------------------------------------------------------------
@@ -163,12 +163,12 @@ def test_a_failed_upgrade_leaves_the_file_unchanged(path: Path) -> None:
 
 def read_everything(store: SqliteStore) -> None:
     """Call every method that reads."""
-    for head in store.list(limit=1000, archived="include").heads:
+    for summary in store.list(limit=1000, archived="include").sessions:
         for attempt in (store.read, store.events):
-            for _ in attempt(head.session_id):
+            for _ in attempt(summary.session_id):
                 pass
-        store.last(head.session_id)
-        store.newest(head.cwd)
+        store.last(summary.session_id)
+        store.newest(summary.cwd)
     store.rebuild()
 
 
@@ -219,7 +219,7 @@ def test_a_missing_record_is_reported(path: Path) -> None:
 
 
 async def test_records_that_could_not_be_written_are_kept_and_written_later(path: Path) -> None:
-    with SqliteStore(path, busy=0.01) as store:
+    with SqliteStore(path, busy_seconds=0.01) as store:
         store.create("s1", "/home/me")
         journal = store.journal("s1")
         other = sqlite3.connect(path, isolation_level=None)

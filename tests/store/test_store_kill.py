@@ -87,7 +87,7 @@ def test_committed_records_survive_a_kill_at_any_moment(writers: CrashWriters, t
 def check(path: Path, writers: CrashWriters) -> None:
     with SqliteStore(path) as store:
         listed = store.list(limit=1000, archived="include")
-        names = {head.session_id for head in listed.heads}
+        names = {summary.session_id for summary in listed.sessions}
         assert names >= writers.committed.keys()
         for name in names:
             events = list(store.events(name))
@@ -106,10 +106,15 @@ def check(path: Path, writers: CrashWriters) -> None:
                 journal.append(*closing)
         store.rebuild()
         # The repair above changed the times; everything else matches the list.
-        again = {head.session_id: head for head in store.list(limit=1000, archived="include").heads}
+        again = {
+            summary.session_id: summary for summary in store.list(limit=1000, archived="include").sessions
+        }
         assert again.keys() == names
-        for head in listed.heads:
-            assert (again[head.session_id].title, again[head.session_id].parent) == (head.title, head.parent)
+        for summary in listed.sessions:
+            assert (again[summary.session_id].title, again[summary.session_id].parent) == (
+                summary.title,
+                summary.parent,
+            )
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()

@@ -83,9 +83,9 @@ def test_processes_can_create_the_file_at_the_same_time(path: Path) -> None:
         for number, process in enumerate(processes):
             process.send("create", f"s{number}", "/home/me")
         for process in processes:
-            assert "Head(" in process.receive()
+            assert "SessionSummary(" in process.receive()
     with SqliteStore(path) as store:
-        assert sorted(head.session_id for head in store.list().heads) == ["s0", "s1", "s2", "s3"]
+        assert sorted(summary.session_id for summary in store.list().sessions) == ["s0", "s1", "s2", "s3"]
 
 
 def test_title_and_archive_change_while_another_process_writes(path: Path) -> None:
@@ -104,4 +104,4 @@ def test_title_and_archive_change_while_another_process_writes(path: Path) -> No
             "session",
             "note",
         ]
-        assert (store.head("s1").title, store.head("s1").archived) == ("Mine", True)
+        assert (store.summary("s1").title, store.summary("s1").archived) == ("Mine", True)

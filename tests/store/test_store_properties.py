@@ -50,8 +50,8 @@ class TwoStores(RuleBasedStateMachine):
         self.closing = ExitStack()
         self.path = Path(self.closing.enter_context(tempfile.TemporaryDirectory())) / "s.db"
         self.clock = ManualClock()
-        self.shelf = SharedMemory()
-        self.memory = MemoryStore(self.shelf, now=self.clock.now)
+        self.shared = SharedMemory()
+        self.memory = MemoryStore(self.shared, now=self.clock.now)
         self.file = SqliteStore(self.path, now=self.clock.now)
         self.names: set[str] = set()
 
@@ -137,7 +137,7 @@ class TwoStores(RuleBasedStateMachine):
     def both_stores_list_the_same_sessions(self) -> None:
         self.both(lambda store: store.list(archived="include"))
         for name in self.names:
-            self.both(lambda store: (store.last(name), store.head(name)))  # noqa: B023 - called at once
+            self.both(lambda store: (store.last(name), store.summary(name)))  # noqa: B023 - called at once
 
     def teardown(self) -> None:
         for name in self.names:

@@ -163,7 +163,7 @@ class CoderSession:
         """What time it is."""
         return self.coder.start.clock
 
-    # -- its log ------------------------------------------------------------------------------------------------
+    # -- its log ---------------------------------------------------------------------------------------------
 
     def log(self, update: SessionUpdate) -> None:
         """Log what the client is about to be told."""
@@ -192,7 +192,7 @@ class CoderSession:
         """Log the model and what else is chosen."""
         self.journal.record(CHOSEN, to_builtins(SessionChoices(str(self.model), self.effort)))
 
-    # -- what is chosen -----------------------------------------------------------------------------------------
+    # -- what is chosen --------------------------------------------------------------------------------------
 
     @property
     def mode(self) -> Mode:
@@ -220,7 +220,7 @@ class CoderSession:
         self.effort = effort
         self.note_choice()
 
-    # -- its background -----------------------------------------------------------------------------------------
+    # -- its background --------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """What goes on once the session is open: its servers start, its commands are offered, its models are listed."""
@@ -242,7 +242,7 @@ class CoderSession:
         else:
             self.session.spawn(work)
 
-    # -- its turns ----------------------------------------------------------------------------------------------
+    # -- its turns -------------------------------------------------------------------------------------------
 
     async def bench(self) -> "SessionRuntime":
         """What turns work with, made on first use."""

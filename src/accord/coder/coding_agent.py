@@ -70,7 +70,7 @@ def _wrapping(coder: CoderResources) -> Callable[[Transport], Transport]:
 
 
 def coding_agent(coder: CoderResources) -> Agent:
-    """The agent, for `serve` or for a program that connects it by itself: wrap its transports in `CommitFirst(..., coder)`."""
+    """The agent, for `serve` or for a program that connects it by itself: wrap its transports in `CommitTransport(..., coder)`."""
     agent = Agent(
         "accord",
         version=__version__,

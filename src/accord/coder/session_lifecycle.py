@@ -99,7 +99,7 @@ class SessionLifecycle:
     def __init__(self, coder: "CoderResources") -> None:
         self._coder = coder
 
-    # -- they begin ---------------------------------------------------------------------------------------------
+    # -- they begin ------------------------------------------------------------------------------------------
 
     async def new(self, session: AgentSession) -> None:
         """Begin a session; the first one may have to go on with another."""
@@ -178,13 +178,13 @@ class SessionLifecycle:
             raise NotFound(f"there is no session in {session.cwd}")
         return newest
 
-    # -- what there is ------------------------------------------------------------------------------------------
+    # -- what there is ---------------------------------------------------------------------------------------
 
     async def list(self, request: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
         """One page of the sessions, of a folder or of all, those used last first."""
         with _as_rpc():
             page = self._coder.store.list(request.cwd or None, cursor=request.cursor or None)
-        response = ListSessionsResponse([head.info() for head in page.heads])
+        response = ListSessionsResponse([head.info() for head in page.sessions])
         if page.next_cursor is not None:
             response.next_cursor = page.next_cursor
         return response
@@ -200,7 +200,7 @@ class SessionLifecycle:
         if conversation is not None:
             await conversation.aclose()
 
-    # -- how ----------------------------------------------------------------------------------------------------
+    # -- how -------------------------------------------------------------------------------------------------
 
     def _choice(self) -> ModelChoice:
         """The model that new sessions begin with. Raises AuthRequired where its key is missing."""
@@ -217,7 +217,7 @@ class SessionLifecycle:
     def _head(self, session_id: str) -> SessionSummary:
         with _as_rpc():
             try:
-                return self._coder.store.head(session_id)
+                return self._coder.store.summary(session_id)
             except NotFound:
                 raise unknown_session(session_id) from None
 

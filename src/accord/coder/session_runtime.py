@@ -92,7 +92,7 @@ class SessionRuntime:
         """Load what is needed, away from the event loop, and set it up."""
         return cls(conversation, await asyncio.to_thread(built_in_tools))
 
-    # -- a turn -------------------------------------------------------------------------------------------------
+    # -- a turn ----------------------------------------------------------------------------------------------
 
     async def work(self, turn: Turn, spent: UsageTotal) -> StopReason:
         """Answer a prompt; what it used is added to `spent`. Raises ModelError."""
@@ -235,7 +235,7 @@ class SessionRuntime:
         jobs = [job for id in self.jobs.ids() if (job := self.jobs.get(id)) and job.status is None]
         return [f"{job.id} still runs in the background: {job.line}" for job in jobs]
 
-    # -- what happens on the way --------------------------------------------------------------------------------
+    # -- what happens on the way -----------------------------------------------------------------------------
 
     def mode_changed(self) -> None:
         """Another mode is in force: open questions may be settled by it."""

@@ -156,7 +156,7 @@ class SubagentCall:
             await self._scope.__aexit__(kind, error, trace)
         await self._ended("completed" if error is None else "failed")
 
-    # -- how far it is ------------------------------------------------------------------------------------------
+    # -- how far it is ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """The work begins."""
@@ -210,7 +210,7 @@ class SubagentCall:
             change.content = _without_terminals(self._content)
         await self._ended("failed" if failed else "completed", change)
 
-    # -- what it shows ------------------------------------------------------------------------------------------
+    # -- what it shows ---------------------------------------------------------------------------------------
 
     async def replace(self, content: Iterable[ToolCallContent]) -> None:
         """Show this instead of what is shown."""
@@ -235,7 +235,7 @@ class SubagentCall:
             self._step.title = title
         await self._change(title=title)
 
-    # -- where it is shown --------------------------------------------------------------------------------------
+    # -- where it is shown -----------------------------------------------------------------------------------
 
     async def _of_session(self) -> ToolCallScope:
         """The call as one of the session, announced if it was not."""

@@ -91,7 +91,7 @@ class _Asker:
             return None
 
 
-# -- what is asked ----------------------------------------------------------------------------------------------
+# -- what is asked -------------------------------------------------------------------------------------------
 
 _ASKING: Final = r"(?:enter|provide|paste|type|give|share|send|tell|supply|need|what(?:'s| is| are)|whats)"
 _SECRET: Final = (
@@ -130,7 +130,7 @@ def _form(question: UserQuestion) -> ElicitationSchema:
     return ElicitationSchema("object", fields, ["choice"])
 
 
-# -- what is answered -------------------------------------------------------------------------------------------
+# -- what is answered ----------------------------------------------------------------------------------------
 
 
 def _filled_in(content: Mapping[str, Any], question: UserQuestion) -> str | None:
@@ -175,7 +175,7 @@ def _sound(answer: str | None) -> str | None:
     return None if answer is None else capped(answer.encode("utf-8", "replace").decode(), LONGEST_ANSWER)
 
 
-# -- what the client has announced ------------------------------------------------------------------------------
+# -- what the client has announced ---------------------------------------------------------------------------
 
 _DEEPEST: Final = 5
 

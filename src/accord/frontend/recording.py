@@ -49,7 +49,7 @@ class RecordedSessions:
         cursor: str | None = None
         while True:
             page = self.store.list(cwd, agent=agent, archived="include", cursor=cursor)
-            yield from map(_recorded, page.heads)
+            yield from map(_recorded, page.sessions)
             cursor = page.next_cursor
             if cursor is None:
                 return
@@ -61,7 +61,7 @@ class RecordedSessions:
     def find(self, session_id: str, *, agent: str) -> RecordedSession | None:
         """A session by its agent and the agent's id of it; None if it was never recorded."""
         try:
-            return _recorded(self.store.head(_key(agent, session_id)))
+            return _recorded(self.store.summary(_key(agent, session_id)))
         except NotFound:
             return None
 

@@ -1,6 +1,7 @@
-"""Session logs: the contract of a store, the store in a file, and one in memory.
+"""Session logs: the store contract, a store in a SQLite file and a store in memory.
 
-`open_store()` gives the user's. Names are imported on first use: a program that has no session yet does not pay for them.
+`open_store()` opens the store of the user. Loaded before `initialize` is answered: names are imported on
+first use.
 """
 
 import os
@@ -51,12 +52,13 @@ __all__ = [
     "unfinished",
 ]
 
-SUFFIX: Final = ".db"
+SUFFIX: Final[str] = ".db"
 
 
 def store_path(name: str = "sessions") -> "Path":
-    """Where the store of this name lies in the user's data folder. Each program that logs has one of its own: an agent and
-    a client that drives it know a session by the same id.
+    """The path of a store in the data folder of the user.
+
+    Each program that logs needs its own store: an agent and its client use the same session ids.
     """
     if os.path.basename(name) != name or name in ("", ".", ".."):
         raise UsageError(f"{name!r} is a path, not the name of a store")
@@ -64,9 +66,10 @@ def store_path(name: str = "sessions") -> "Path":
 
 
 def open_store(path: "Path | str | None" = None, *, durable: bool = False) -> "SqliteStore":
-    """Open a store, made if it is missing; without a path the user's own. `durable` waits for the disk at every commit.
+    """Open a store and create it if it is missing. Without a path, open the store of the user.
 
-    Raises StoreError, in one line that names the file, if it cannot be used.
+    `durable` waits for the disk at every commit. Raises StoreError, which names the file, if it cannot be
+    used.
     """
     from pathlib import Path
 

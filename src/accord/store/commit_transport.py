@@ -1,7 +1,8 @@
-"""Log first, then tell: a transport that lets frames go only once what was logged before them is committed.
+"""A transport that holds frames back until the log is committed.
 
-It wraps the transport of a connection. Frames sent while the store is dirty wait for the end of that turn of the event loop;
-then there is one commit for all of them. While nothing was logged, frames pass straight through.
+It wraps the transport of a connection. Frames sent while the store is dirty wait until the event loop runs
+its next callbacks; one commit covers all of them. Frames are sent immediately while the store has nothing to
+commit.
 """
 
 import asyncio
@@ -13,12 +14,12 @@ from accord.wire.transport import Receiver, Transport
 
 LOG = getLogger("accord.store")
 
-HELD: Final = 64 * 1024
-"""A turn that sends more bytes than this is committed, and let go, in the middle."""
+HELD_BYTES: Final[int] = 64 * 1024
+"""Held frames are committed and sent at once when they exceed this size."""
 
 
 class CommitSource(Protocol):
-    """What of a store matters here."""
+    """The part of a store that a `CommitTransport` uses."""
 
     @property
     def dirty(self) -> bool: ...
@@ -27,8 +28,9 @@ class CommitSource(Protocol):
 
 
 class CommitTransport:
-    """A transport behind a store. If a commit fails, frames go out all the same, lest nobody hears of it: the failure is logged,
-    and raised where the next record is appended.
+    """Sends frames after the commit of everything logged before them.
+
+    If a commit fails, the frames are sent anyway. The failure is logged, and the next append raises it.
     """
 
     def __init__(self, transport: Transport, store: CommitSource) -> None:
@@ -45,7 +47,7 @@ class CommitTransport:
             self._hold(frame)
         elif self._store.dirty:
             self._hold(frame)
-            asyncio.get_running_loop().call_soon(self._let_go)
+            asyncio.get_running_loop().call_soon(self._flush)
         else:
             self._transport.send(frame)
 
@@ -54,7 +56,7 @@ class CommitTransport:
         return self._transport.unsent + self._size
 
     async def drain(self) -> None:
-        self._let_go()
+        self._flush()
         await self._transport.drain()
 
     def pause(self) -> None:
@@ -64,16 +66,16 @@ class CommitTransport:
         self._transport.resume()
 
     async def aclose(self) -> None:
-        self._let_go()
+        self._flush()
         await self._transport.aclose()
 
     def _hold(self, frame: bytes) -> None:
         self._held.append(frame)
         self._size += len(frame)
-        if self._size > HELD:
-            self._let_go()
+        if self._size > HELD_BYTES:
+            self._flush()
 
-    def _let_go(self) -> None:
+    def _flush(self) -> None:
         if not self._held:
             return
         try:

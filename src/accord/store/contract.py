@@ -1,5 +1,14 @@
 """The store contract, pages and cursors.
 
+Every implementation keeps these rules (tests/store/store_contract.py checks each of them):
+
+* a log only grows; its records are numbered from 1 without gaps and read in that order, each exactly once;
+* committed records survive the end of the process that wrote them, and every process can read them;
+* one process writes to a session at a time; several may write to different sessions, any number may read;
+* a fork keeps the records of its source up to the branch, even if the source is deleted;
+* the session list is computed from the logs alone: `rebuild` changes nothing;
+* only `delete` deletes.
+
 Imported on first use.
 """
 
@@ -14,84 +23,76 @@ from accord.errors import InvalidParams, UsageError
 from accord.session import Event
 from accord.store.journal import Journal
 from accord.store.records import LogRecord
-from accord.store.session_summary import SessionSummary, folder_of, plain
-
-# MERGED store.contract: The contract of a store: session logs that are appended to, read, listed, forked and deleted.
-#
-# The rules any implementation keeps (tests/store/store_contract.py runs them against each):
-# * a log only grows; its records are numbered from 1 without gaps, and are read in that order, each exactly once;
-# * what was committed is there for everybody, whatever becomes of the process that wrote it;
-# * one process writes to a session at a time, several to different ones, any number read;
-# * a fork has the records of its source up to the branch, for good, whatever becomes of the source;
-# * everything a list shows is folded from the log: `rebuild` changes nothing;
-# * nothing is deleted but by `delete`.
-#
-# Everything here is synchronous: a call takes tens of microseconds where it writes a turn's records, and reading goes on page by
-# page as the caller asks for more. A store belongs to one thread. Every method may raise StoreError, which names the file
-# and says what to do; the others are named below.
+from accord.store.session_summary import SessionSummary, normalized_folder, storable_text
 
 
 class SessionPage(Struct, frozen=True):
-    """Some of the sessions asked for; without a cursor, the last of them."""
+    """One page of a session list. The last page has no cursor."""
 
-    heads: tuple[SessionSummary, ...]
+    sessions: tuple[SessionSummary, ...]
     next_cursor: str | None = None
 
 
 class Lease(Struct, frozen=True):
-    """Who writes to a session."""
+    """The right of one process to write to a session."""
 
     pid: int
     since: int
     """In microseconds since 1970."""
     ours: bool
-    """Whether it is this store."""
+    """Whether this store holds it."""
 
 
 class Store(Protocol):
-    """Session logs."""
+    """Session logs: append, read, list, fork and delete.
 
-    # -- writing ------------------------------------------------------------------------------------------------
+    All methods are synchronous: a commit takes tens of microseconds, and `read` and `events` fetch page by
+    page. A store belongs to one thread. Every method may raise StoreError, which names the file and says what
+    to do. The docstrings name the other errors.
+    """
+
+    # -- writing ---------------------------------------------------------------------------------------------
 
     def create(
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
     ) -> SessionSummary:
-        """Begin a session. Raises UsageError if the id is taken."""
+        """Create a session. Raises UsageError if the id is taken."""
         ...
 
     def journal(self, session_id: str) -> Journal:
-        """Open a session for writing; a second journal of the same store writes beside the first. Raises NotFound, and
-        SessionInUse while another process writes to it; a process that died holds nothing.
+        """Open a session for writing. One store may open several journals of a session.
+
+        Raises NotFound, and SessionInUse while another living process writes to the session.
         """
         ...
 
     def commit(self) -> None:
-        """Write what was appended to any journal, in one transaction; costs nothing if there is nothing."""
+        """Write everything appended to any journal in one transaction. Costs nothing if there is nothing."""
         ...
 
     @property
     def dirty(self) -> bool:
-        """Whether something was appended and is not committed yet."""
+        """Whether there are records that are not committed yet."""
         ...
 
-    # -- reading ------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, session_id: str, after: int = 0) -> Iterator[LogRecord]:
-        """The records behind a sequence number, up to the last one committed now. Raises NotFound."""
+        """The records after a sequence number, up to the last one committed now. Raises NotFound."""
         ...
 
     def events(self, session_id: str, after: int = 0) -> Iterator[Event]:
-        """The events among them; faster than `read`."""
+        """The events after a sequence number; faster than `read`. Raises NotFound."""
         ...
 
     def last(self, session_id: str) -> int:
         """The sequence number of the last record. Raises NotFound."""
         ...
 
-    # -- the list -----------------------------------------------------------------------------------------------
+    # -- the list --------------------------------------------------------------------------------------------
 
-    def head(self, session_id: str) -> SessionSummary:
-        """What a list shows of a session. Raises NotFound."""
+    def summary(self, session_id: str) -> SessionSummary:
+        """The list entry of a session. Raises NotFound."""
         ...
 
     def list(
@@ -103,25 +104,26 @@ class Store(Protocol):
         cursor: str | None = None,
         limit: int = 50,
     ) -> SessionPage:
-        """Sessions of a folder, or of all, those used last first; `archived` is exclude, include or only. Sessions that begin
-        while somebody pages neither shift nor double anything. Raises InvalidParams for a cursor that is not from this very
-        question, and for an unknown filter.
+        """A page of the sessions of one folder or of all folders, most recently used first.
+
+        `archived` is exclude, include or only. Sessions created between two pages neither shift nor repeat
+        entries. Raises InvalidParams for an unknown filter and for a cursor of a different query.
         """
         ...
 
     def newest(self, cwd: str, *, agent: str | None = None) -> SessionSummary | None:
-        """The session of this folder that was used last and is not archived."""
+        """The most recently used session of this folder that is not archived."""
         ...
 
     def writer(self, session_id: str) -> Lease | None:
-        """Who writes to a session right now, if anybody does."""
+        """The lease of the process that writes to a session now; None if the session is free."""
         ...
 
     def rebuild(self) -> None:
-        """Fold the list anew from the logs."""
+        """Compute the session list again from the logs."""
         ...
 
-    # -- changing -----------------------------------------------------------------------------------------------
+    # -- changing --------------------------------------------------------------------------------------------
 
     def fork(
         self,
@@ -132,69 +134,74 @@ class Store(Protocol):
         additional_directories: Iterable[str] = (),
         up_to: int | None = None,
     ) -> SessionSummary:
-        """Begin a session with the records of another, up to a sequence number or all; nothing is copied. The title comes along
-        as a generated one. Raises NotFound for the source, UsageError for a taken id or a number that is not in the log.
+        """Create a session that starts with the records of another one, all of them or up to a sequence
+        number.
+
+        The fork inherits the title as a generated one. Raises NotFound for the source, and UsageError for a
+        taken id or a number that is not in the log.
         """
         ...
 
     def set_title(self, session_id: str, title: str) -> str:
-        """Give a session the title the user chose, whoever writes to it; returns it as stored. Raises NotFound, and InvalidParams
-        for an empty one.
+        """Set the title that the user chose, also while another process writes to the session.
+
+        Returns the stored title.
+
+        Raises NotFound, and InvalidParams for an empty title.
         """
         ...
 
     def archive(self, session_id: str) -> None:
-        """Hide a session from the ordinary list; again is fine. Raises NotFound."""
+        """Hide a session from the default list. May be repeated. Raises NotFound."""
         ...
 
     def unarchive(self, session_id: str) -> None:
-        """Show it again. Raises NotFound."""
+        """Show a session in the default list again. Raises NotFound."""
         ...
 
     def delete(self, session_id: str) -> bool:
-        """Remove a session for good, with its open journals; whether there was one. Forks of it stay whole. Raises SessionInUse
-        while another process writes to it.
+        """Delete a session and invalidate its open journals. Returns whether it existed. Forks stay complete.
+
+        Raises SessionInUse while another process writes to it.
         """
         ...
 
     def close(self) -> None:
-        """Commit, and let every session go. May be called twice."""
+        """Commit and release every session. May be called twice."""
         ...
 
 
-# MERGED store.cursor: Pages of a list: what is asked for, and the opaque cursor that says where the next page begins.
-#
-# A cursor names the last session of its page, so that sessions which begin in the meantime shift nothing, and the question
-# it belongs to, so that it cannot go on with another one.
-
 Archived: TypeAlias = Literal["exclude", "include", "only"]
 
-PAGE_LIMIT: Final = 1000
-_SHOWN: Final = 60
+PAGE_LIMIT: Final[int] = 1000
+_SHOWN_CHARS: Final = 60
 
 
 class CursorPosition(NamedTuple):
-    """Where a session stands in the list: the newest first, and of equally new ones the one that began last."""
+    """The sort key of a session in the list. At equal times the session created last comes first."""
 
     updated: int
     number: int
 
 
 class SessionQuery(NamedTuple):
-    """What a list is asked for."""
+    """The filters of a session list."""
 
     folder: str | None
     agent: str | None
     archived: Archived
 
     @property
-    def mark(self) -> int:
-        """A number that tells questions apart."""
+    def checksum(self) -> int:
+        """A number that differs between queries."""
         return crc32(json.encode(self))
 
 
-def question(cwd: str | None, agent: str | None, archived: str | None, limit: int) -> SessionQuery:
-    """Check what was asked. An unknown filter is refused, never read as another one."""
+def session_query(cwd: str | None, agent: str | None, archived: str | None, limit: int) -> SessionQuery:
+    """Check the arguments of `Store.list`.
+
+    Raises InvalidParams for an unknown filter, UsageError for a bad limit.
+    """
     if archived is None:
         archived = "exclude"
     if archived not in get_args(Archived):
@@ -202,34 +209,38 @@ def question(cwd: str | None, agent: str | None, archived: str | None, limit: in
     if not 1 <= limit <= PAGE_LIMIT:
         raise UsageError(f"a page has 1 to {PAGE_LIMIT} sessions, not {limit}")
     return SessionQuery(
-        None if cwd is None else folder_of(cwd),
-        None if agent is None else plain(agent),
+        None if cwd is None else normalized_folder(cwd),
+        None if agent is None else storable_text(agent),
         cast(Archived, archived),
     )
 
 
-def cursor_of(asked: SessionQuery, place: CursorPosition) -> str:
-    """The cursor behind this session."""
-    return urlsafe_b64encode(_sealed(asked, place)).decode().rstrip("=")
+def cursor_after(query: SessionQuery, position: CursorPosition) -> str:
+    """The opaque cursor of the page that follows this session.
+
+    A cursor holds the position of the last session of its page, so that new sessions shift nothing, and a
+    checksum over the query, so that it is valid for this query only.
+    """
+    body = json.encode(tuple(position))
+    signed = b"%08x." % crc32(body, query.checksum) + body
+    return urlsafe_b64encode(signed).decode().rstrip("=")
 
 
-def place_of(asked: SessionQuery, cursor: str) -> CursorPosition:
-    """Where the next page begins. Raises InvalidParams for anything but a cursor of this very question."""
+def parse_cursor(query: SessionQuery, cursor: str) -> CursorPosition:
+    """The position that a cursor holds.
+
+    Raises InvalidParams unless `cursor_after` made it for the same query.
+    """
     try:
         text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        place = CursorPosition(*json.decode(text.partition(b".")[2], type=tuple[int, int]))
+        position = CursorPosition(*json.decode(text.partition(b".")[2], type=tuple[int, int]))
     except (ValueError, MsgspecError):
-        raise _unknown(cursor) from None
-    if cursor_of(asked, place) != cursor:
-        raise _unknown(cursor)
-    return place
+        raise _unknown_cursor(cursor) from None
+    if cursor_after(query, position) != cursor:
+        raise _unknown_cursor(cursor)
+    return position
 
 
-def _sealed(asked: SessionQuery, place: CursorPosition) -> bytes:
-    body = json.encode(tuple(place))
-    return b"%08x." % crc32(body, asked.mark) + body
-
-
-def _unknown(cursor: str) -> InvalidParams:
-    shown = cursor if len(cursor) <= _SHOWN else cursor[:_SHOWN] + "..."
+def _unknown_cursor(cursor: str) -> InvalidParams:
+    shown = cursor if len(cursor) <= _SHOWN_CHARS else cursor[:_SHOWN_CHARS] + "..."
     return InvalidParams(f"Unknown cursor: {shown!r}")

@@ -19,15 +19,16 @@ import msgspec
 from accord.errors import StoreError, UsageError
 from accord.paths import private_file, private_folder
 
-# MERGED store.tables: The tables of a store's file, as the steps that lead to them: a file's version is the number of steps it has taken.
+# A migration is a tuple of statements. The version of a file is the number of migrations it has had.
 #
-# `records` is the log: one row for the records that one commit added to one session and that are of one kind. Its key is
-# the number of the log in the upper half and the first sequence number of the row in the lower, so that a log lies together.
-# `logs` says which log belongs to which session and where it branched off; a log whose session was deleted stays as
-# long as forks read it. `heads` is folded from these two, and `leases` says which process writes to a session.
+# `records` is the log. One row holds the records of one kind that one commit added to one session. The upper
+# half of its key is the number of the log, the lower half the first sequence number of the row: the rows of a
+# log lie together. `logs` says which log belongs to which session and where it branched off. The log of a
+# deleted session stays as long as forks read it. `heads` is computed from these two. `leases` says which
+# process writes to a session.
 
 APPLICATION_ID: Final = 0x41434C47  # "ACLG"
-"""In the header of the file: tells a store from other programs' databases."""
+"""In the header of the file: distinguishes a store from the databases of other programs."""
 
 SEQ_BITS: Final = 32
 
@@ -80,12 +81,12 @@ _FIRST: Final = (
     """,
 )
 
-STEPS: Final[Sequence[Sequence[str]]] = (_FIRST,)
-"""What leads from each version to the next. Steps are only ever added."""
+MIGRATIONS: Final[Sequence[Sequence[str]]] = (_FIRST,)
+"""The statements that lead from each version to the next. Entries are only ever added."""
 
 
 def version_of(connection: Connection) -> int | None:
-    """The version of the file: 0 for a new one, None for one of another program."""
+    """The version of a store file: 0 for a new file, None for the database of another program."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application_id == APPLICATION_ID:
@@ -94,13 +95,13 @@ def version_of(connection: Connection) -> int | None:
     return None if application_id or version or tables else 0
 
 
-def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = STEPS) -> None:
-    """Take the steps that the file lacks, all of them or none."""
+def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Apply the missing migrations, all of them or none."""
     if version_of(connection) == len(steps):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = version_of(connection)  # another process may have been faster
+        version = version_of(connection)  # another process may have upgraded it meanwhile
         if version is not None:
             for step in steps[version:]:
                 for statement in step:
@@ -113,30 +114,28 @@ def upgrade(connection: Connection, steps: Sequence[Sequence[str]] = STEPS) -> N
         raise
 
 
-# MERGED store.database: A store's file: opened, recognised and brought up to date, with transactions, and every failure as one clear line.
-
 T = TypeVar("T")
 
 _MAGIC: Final = b"SQLite format 3\x00"
-_BACKSTOP: Final = 4_000  # pages of the write-ahead log at which SQLite itself steps in, should nobody else
+_AUTOCHECKPOINT_PAGES: Final = 4_000  # SQLite itself checkpoints a write-ahead log of this size
 
 
 class Database:
-    """One connection to a store's file."""
+    """One connection to a store file. Every failure is raised as a StoreError of one line."""
 
-    def __init__(self, path: Path, *, durable: bool = False, busy: float = 5.0) -> None:
+    def __init__(self, path: Path, *, durable: bool = False, busy_seconds: float = 5.0) -> None:
         self.path = path.absolute()
-        self._busy = busy
-        with self.trouble():
+        self._busy = busy_seconds
+        with self.translate_errors():
             if not self.path.exists():
                 if not self.path.parent.exists():
                     private_folder(self.path.parent)
                 private_file(self.path)
-            if self.path.is_file():  # of what is no file SQLite has the better word
+            if self.path.is_file():  # for anything else SQLite raises the better error
                 with self.path.open("rb") as file:
                     if file.read(len(_MAGIC)) not in (b"", _MAGIC):
-                        raise StoreError(_SENTENCES[sqlite3.SQLITE_NOTADB].format(path=self.path))
-            self.connection = sqlite3.connect(self.path, timeout=busy, isolation_level=None)
+                        raise StoreError(_MESSAGES[sqlite3.SQLITE_NOTADB].format(path=self.path))
+            self.connection = sqlite3.connect(self.path, timeout=busy_seconds, isolation_level=None)
             try:
                 self._prepare(durable)
             except BaseException:
@@ -144,9 +143,9 @@ class Database:
                 raise
 
     @contextmanager
-    def writing(self) -> Generator[sqlite3.Connection]:
-        """A transaction that writes: all of it or nothing. Waits while another process writes, so long at most."""
-        with self.trouble():
+    def write_transaction(self) -> Generator[sqlite3.Connection]:
+        """A write transaction. Waits at most the busy timeout while another process writes."""
+        with self.translate_errors():
             connection = self.connection
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -158,9 +157,9 @@ class Database:
                 raise
 
     @contextmanager
-    def reading(self) -> Generator[sqlite3.Connection]:
-        """A transaction that only reads: it sees one state of the file."""
-        with self.trouble():
+    def read_transaction(self) -> Generator[sqlite3.Connection]:
+        """A read transaction: it sees one state of the file."""
+        with self.translate_errors():
             connection = self.connection
             connection.execute("BEGIN")
             try:
@@ -170,8 +169,8 @@ class Database:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def trouble(self) -> Generator[None]:
-        """Say in one line what went wrong with the file."""
+    def translate_errors(self) -> Generator[None]:
+        """Raise errors of the file as StoreError or UsageError, in one line that names the file."""
         try:
             yield
         except sqlite3.ProgrammingError as error:
@@ -179,18 +178,18 @@ class Database:
                 f"the session store {self.path} is closed, or used from another thread"
             ) from error
         except sqlite3.Error as error:
-            raise StoreError(_sentence(self.path, error)) from error
+            raise StoreError(_message(self.path, error)) from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StoreError(_SENTENCES[sqlite3.SQLITE_CORRUPT].format(path=self.path)) from error
+            raise StoreError(_MESSAGES[sqlite3.SQLITE_CORRUPT].format(path=self.path)) from error
         except OSError as error:
             raise StoreError(
-                f"the session store {self.path} cannot be used ({error.strerror}): check that it is yours, or give "
-                "another path"
+                f"the session store {self.path} cannot be used ({error.strerror}): "
+                "check that it is yours, or give another path"
             ) from error
 
     def close(self) -> None:
-        """Let the file go. May be called twice."""
-        with self.trouble():
+        """May be called twice."""
+        with self.translate_errors():
             self.connection.close()
 
     def _prepare(self, durable: bool) -> None:
@@ -200,24 +199,24 @@ class Database:
             raise StoreError(
                 f"{self.path} is a database of another program, not a session store: give another path"
             )
-        if version > len(STEPS):
+        if version > len(MIGRATIONS):
             raise StoreError(
-                f"the session store {self.path} was written by a newer Accord (format {version}, this one knows "
-                f"{len(STEPS)}): update Accord, or give another path"
+                f"the session store {self.path} was written by a newer Accord "
+                f"(format {version}, this one knows {len(MIGRATIONS)}): update Accord, or give another path"
             )
         if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             os.chmod(self.path, 0o600)
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
-            self._patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+            self._retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_BACKSTOP}")
-        connection.execute(f"PRAGMA journal_size_limit = {_BACKSTOP * 4096}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_AUTOCHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {_AUTOCHECKPOINT_PAGES * 4096}")
         connection.execute("PRAGMA secure_delete = ON")
         upgrade(connection)
 
-    def _patiently(self, attempt: Callable[[], T]) -> T:
-        """SQLite does not wait by itself when two processes switch a new file to the write-ahead log at once."""
+    def _retry_while_busy(self, attempt: Callable[[], T]) -> T:
+        """Retry. SQLite itself does not wait when two processes switch a new file to the write-ahead log."""
         deadline = time.monotonic() + self._busy
         while True:
             try:
@@ -228,67 +227,81 @@ class Database:
                 time.sleep(0.005)
 
 
-_SENTENCES: Final[dict[int, str]] = {
-    sqlite3.SQLITE_BUSY: "another process has kept the session store {path} locked for too long: try again, or end that process",
-    sqlite3.SQLITE_LOCKED: "another process has kept the session store {path} locked for too long: try again, or end that process",
-    sqlite3.SQLITE_FULL: "the disk of the session store {path} is full: free some space; nothing written so far is lost",
-    sqlite3.SQLITE_NOTADB: "{path} is no session store: move it away, or give another path",
-    sqlite3.SQLITE_CORRUPT: "the session store {path} is damaged: move it away to begin a new one (`sqlite3 {path} .recover` may save the old one's content)",
-    sqlite3.SQLITE_READONLY: "the session store {path} cannot be written to: make the file and its folder writable, or give another path",
-    sqlite3.SQLITE_CANTOPEN: "the session store {path} cannot be opened: check that its folder exists and is yours, or give another path",
-    sqlite3.SQLITE_PERM: "the session store {path} cannot be opened: check that it is yours, or give another path",
+_LOCKED: Final = (
+    "another process has kept the session store {path} locked for too long: try again, or end that process"
+)
+_MESSAGES: Final[dict[int, str]] = {
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_FULL: (
+        "the disk of the session store {path} is full: free some space; nothing written so far is lost"
+    ),
+    sqlite3.SQLITE_NOTADB: "{path} is not a session store: move it away, or give another path",
+    sqlite3.SQLITE_CORRUPT: (
+        "the session store {path} is damaged: move it away to begin a new one "
+        "(`sqlite3 {path} .recover` may save the old one's content)"
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "the session store {path} cannot be written to: "
+        "make the file and its folder writable, or give another path"
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "the session store {path} cannot be opened: "
+        "check that its folder exists and is yours, or give another path"
+    ),
+    sqlite3.SQLITE_PERM: (
+        "the session store {path} cannot be opened: check that it is yours, or give another path"
+    ),
 }
 
 
-def _sentence(path: Path, error: Any) -> str:
+def _message(path: Path, error: Any) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    sentence = _SENTENCES.get(
-        code, "the session store {path} failed: {error}; try again, or give another path"
-    )
-    return sentence.format(path=path, error=error)
+    message = _MESSAGES.get(code, "the session store {path} failed: {error}; try again, or give another path")
+    return message.format(path=path, error=error)
 
 
-# MERGED store.checkpoint: Moving the write-ahead log into the file, beside the event loop: it waits for the disk, and nobody should wait for it.
+PAGE_BYTES: Final[int] = 4096
+CHECKPOINT_PAGES: Final[int] = 1000
+"""A checkpoint starts when the write-ahead log has grown by about this many pages."""
 
-PAGE: Final = 4096
-PAGES: Final = 1000
-"""So many pages of the write-ahead log, about, are moved at a time."""
-
-_PATIENCE: Final = 10.0  # seconds that closing waits for a move to end
+_CLOSE_SECONDS: Final = 10.0  # how long `close` waits for a running checkpoint
 
 
 class Checkpoints:
-    """Counts what is written to one file and, every so often, starts a thread that moves it."""
+    """Moves the write-ahead log of one file into the database, in a thread because the disk is slow."""
 
-    def __init__(self, path: Path, pages: int = PAGES) -> None:
+    def __init__(self, path: Path, pages: int = CHECKPOINT_PAGES) -> None:
         self._path = path
         self._limit = pages
         self._pages = 0
         self._thread: threading.Thread | None = None
 
-    def written(self, size: int) -> None:
-        """A commit added about so many bytes."""
-        self._pages += 3 + size // PAGE  # a commit touches a few pages however little it adds
+    def count(self, size: int) -> None:
+        """Count a commit of about `size` bytes."""
+        self._pages += 3 + size // PAGE_BYTES  # a commit touches a few pages however little it adds
         if self._pages >= self._limit:
             self.start()
 
     def start(self) -> None:
-        """Move what there is, unless that is going on already."""
+        """Start a checkpoint unless one is running."""
         if self._thread is None or not self._thread.is_alive():
             self._pages = 0
-            self._thread = threading.Thread(target=self._move, name="accord-store-checkpoint", daemon=True)
+            self._thread = threading.Thread(
+                target=self._checkpoint, name="accord-store-checkpoint", daemon=True
+            )
             try:
                 self._thread.start()
             except RuntimeError:
                 self._thread = None  # no thread to be had right now: next time
 
     def close(self) -> None:
-        """Wait for the thread; bounded."""
+        """Wait for a running checkpoint, at most `_CLOSE_SECONDS`."""
         if self._thread is not None:
-            self._thread.join(_PATIENCE)
+            self._thread.join(_CLOSE_SECONDS)
             self._thread = None
 
-    def _move(self) -> None:
-        # If it cannot be done now, it is done next time: nothing is lost, the write-ahead log only grows.
+    def _checkpoint(self) -> None:
+        # A checkpoint that fails is made up for by the next one; meanwhile the write-ahead log only grows.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -1,8 +1,8 @@
-"""Writing to session logs: what is appended in one turn of the event loop is committed together.
+"""Writes to session logs. Records appended in one turn of the event loop are committed together.
 
-`append` is cheap and never touches the disk. The commit happens when it is asked for, at the latest when the running turn of
-the loop is over. A commit that fails keeps what it could not write: it is tried again, and appending more raises the error
-until one succeeds.
+`append` is cheap and never touches the disk. The commit happens on request, at the latest when the current
+turn of the event loop ends. A failed commit keeps its records and is retried; appending raises the error
+until a commit succeeds.
 """
 
 import asyncio
@@ -16,22 +16,22 @@ from msgspec import Struct
 from accord.errors import StoreError, UsageError
 from accord.schema import SessionUpdate
 from accord.session import Event
-from accord.store.records import EVENT, as_event, payload_of, payload_of_value
-from accord.store.session_summary import News, news_of
+from accord.store.records import EVENT, as_event, event_payload, value_payload
+from accord.store.session_summary import SummaryEffect, effect_of
 
 LOG = getLogger("accord.store")
 
 
 class PendingRecord(Struct, gc=False):
-    """A record in the making: it gets its sequence number and time when it is committed."""
+    """A record that is not committed yet: it has no sequence number and no time."""
 
     kind: str
     data: bytes
-    news: News
+    effect: SummaryEffect
 
 
 class CommitBatch:
-    """What was appended since the last commit, over all sessions of a store."""
+    """The records appended since the last commit, for all sessions of a store."""
 
     def __init__(self, write: Callable[[dict[str, list[PendingRecord]]], None]) -> None:
         self._write = write
@@ -41,11 +41,11 @@ class CommitBatch:
 
     @property
     def empty(self) -> bool:
-        """Whether everything is committed."""
+        """Whether there is nothing to commit."""
         return not self._entries
 
     def add(self, session_id: str, entries: list[PendingRecord]) -> None:
-        """Add to what is committed next. Raises StoreError while commits fail."""
+        """Queue records for the next commit. Raises StoreError while commits fail."""
         if self._failing:
             self.commit()
         if not self._scheduled:
@@ -57,7 +57,7 @@ class CommitBatch:
             known += entries
 
     def commit(self) -> None:
-        """Write everything, in one transaction."""
+        """Write everything in one transaction."""
         self._scheduled = False
         if self._entries:
             self._failing = True
@@ -66,71 +66,74 @@ class CommitBatch:
             self._entries = {}
 
     def drop(self, session_id: str) -> None:
-        """Forget what was appended to a session that is no more."""
+        """Discard the queued records of a deleted session."""
         self._entries.pop(session_id, None)
 
     def _schedule(self) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # no loop, no turn: whoever appends commits
+            return  # without an event loop the caller commits
         self._scheduled = True
-        loop.call_soon(self._turn_over)
+        loop.call_soon(self._commit_scheduled)
 
-    def _turn_over(self) -> None:
+    def _commit_scheduled(self) -> None:
         if not self._scheduled:
             return
         try:
             self.commit()
         except StoreError as error:
-            LOG.error("%s", error)  # whoever appends next gets it raised
+            LOG.error("%s", error)  # the next append raises it
 
 
 class Journal:
-    """One session, open for writing. Close it to let others write."""
+    """One session, open for writing. Close it to release the lease."""
 
-    __slots__ = ("_batch", "_let_go", "session_id")
+    __slots__ = ("_batch", "_on_close", "session_id")
 
-    def __init__(self, session_id: str, batch: CommitBatch, let_go: Callable[["Journal"], None]) -> None:
+    def __init__(self, session_id: str, batch: CommitBatch, on_close: Callable[["Journal"], None]) -> None:
         self.session_id = session_id
         self._batch = batch
-        self._let_go: Callable[[Journal], None] | None = let_go
+        self._on_close: Callable[[Journal], None] | None = on_close
 
     @property
     def closed(self) -> bool:
         """Whether it can no longer be written to."""
-        return self._let_go is None
+        return self._on_close is None
 
     def append(self, *items: Event | SessionUpdate) -> None:
-        """Log events, or updates as they go to the wire. They are read now: what changes them later is not logged."""
+        """Log events, or updates as they go to the wire.
+
+        They are encoded now; later changes to them are not logged.
+        """
         entries: list[PendingRecord] = []
         for item in items:
             event = as_event(item)
             if event is not None:
-                entries.append(PendingRecord(EVENT, payload_of(event), news_of(event)))
+                entries.append(PendingRecord(EVENT, event_payload(event), effect_of(event)))
         self._add(entries)
 
     def record(self, kind: str, *values: Any) -> None:
-        """Log values of your own kind, such as the model's history: anything that JSON can say."""
-        self._add([PendingRecord(kind, payload_of_value(kind, value), None) for value in values])
+        """Log JSON values of an application's own kind, such as the model history."""
+        self._add([PendingRecord(kind, value_payload(kind, value), None) for value in values])
 
     def commit(self) -> None:
-        """See that everything appended so far, to this session and the others of its store, is in the file."""
+        """Write everything appended so far to this session and the other sessions of its store."""
         self._batch.commit()
 
     def close(self) -> None:
-        """Commit and let the session go. May be called twice."""
-        if self._let_go is not None:
+        """Commit and release the session. May be called twice."""
+        if self._on_close is not None:
             self._batch.commit()
-            let_go, self._let_go = self._let_go, None
-            let_go(self)
+            on_close, self._on_close = self._on_close, None
+            on_close(self)
 
-    def cut_off(self) -> None:
-        """The session is gone, or its store closed: nothing can be written any more."""
-        self._let_go = None
+    def invalidate(self) -> None:
+        """Refuse further writes, because the session was deleted or its store closed."""
+        self._on_close = None
 
     def _add(self, entries: list[PendingRecord]) -> None:
-        if self._let_go is None:
+        if self._on_close is None:
             raise UsageError(
                 f"the journal of session {self.session_id} is closed: nothing can be written to it"
             )

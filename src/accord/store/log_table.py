@@ -12,30 +12,28 @@ from msgspec import ValidationError, convert
 from accord.errors import StoreError
 from accord.store.database import SEQ_BITS
 from accord.store.journal import PendingRecord
-from accord.store.records import RecordGroup, array_of, raws_in
-
-# MERGED store.runs: The rows of the log: written a commit at a time, read a bounded page at a time, always in sequence.
+from accord.store.records import RecordGroup, json_array, payloads_in
 
 ROW_LIMIT: Final = 256 * 1024
-"""A row is not continued beyond so many bytes; a longer record has one for itself."""
+"""A row ends before it exceeds this many bytes. A longer record has its own row."""
 
 PAGE_LIMIT: Final = 512 * 1024
-"""One page of reading ends behind the row that brings it beyond so many bytes."""
+"""A page ends after the row that makes it exceed this many bytes."""
 
 _SEQ: Final = (1 << SEQ_BITS) - 1
 
-# What a damaged file has in a column may be of any type: rows are checked where they are read.
+# A damaged file may hold any type in a column: rows are checked where they are read.
 _Last = tuple[int, int]
 _Row = tuple[int, int, int, str, bytes]
 
 
 def key_of(log: int, seq: int) -> int:
-    """Where a record lies."""
+    """The key of a record."""
     return log << SEQ_BITS | seq
 
 
 def last_seq(connection: Connection, log: int) -> int | None:
-    """The sequence number of a log's last record of its own."""
+    """The sequence number of the last record in a log, without the records of its base."""
     row = connection.execute(
         "SELECT key, length FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
         (key_of(log, 0), key_of(log, _SEQ)),
@@ -49,13 +47,13 @@ def last_seq(connection: Connection, log: int) -> int | None:
 def write_records(
     connection: Connection, log: int, first: int, time: int, entries: list[PendingRecord]
 ) -> int:
-    """Add records, as few rows; returns how many bytes they have."""
+    """Insert records in as few rows as possible. Returns their size in bytes."""
     rows: list[tuple[int, int, int, str, bytes]] = []
     payloads: list[bytes] = []
     kind, size, written = entries[0].kind, 0, 0
     for entry in [*entries, None]:
         if entry is None or entry.kind != kind or (payloads and size + len(entry.data) > ROW_LIMIT):
-            rows.append((key_of(log, first), len(payloads), time, kind, array_of(payloads)))
+            rows.append((key_of(log, first), len(payloads), time, kind, json_array(payloads)))
             first += len(payloads)
             written += size
             payloads, size = [], 0
@@ -70,17 +68,20 @@ def write_records(
 def read_records(
     fetch: Callable[[int, int], list[RecordGroup]], log: int, first: int, last: int
 ) -> Iterator[list[RecordGroup]]:
-    """The rows that hold these records, page by page and in sequence. `fetch` gets a page of rows by their keys."""
+    """The rows that hold these records, page by page and in sequence.
+
+    `fetch` returns a page of rows by their keys.
+    """
     seq = first
     while seq <= last:
         found = fetch(key_of(log, seq), key_of(log, last))
         if not found or not found[0].first <= seq < found[0].first + found[0].length:
             raise _missing(seq)
         seq = found[0].first
-        for run in found:
-            if run.first != seq:
+        for group in found:
+            if group.first != seq:
                 raise _missing(seq)
-            seq += run.length
+            seq += group.length
         yield found
 
 
@@ -89,7 +90,7 @@ def _missing(seq: int) -> StoreError:
 
 
 def record_page(connection: Connection, first: int, last: int) -> list[RecordGroup]:
-    """The rows from the one that holds the first key on, until there are enough bytes."""
+    """The rows from the one that holds the first key, up to `PAGE_LIMIT` bytes."""
     found: list[RecordGroup] = []
     size = 0
     rows = connection.execute(
@@ -114,12 +115,13 @@ def record_page(connection: Connection, first: int, last: int) -> list[RecordGro
 
 
 def trim_records(connection: Connection, log: int, last: int) -> None:
-    """Remove the records of a log behind this one, for good."""
+    """Delete the records of a log after `last`."""
     connection.execute(
         "DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, last), key_of(log, _SEQ))
     )
     row = connection.execute(
-        "SELECT key, length, time, kind, data FROM records WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
+        "SELECT key, length, time, kind, data FROM records "
+        "WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
         (key_of(log, 0), key_of(log, last)),
     ).fetchone()
     if row is None:
@@ -127,25 +129,24 @@ def trim_records(connection: Connection, log: int, last: int) -> None:
     key, length, time, kind, data = convert(row, _Row)
     keep = last - (key & _SEQ) + 1
     if keep < length:
-        raws = raws_in([RecordGroup(key & _SEQ, length, time, kind, data)])
+        raws = payloads_in([RecordGroup(key & _SEQ, length, time, kind, data)])
         connection.execute(
-            "UPDATE records SET length = ?, data = ? WHERE key = ?", (keep, array_of(raws[:keep]), key)
+            "UPDATE records SET length = ?, data = ? WHERE key = ?", (keep, json_array(raws[:keep]), key)
         )
 
 
 def remove_records(connection: Connection, log: int) -> None:
-    """Remove all records of a log."""
+    """Delete all records of a log."""
     connection.execute("DELETE FROM records WHERE key > ? AND key <= ?", (key_of(log, 0), key_of(log, _SEQ)))
 
 
-# MERGED store.branches: Which log belongs to which session, and where logs branch off each other.
-#
-# A fork is a log of its own that begins behind a record of another one and reads that one's records as its own first. Deleting a
-# session takes its log away only once no fork reads it; what no fork reads goes at once.
-
-
 class LogBranch(NamedTuple):
-    """One log: its number, and up to where it reads the log that it branched off."""
+    """One log: its number, the log it branched off, and the last record it reads from there.
+
+    A fork is a log that starts after a record of its base and reads the records of the base up to there as
+    its own. Deleting a session deletes its log when no fork reads it; records that no fork reads are deleted
+    at once.
+    """
 
     log: int
     base: int | None
@@ -153,7 +154,7 @@ class LogBranch(NamedTuple):
 
 
 class LogSegment(NamedTuple):
-    """A stretch of one log."""
+    """A range of records of one log."""
 
     log: int
     first: int
@@ -169,22 +170,22 @@ def branch_of_session(connection: Connection, session_id: str) -> LogBranch | No
 
 
 def branch_last_seq(connection: Connection, branch: LogBranch) -> int:
-    """The sequence number of the last record that a log has, its own or not."""
+    """The sequence number of the last record, its own or that of its base."""
     own = last_seq(connection, branch.log)
     return branch.base_last if own is None else own
 
 
 def branch_segments(connection: Connection, branch: LogBranch, after: int) -> list[LogSegment]:
-    """The stretches that make up a log behind a sequence number, the oldest first."""
+    """The segments that make up a log after a sequence number, oldest first."""
     found = [LogSegment(branch.log, max(after, branch.base_last) + 1, branch_last_seq(connection, branch))]
     while branch.base is not None and branch.base_last > after:
         below = branch.base_last
-        branch = _of_log(connection, branch.base)
+        branch = _branch_of_log(connection, branch.base)
         found.append(LogSegment(branch.log, max(after, branch.base_last) + 1, below))
     return [part for part in reversed(found) if part.first <= part.last]
 
 
-def grow(
+def create_log(
     connection: Connection,
     session_id: str,
     source: LogBranch | None,
@@ -192,19 +193,20 @@ def grow(
     parent: str | None,
     format: int,
 ) -> int:
-    """Begin a log, with the records of another up to a sequence number; returns its number."""
+    """Create a log, with the records of another one up to a sequence number. Returns its number."""
     while source is not None and seq <= source.base_last:
-        source = None if source.base is None else _of_log(connection, source.base)
+        source = None if source.base is None else _branch_of_log(connection, source.base)
     base = None if source is None else source.log
     row = connection.execute(
-        "INSERT INTO logs (session, base, base_last, parent, parent_seq, format) VALUES (?, ?, ?, ?, ?, ?) RETURNING log",
+        "INSERT INTO logs (session, base, base_last, parent, parent_seq, format) "
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING log",
         (session_id, base, seq, parent, None if parent is None else seq, format),
     ).fetchone()
     return row[0]
 
 
-def cut(connection: Connection, branch: LogBranch) -> None:
-    """The session of this log is gone: remove of it, and of the logs below it, what nobody reads any more."""
+def delete_log(connection: Connection, branch: LogBranch) -> None:
+    """Delete the log of a deleted session, and its bases, as far as no fork reads them."""
     connection.execute("UPDATE logs SET session = NULL WHERE log = ?", (branch.log,))
     orphan: LogBranch | None = branch
     while orphan is not None:
@@ -219,7 +221,7 @@ def cut(connection: Connection, branch: LogBranch) -> None:
         orphan = None if orphan.base is None else _orphan(connection, orphan.base)
 
 
-def _of_log(connection: Connection, log: int) -> LogBranch:
+def _branch_of_log(connection: Connection, log: int) -> LogBranch:
     row = connection.execute("SELECT log, base, base_last FROM logs WHERE log = ?", (log,)).fetchone()
     return convert(row, LogBranch)
 

@@ -1,5 +1,9 @@
 """The records of a session log, and the events that close an interrupted turn.
 
+The log holds events, never the wire types of one protocol version. A record holds only what the event itself
+says: the state of a tool call results from applying all events. Events that this version does not know are
+kept unchanged.
+
 Imported on first use.
 """
 
@@ -43,22 +47,17 @@ from accord.session import (
 )
 from accord.session.protocol_v1 import EVENTS
 
-# MERGED store.records: The records of a session log: what is written for an event, and how it is read back.
-#
-# The log holds events, never the wire types of one protocol version, and of an event only what it said itself: the state of
-# a tool call after a change comes back by applying the events. An event that this version does not know is kept as it is.
-
 EVENT: Final = "event"
 """The kind of a record that holds an event of `accord.session`."""
 
 SESSION: Final = "session"
-"""The kind of a record by which the store itself notes what the list shows: folder, title, archived."""
+"""The kind of a record by which the store notes the folder, title and archived state for the session list."""
 
 _KIND: Final = pattern(r"[a-z][a-z0-9_./-]{0,63}")
 
 
 class LogRecord(Struct, frozen=True, gc=False):
-    """One record. Sequence numbers begin with 1 and have no gaps; `time` is in microseconds since 1970."""
+    """One record. Sequence numbers start at 1 and have no gaps; `time` is in microseconds since 1970."""
 
     seq: int
     time: int
@@ -68,19 +67,19 @@ class LogRecord(Struct, frozen=True, gc=False):
 
     @property
     def value(self) -> Any:
-        """The payload in plain values."""
+        """The payload as plain values."""
         return parse_json(self.data)
 
     @property
     def event(self) -> Event:
-        """The payload as an event; only where the kind is `EVENT`."""
+        """The payload as an event. Raises UsageError unless the kind is `EVENT`."""
         if self.kind != EVENT:
             raise UsageError(f"record {self.seq} is no event but {self.kind!r}: read its `value`")
-        return event_of(self.data)
+        return decode_event(self.data)
 
 
 class RecordGroup(NamedTuple):
-    """Records that were committed together and are of one kind: the payloads lie in one JSON array."""
+    """Records of one kind that were committed together. `data` is the JSON array of their payloads."""
 
     first: int
     length: int
@@ -90,7 +89,7 @@ class RecordGroup(NamedTuple):
 
 
 class _ToolCallChange(SessionEvent, tag="_accord/tool_call_changed"):
-    """What of a tool call's change is written."""
+    """The stored part of a `ToolCallChanged`."""
 
     patch: ToolCallUpdate
     announce: bool = False
@@ -104,30 +103,32 @@ def _object(event: Unknown) -> Unknown:
 
 
 _CONVERT: Final[dict[type, Callable[[Any], Event | None]]] = {**EVENTS, Notice: lambda notice: None}
-_LEAN: Final[dict[type, Callable[[Any], Any]]] = {
+_REDUCED: Final[dict[type, Callable[[Any], Any]]] = {
     ToolCallChanged: lambda event: _ToolCallChange(event.patch, event.announce, event.mark),
     PermissionAsked: lambda event: structs.replace(event, call=None),
     Unknown: _object,
 }
-_KNOWN: Final[Any] = Kept[cast(Any, Union)[tuple(kind for kind in get_args(Event) if kind is not Unknown)]]
-_ROW: Final = list[_KNOWN]
-_RAWS: Final = list[Raw]
+_KNOWN_EVENT: Final[Any] = Kept[
+    cast(Any, Union)[tuple(kind for kind in get_args(Event) if kind is not Unknown)]
+]
+_EVENT_LIST: Final = list[_KNOWN_EVENT]
+_PAYLOADS: Final = list[Raw]
 
 
 def as_event(item: Event | SessionUpdate) -> Event | None:
-    """The event to log for what was told; None for a notice, which is of the moment and no part of the history."""
+    """The event to log for an update; None for a notice, which is not part of the history."""
     convert = _CONVERT.get(type(item))
     return cast(Event, item) if convert is None else convert(item)
 
 
-def payload_of(event: Event) -> bytes:
-    """What is written for an event."""
-    lean = _LEAN.get(type(event))
-    return encode(event if lean is None else lean(event))
+def event_payload(event: Event) -> bytes:
+    """The payload of an event."""
+    reduce = _REDUCED.get(type(event))
+    return encode(event if reduce is None else reduce(event))
 
 
-def payload_of_value(kind: str, value: Any) -> bytes:
-    """What is written for a record of the application's own kind."""
+def value_payload(kind: str, value: Any) -> bytes:
+    """The payload of a record of an application's own kind."""
     if kind in (EVENT, SESSION) or _KIND.fullmatch(kind) is None:
         raise UsageError(
             f"{kind!r} cannot name records of your own: lower-case letters, digits and any of _ . / - "
@@ -136,10 +137,10 @@ def payload_of_value(kind: str, value: Any) -> bytes:
     return encode(value)
 
 
-def event_of(data: bytes) -> Event:
-    """The event of a payload. A known one of a shape that does not fit here is kept as `Unknown`, too."""
+def decode_event(data: bytes) -> Event:
+    """The event of a payload. A known event whose members do not fit becomes an `Unknown`."""
     try:
-        return decode(_KNOWN, data)
+        return decode(_KNOWN_EVENT, data)
     except Mismatch as mismatch:
         value = _parsed(data)
         if not isinstance(value, dict):
@@ -148,43 +149,48 @@ def event_of(data: bytes) -> Event:
 
 
 def records_in(page: list[RecordGroup], first: int, last: int) -> list[LogRecord]:
-    """The records of consecutive runs, from one sequence number to another."""
-    raws = iter(raws_in(page))
+    """The records of consecutive groups, from one sequence number to another."""
+    payloads = iter(payloads_in(page))
     return [
-        LogRecord(seq, run.time, run.kind, bytes(next(raws)))
-        for run in page
-        for seq in range(run.first, run.first + run.length)
+        LogRecord(seq, group.time, group.kind, bytes(next(payloads)))
+        for group in page
+        for seq in range(group.first, group.first + group.length)
     ][max(first - page[0].first, 0) : last - page[0].first + 1]
 
 
 def events_in(page: list[RecordGroup], first: int, last: int) -> list[Event]:
-    """The events of consecutive runs, from one sequence number to another. One decoding for all: most runs are short."""
-    runs = [run for run in page if run.kind == EVENT]
-    if not runs:
+    """The events of consecutive groups, from one sequence number to another, in one decoding: most groups are
+    short."""
+    groups = [group for group in page if group.kind == EVENT]
+    if not groups:
         return []
     try:
-        events = decoder(_ROW).decode(_joined(runs))
+        events = decoder(_EVENT_LIST).decode(_joined_array(groups))
     except UNFIT:
-        events = [event_of(bytes(raw)) for raw in raws_in(runs)]
-    beyond = runs[-1].first + runs[-1].length - 1 - last
-    return events[max(first - runs[0].first, 0) : len(events) - max(beyond, 0)]
+        events = [decode_event(bytes(payload)) for payload in payloads_in(groups)]
+    beyond = groups[-1].first + groups[-1].length - 1 - last
+    return events[max(first - groups[0].first, 0) : len(events) - max(beyond, 0)]
 
 
-def raws_in(runs: list[RecordGroup]) -> list[Raw]:
-    """The payloads of runs."""
-    raws: list[Raw] = []
+def payloads_in(groups: list[RecordGroup]) -> list[Raw]:
+    """The payloads of groups."""
+    payloads: list[Raw] = []
     with suppress(MsgspecError, UnicodeDecodeError):
-        raws = decoder(_RAWS).decode(_joined(runs))
-    if len(raws) != sum([run.length for run in runs]):
-        raise StoreError(f"the session log is damaged behind record {runs[0].first - 1}: it cannot be read")
-    return raws
+        payloads = decoder(_PAYLOADS).decode(_joined_array(groups))
+    if len(payloads) != sum([group.length for group in groups]):
+        raise StoreError(f"the session log is damaged behind record {groups[0].first - 1}: it cannot be read")
+    return payloads
 
 
-def _joined(runs: list[RecordGroup]) -> bytes:
-    return runs[0].data if len(runs) == 1 else b"[" + b",".join([run.data[1:-1] for run in runs]) + b"]"
+def _joined_array(groups: list[RecordGroup]) -> bytes:
+    return (
+        groups[0].data
+        if len(groups) == 1
+        else b"[" + b",".join([group.data[1:-1] for group in groups]) + b"]"
+    )
 
 
-def array_of(payloads: list[bytes] | list[Raw]) -> bytes:
+def json_array(payloads: list[bytes] | list[Raw]) -> bytes:
     """The JSON array of some payloads."""
     return b"[" + b",".join([bytes(payload) for payload in payloads]) + b"]"
 
@@ -196,14 +202,8 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-# MERGED store.repairing: What an interrupted turn left open, and the events that close it.
-#
-# A process that is killed ends no turn and finishes no tool call. Whoever takes the session up again appends these events to its
-# log first, so that every reading of the log agrees: the turn is over, and what did not finish says so. The model's own history is
-# for the agent to repair.
-
 INTERRUPTED: Final = "interrupted"
-"""The raw reason of a turn that was never ended by the agent."""
+"""The raw stop reason of a turn that the agent never ended."""
 
 _TURN: Final = "The turn was interrupted: the agent stopped before it was done."
 _CALL: Final = "Interrupted: the agent stopped before this was done, and its result is unknown."
@@ -212,16 +212,21 @@ _COMPACTION: Final = "Interrupted: the agent stopped before it was done."
 
 
 class ResumedSession(NamedTuple):
-    """A session taken up again."""
+    """The state of a session that is opened again, and the events that close its interrupted turn."""
 
     state: SessionState
     """With the closing events applied."""
     closing: list[Event]
-    """What to append to the log; empty if nothing was left open."""
+    """The events to append to the log; empty if nothing was left open."""
 
 
 def repair(events: Iterable[Event]) -> ResumedSession:
-    """The state that the events of a log add up to, and what closes it. Repairing twice adds nothing."""
+    """The state of a session that is opened again.
+
+    A killed process ends no turn and finishes no tool call. The next process that opens the session appends
+    the closing events to the log first, so that all readers agree that the turn is over. Repairing twice adds
+    nothing. The agent itself repairs the model history.
+    """
     state = SessionState()
     for event in events:
         state.apply(event)
@@ -232,21 +237,21 @@ def repair(events: Iterable[Event]) -> ResumedSession:
 
 
 def unfinished(state: SessionState) -> list[Event]:
-    """The events that close what is open in a session nobody works on any more."""
+    """The events that close everything still open in a session without a running turn."""
     closing: list[Event] = []
     if state.set_aside is not None:
-        # A replay broke off: what was known before it counts again, unless that was nothing.
+        # A replay was interrupted: the history before it is valid again, unless it was empty.
         before = state.set_aside.events()
         closing += [ReplayStarted(), *before, ReplayEnded()] if before else [ReplayEnded()]
         history = state.set_aside if before else state.history
     else:
         history = state.history
     closing += [PermissionAnswered(permission_id) for permission_id in state.permissions]
-    closing += [_closed(call) for call in history.tool_calls.values() if not call.finished]
+    closing += [_failed_call(call) for call in history.tool_calls.values() if not call.finished]
     closing += [
-        CompactionUpdate(compaction_id=one.compaction_id, status="failed", error=_COMPACTION)
-        for one in history.compactions.values()
-        if one.status == "in_progress"
+        CompactionUpdate(compaction_id=compaction.compaction_id, status="failed", error=_COMPACTION)
+        for compaction in history.compactions.values()
+        if compaction.status == "in_progress"
     ]
     closing += [
         SubagentUpdate(session_id=child.session_id, state=UnknownStateUpdate())
@@ -260,7 +265,7 @@ def unfinished(state: SessionState) -> list[Event]:
     return closing
 
 
-def _closed(call: ToolCallState) -> ToolCallChanged:
+def _failed_call(call: ToolCallState) -> ToolCallChanged:
     note = Content(content=TextContent(text=_CANCELLED if call.cancelled else _CALL))
     return ToolCallChanged(
         ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, note])

@@ -1,4 +1,4 @@
-"""The head of a session: what a list shows of it, folded from the records of its log and nothing else."""
+"""The summary of a session: its entry in a session list, computed from the records of its log alone."""
 
 import os
 import time as clock
@@ -27,43 +27,43 @@ from accord.session import (
     TurnEnded,
     TurnStarted,
 )
-from accord.store.records import EVENT, SESSION, RecordGroup, events_in, raws_in
+from accord.store.records import EVENT, SESSION, RecordGroup, events_in, payloads_in
 
 FORMAT: Final = 1
-"""The format in which this version writes a session's records."""
+"""The record format that this version writes."""
 
 TITLE_LIMIT: Final = 200
 _SECOND: Final = 1_000_000
 
 
 class ForkParent(Struct, frozen=True):
-    """Where a fork branched off: it shares the records of that session up to this one."""
+    """Where a fork branched off: it shares the records of that session up to `seq`."""
 
     session_id: str
     seq: int
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
-    """A session as a list shows it. Times are in microseconds since 1970."""
+    """The list entry of a session. Times are in microseconds since 1970."""
 
     session_id: str
     cwd: str
     agent: str = ""
-    """Whose session it is, where a client keeps the sessions of several agents."""
+    """The agent of the session, in a store of a client that uses several agents."""
     created: int
     updated: int
-    """When something was last said or done: exact at the edges of a turn, within a second while it runs."""
+    """The last activity: exact at the start and end of a turn, within a second during it."""
     title: str | None = None
     title_set: bool = False
-    """Whether the user chose the title; then no generated one replaces it."""
+    """Whether the user chose the title. Generated titles do not replace it."""
     additional_directories: tuple[str, ...] = ()
-    """Those last used. They are never restored by themselves."""
+    """The ones used last. Resuming a session does not restore them."""
     archived: bool = False
     parent: ForkParent | None = None
     format: int = FORMAT
 
     def info(self) -> SessionInfo:
-        """The entry of this session in the answer to `session/list`."""
+        """The entry of this session in the response to `session/list`."""
         return SessionInfo(
             self.session_id,
             self.cwd,
@@ -75,7 +75,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
 
 
 class SessionPatch(Record, omit_defaults=True):
-    """The payload of the store's own records: what is said about the session; absent keeps."""
+    """The payload of the store's own records. Members that are absent change nothing."""
 
     cwd: str | UnsetType = UNSET
     agent: str = ""
@@ -85,21 +85,28 @@ class SessionPatch(Record, omit_defaults=True):
     archived: bool | UnsetType = UNSET
 
 
-News: TypeAlias = Literal["talk", "edge"] | SessionOpened | SessionInfoUpdate | SessionPatch | None
-"""What a record means for the head: that the conversation goes on, that a turn begins or ends, or what it says itself."""
+SummaryEffect: TypeAlias = (
+    Literal["activity", "turn_edge"] | SessionOpened | SessionInfoUpdate | SessionPatch | None
+)
+"""How a record changes the summary: activity within a turn, the start or end of a turn, or the values it
+holds."""
 
-_NEWS: Final[dict[type[Struct], Literal["talk", "edge"]]] = {
-    UserMessageChunk: "talk",
-    AgentMessageChunk: "talk",
-    AgentThoughtChunk: "talk",
-    MessageChanged: "talk",
-    ToolCallChanged: "talk",
-    PlanChanged: "talk",
-    TurnStarted: "edge",
-    TurnEnded: "edge",
+_EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
+    UserMessageChunk: "activity",
+    AgentMessageChunk: "activity",
+    AgentThoughtChunk: "activity",
+    MessageChanged: "activity",
+    ToolCallChanged: "activity",
+    PlanChanged: "activity",
+    TurnStarted: "turn_edge",
+    TurnEnded: "turn_edge",
 }
-_BY_TAG: Final[dict[str, News]] = {str(kind.__struct_config__.tag): news for kind, news in _NEWS.items()}
-_TOLD: Final = frozenset({str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate)})
+_BY_TAG: Final[dict[str, SummaryEffect]] = {
+    str(kind.__struct_config__.tag): effect for kind, effect in _EFFECTS.items()
+}
+_WITH_VALUES: Final = frozenset(
+    {str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate)}
+)
 
 
 class _Tag(Record):
@@ -109,111 +116,114 @@ class _Tag(Record):
 _TAGS: Final = list[_Tag]
 
 
-def news_of(event: Event) -> News:
-    """What an event means for the head."""
-    news = _NEWS.get(type(event))  # type: ignore[arg-type]  # an Unknown has no news
-    if news is None and isinstance(event, SessionOpened | SessionInfoUpdate):
+def effect_of(event: Event) -> SummaryEffect:
+    """How an event changes the summary."""
+    effect = _EFFECTS.get(type(event))  # type: ignore[arg-type]  # an Unknown has no effect
+    if effect is None and isinstance(event, SessionOpened | SessionInfoUpdate):
         return event
-    return news
+    return effect
 
 
-def news_in(run: RecordGroup) -> list[News]:
-    """The same for stored records: only what says something itself is read in full."""
-    if run.kind == SESSION:
-        return [decoder(SessionPatch).decode(raw) for raw in raws_in([run])]
-    if run.kind != EVENT:
+def effects_in(group: RecordGroup) -> list[SummaryEffect]:
+    """How stored records change the summary. Only records that hold values themselves are decoded in full."""
+    if group.kind == SESSION:
+        return [decoder(SessionPatch).decode(raw) for raw in payloads_in([group])]
+    if group.kind != EVENT:
         return []
-    tags = [str(tag.session_update) for tag in decoder(_TAGS).decode(run.data)]
-    if _TOLD.isdisjoint(tags):
+    tags = [str(tag.session_update) for tag in decoder(_TAGS).decode(group.data)]
+    if _WITH_VALUES.isdisjoint(tags):
         return [_BY_TAG.get(tag) for tag in tags]
-    return [news_of(event) for event in events_in([run], run.first, run.first + run.length)]
+    return [effect_of(event) for event in events_in([group], group.first, group.first + group.length)]
 
 
-def begin(
+def first_summary(
     session_id: str, time: int, patch: SessionPatch, parent: ForkParent | None = None
 ) -> SessionSummary:
-    """The head right after the first record of a session."""
-    head = SessionSummary(
+    """The summary after the first record of a session."""
+    summary = SessionSummary(
         session_id=session_id, cwd=patch.cwd or "", agent=patch.agent, created=time, updated=time
     )
-    return fold(structs.replace(head, parent=parent), time, [patch])
+    return updated_summary(structs.replace(summary, parent=parent), time, [patch])
 
 
-def opening(cwd: str | None, agent: str, additional_directories: Iterable[str]) -> SessionPatch:
-    """What the first record of a session says."""
+def opening_patch(cwd: str | None, agent: str, additional_directories: Iterable[str]) -> SessionPatch:
+    """The first record of a new session."""
     return SessionPatch(
-        cwd=UNSET if cwd is None else plain(cwd),
-        agent=plain(agent),
-        additional_directories=[plain(root) for root in additional_directories],
+        cwd=UNSET if cwd is None else storable_text(cwd),
+        agent=storable_text(agent),
+        additional_directories=[storable_text(root) for root in additional_directories],
     )
 
 
-def forked(source: SessionSummary, asked: SessionPatch) -> SessionPatch:
-    """What the first record of a fork says: the title comes along as a generated one, the additional directories do not."""
-    return structs.replace(asked, cwd=asked.cwd or source.cwd, agent=source.agent, title=source.title)
+def fork_patch(source: SessionSummary, wanted: SessionPatch) -> SessionPatch:
+    """The first record of a fork: it inherits the title as a generated one, but no additional directories."""
+    return structs.replace(wanted, cwd=wanted.cwd or source.cwd, agent=source.agent, title=source.title)
 
 
-def changes_head(updated: int, time: int, news: list[News]) -> bool:
-    """Whether folding these can change a head that was last updated then. Cheap: most commits only go on talking."""
-    return any(one != "talk" and one is not None for one in news) or (
-        "talk" in news and time - updated >= _SECOND
+def changes_summary(updated: int, time: int, effects: list[SummaryEffect]) -> bool:
+    """Whether these effects can change a summary last updated then.
+
+    Cheap: most commits are activity within a turn.
+    """
+    return any(effect != "activity" and effect is not None for effect in effects) or (
+        "activity" in effects and time - updated >= _SECOND
     )
 
 
-def fold(head: SessionSummary, time: int, news: list[News]) -> SessionSummary:
-    """The head after records of one time."""
+def updated_summary(summary: SessionSummary, time: int, effects: list[SummaryEffect]) -> SessionSummary:
+    """The summary after records of one time."""
     changed: dict[str, Any] = {}
-    updated, title_set = head.updated, head.title_set
-    for one in news:
-        if one == "edge" or (one == "talk" and time - updated >= _SECOND):
+    updated, title_set = summary.updated, summary.title_set
+    for effect in effects:
+        if effect == "turn_edge" or (effect == "activity" and time - updated >= _SECOND):
             updated = changed["updated"] = max(updated, time)
-        elif isinstance(one, SessionOpened | SessionPatch) and one.additional_directories is not UNSET:
-            changed["additional_directories"] = tuple(map(plain, one.additional_directories))
-        if isinstance(one, SessionInfoUpdate) and one.title is not UNSET and not title_set:
-            changed["title"] = tidy(one.title or "") or None
-        elif isinstance(one, SessionPatch):
-            if one.title is not UNSET and (one.title_set or not title_set):
-                changed["title"] = one.title
-                title_set = changed["title_set"] = one.title_set
-            if one.archived is not UNSET:
-                changed["archived"] = one.archived
-    return structs.replace(head, **changed) if changed else head
+        elif isinstance(effect, SessionOpened | SessionPatch) and effect.additional_directories is not UNSET:
+            changed["additional_directories"] = tuple(map(storable_text, effect.additional_directories))
+        if isinstance(effect, SessionInfoUpdate) and effect.title is not UNSET and not title_set:
+            changed["title"] = clean_title(effect.title or "") or None
+        elif isinstance(effect, SessionPatch):
+            if effect.title is not UNSET and (effect.title_set or not title_set):
+                changed["title"] = effect.title
+                title_set = changed["title_set"] = effect.title_set
+            if effect.archived is not UNSET:
+                changed["archived"] = effect.archived
+    return structs.replace(summary, **changed) if changed else summary
 
 
-def tidy(title: str) -> str:
-    """A title as it is stored: one line without control characters, of bounded length."""
-    line = "".join([mark if mark.isprintable() else " " for mark in plain(title)])
+def clean_title(title: str) -> str:
+    """A title as it is stored: one line without control characters, at most `TITLE_LIMIT` long."""
+    line = "".join([mark if mark.isprintable() else " " for mark in storable_text(title)])
     return " ".join(line.split())[:TITLE_LIMIT].rstrip()
 
 
-def chosen_title(title: str) -> str:
-    """A title that somebody chose, tidied. Raises InvalidParams where nothing is left of it."""
-    tidied = tidy(title)
+def checked_title(title: str) -> str:
+    """A title chosen by the user, cleaned. Raises InvalidParams if nothing is left of it."""
+    tidied = clean_title(title)
     if not tidied:
         raise InvalidParams("The title is empty")
     return tidied
 
 
-def plain(text: str) -> str:
-    """The text as any file can hold it: lone surrogates become question marks."""
+def storable_text(text: str) -> str:
+    """The text with lone surrogates replaced by question marks, so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def folder_of(cwd: str) -> str:
+def normalized_folder(cwd: str) -> str:
     """The spelling of a folder by which sessions are found."""
-    return os.path.normpath(plain(cwd)) if cwd else ""
+    return os.path.normpath(storable_text(cwd)) if cwd else ""
 
 
-def micros() -> int:
-    """The time now."""
+def now_micros() -> int:
+    """The current time in microseconds since 1970."""
     return clock.time_ns() // 1000
 
 
-def iso_time(micros: int) -> str:
-    """The time in the form of the protocol."""
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="milliseconds")
+def iso_time(now_micros: int) -> str:
+    """The time in the format of the protocol."""
+    return datetime.fromtimestamp(now_micros / 1_000_000, UTC).isoformat(timespec="milliseconds")
 
 
-def no_session(session_id: str) -> NotFound:
-    """The protocol's error for a session that does not exist, or no longer."""
+def session_not_found(session_id: str) -> NotFound:
+    """The protocol's error for a session that does not exist."""
     return NotFound("Session not found", {"sessionId": session_id})

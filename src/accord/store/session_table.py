@@ -1,5 +1,7 @@
 """The session list, and the transactions that change log and list together.
 
+The list is the `heads` table. Every commit updates it, and `rebuild_summaries` computes it from the logs.
+
 Imported on first use.
 """
 
@@ -12,7 +14,7 @@ from msgspec import ValidationError, convert, json
 from accord.errors import UsageError
 from accord.schema.codec import encode
 from accord.store import log_table
-from accord.store.contract import CursorPosition, SessionPage, SessionQuery, cursor_of
+from accord.store.contract import CursorPosition, SessionPage, SessionQuery, cursor_after
 from accord.store.journal import PendingRecord
 from accord.store.log_table import LogBranch
 from accord.store.records import SESSION
@@ -21,76 +23,75 @@ from accord.store.session_summary import (
     ForkParent,
     SessionPatch,
     SessionSummary,
-    begin,
-    fold,
-    folder_of,
-    forked,
-    news_in,
-    no_session,
+    effects_in,
+    first_summary,
+    fork_patch,
+    normalized_folder,
+    session_not_found,
+    updated_summary,
 )
-
-# MERGED store.catalogue: The list of sessions: the `heads` table, kept current with every commit and folded anew from the log on demand.
 
 _COLUMNS: Final = (
     "log, session, cwd, folder, agent, created, updated, title, title_set, additional_directories, archived"
 )
 _SELECT: Final = (
-    "SELECT heads.log, heads.session, cwd, agent, created, updated, title, title_set, additional_directories, "
-    "archived, parent, parent_seq, format FROM heads JOIN logs ON logs.log = heads.log "
+    "SELECT heads.log, heads.session, cwd, agent, created, updated, title, title_set, "
+    "additional_directories, archived, parent, parent_seq, format "
+    "FROM heads JOIN logs ON logs.log = heads.log "
 )
 
 
-def put_summary(connection: Connection, log: int, head: SessionSummary) -> None:
-    """Show a session like this from now on."""
+def put_summary(connection: Connection, log: int, summary: SessionSummary) -> None:
+    """Insert or replace the list entry of a session."""
     connection.execute(
         f"INSERT OR REPLACE INTO heads ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             log,
-            head.session_id,
-            head.cwd,
-            folder_of(head.cwd),
-            head.agent,
-            head.created,
-            head.updated,
-            head.title,
-            head.title_set,
-            json.encode(head.additional_directories).decode(),
-            head.archived,
+            summary.session_id,
+            summary.cwd,
+            normalized_folder(summary.cwd),
+            summary.agent,
+            summary.created,
+            summary.updated,
+            summary.title,
+            summary.title_set,
+            json.encode(summary.additional_directories).decode(),
+            summary.archived,
         ),
     )
 
 
 def summary_of_log(connection: Connection, log: int) -> SessionSummary:
-    """What is shown of the session that has this log."""
-    return _head(connection.execute(_SELECT + "WHERE heads.log = ?", (log,)).fetchone())
+    """The list entry of the session that has this log."""
+    return _summary(connection.execute(_SELECT + "WHERE heads.log = ?", (log,)).fetchone())
 
 
 def summary_of_session(connection: Connection, session_id: str) -> SessionSummary | None:
-    """What is shown of a session."""
+    """The list entry of a session."""
     row = connection.execute(_SELECT + "WHERE heads.session = ?", (session_id,)).fetchone()
-    return None if row is None else _head(row)
+    return None if row is None else _summary(row)
 
 
 def remove_summary(connection: Connection, log: int) -> None:
-    """Show this session no more."""
+    """Delete the list entry of a session."""
     connection.execute("DELETE FROM heads WHERE log = ?", (log,))
 
 
 def summary_page(
-    connection: Connection, asked: SessionQuery, below: CursorPosition | None, limit: int
+    connection: Connection, query: SessionQuery, below: CursorPosition | None, limit: int
 ) -> SessionPage:
-    """Some of the sessions asked for, those used last first."""
+    """One page of the sessions that match, most recently used first."""
     conditions = ["1"]
     values: list[Any] = []
-    if asked.folder is not None:
+    if query.folder is not None:
         conditions.append("folder = ?")
-        values.append(asked.folder)
-    if asked.agent is not None:
+        values.append(query.folder)
+    if query.agent is not None:
         conditions.append("agent = ?")
-        values.append(asked.agent)
-    if asked.archived != "include":
+        values.append(query.agent)
+    if query.archived != "include":
         conditions.append("archived = ?")
-        values.append(asked.archived == "only")
+        values.append(query.archived == "only")
     if below is not None:
         conditions.append("(updated, heads.log) < (?, ?)")
         values += below
@@ -98,26 +99,28 @@ def summary_page(
         f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY updated DESC, heads.log DESC LIMIT ?",
         (*values, limit + 1),
     ).fetchall()
-    heads = [_head(row) for row in rows[:limit]]
+    summaries = [_summary(row) for row in rows[:limit]]
     more = (
-        cursor_of(asked, CursorPosition(heads[-1].updated, rows[limit - 1][0])) if len(rows) > limit else None
+        cursor_after(query, CursorPosition(summaries[-1].updated, rows[limit - 1][0]))
+        if len(rows) > limit
+        else None
     )
-    return SessionPage(tuple(heads), more)
+    return SessionPage(tuple(summaries), more)
 
 
 def rebuild_summaries(connection: Connection) -> None:
-    """Fold every head anew from its log."""
+    """Compute every list entry again from its log."""
     connection.execute("DELETE FROM heads")
     rows = connection.execute(
         "SELECT log, session, base, base_last, parent, parent_seq FROM logs WHERE session IS NOT NULL"
     ).fetchall()
     for log, session_id, base, base_last, parent, parent_seq in rows:
         branch = log_table.LogBranch(log, base, base_last)
-        came_from = None if parent is None else ForkParent(parent, parent_seq)
-        put_summary(connection, log, _folded(connection, branch, session_id, came_from))
+        source = None if parent is None else ForkParent(parent, parent_seq)
+        put_summary(connection, log, _computed_summary(connection, branch, session_id, source))
 
 
-def _folded(
+def _computed_summary(
     connection: Connection, branch: log_table.LogBranch, session_id: str, parent: ForkParent | None
 ) -> SessionSummary:
     own = log_table.read_records(
@@ -128,16 +131,16 @@ def _folded(
     )
     pages = chain.from_iterable(own)
     first = next(pages, None)
-    patch = None if first is None else next(iter(news_in(first)), None)
+    patch = None if first is None else next(iter(effects_in(first)), None)
     if first is None or not isinstance(patch, SessionPatch):
         raise ValidationError("the first record of a log is the store's own")
-    head = begin(session_id, first.time, patch, parent)
-    for run in pages:
-        head = fold(head, run.time, news_in(run))
-    return head
+    summary = first_summary(session_id, first.time, patch, parent)
+    for group in pages:
+        summary = updated_summary(summary, group.time, effects_in(group))
+    return summary
 
 
-def _head(row: Any) -> SessionSummary:
+def _summary(row: Any) -> SessionSummary:
     _, session, cwd, agent, created, updated, title, title_set, roots, archived, parent, seq, format = row
     return convert(
         {
@@ -157,15 +160,14 @@ def _head(row: Any) -> SessionSummary:
     )
 
 
-# MERGED store.ledger: What changes the log and the list together: beginning, adding to, forking and deleting a session, each within the caller's
-# transaction.
+# Each of the following functions changes log and list together, within the transaction of the caller.
 
 
 def branch_of(connection: Connection, session_id: str) -> LogBranch:
     """The log of a session. Raises NotFound."""
     branch = log_table.branch_of_session(connection, session_id)
     if branch is None:
-        raise no_session(session_id)
+        raise session_not_found(session_id)
     return branch
 
 
@@ -177,15 +179,15 @@ def create_session(
     source: LogBranch | None = None,
     parent: ForkParent | None = None,
 ) -> SessionSummary:
-    """Begin a session, on its own or as a fork."""
+    """Create a session, new or as a fork."""
     if log_table.branch_of_session(connection, session_id) is not None:
         raise UsageError(f"there is a session {session_id} already")
     seq, name = (0, None) if parent is None else (parent.seq, parent.session_id)
-    log = log_table.grow(connection, session_id, source, seq, name, FORMAT)
-    log_table.write_records(connection, log, seq + 1, time, [patch_entry(patch)])
-    head = begin(session_id, time, patch, parent)
-    put_summary(connection, log, head)
-    return head
+    log = log_table.create_log(connection, session_id, source, seq, name, FORMAT)
+    log_table.write_records(connection, log, seq + 1, time, [patch_record(patch)])
+    summary = first_summary(session_id, time, patch, parent)
+    put_summary(connection, log, summary)
+    return summary
 
 
 def fork_session(
@@ -194,37 +196,40 @@ def fork_session(
     session_id: str,
     time: int,
     up_to: int | None,
-    asked: SessionPatch,
+    wanted: SessionPatch,
 ) -> SessionSummary:
-    """Begin a session with the records of another; what is not asked for comes from that one."""
+    """Create a session with the records of another one.
+
+    Values that `wanted` does not set come from the source.
+    """
     branch = branch_of(connection, source)
-    head = summary_of_log(connection, branch.log)
+    summary = summary_of_log(connection, branch.log)
     last = log_table.branch_last_seq(connection, branch)
     seq = last if up_to is None else up_to
     if not 0 <= seq <= last:
         raise UsageError(f"session {source} cannot be forked at record {seq}: it has {last}")
-    patch = forked(head, asked)
-    return create_session(connection, session_id, time, patch, branch, ForkParent(head.session_id, seq))
+    patch = fork_patch(summary, wanted)
+    return create_session(connection, session_id, time, patch, branch, ForkParent(summary.session_id, seq))
 
 
 def append_records(connection: Connection, branch: LogBranch, time: int, entries: list[PendingRecord]) -> int:
-    """Add records that the head must hear of; returns when it says that the session was last updated."""
+    """Append records that may change the summary. Returns the time of the session's last update."""
     log_table.write_records(
         connection, branch.log, log_table.branch_last_seq(connection, branch) + 1, time, entries
     )
     before = summary_of_log(connection, branch.log)
-    head = fold(before, time, [entry.news for entry in entries])
-    if head is not before:
-        put_summary(connection, branch.log, head)
-    return head.updated
+    summary = updated_summary(before, time, [entry.effect for entry in entries])
+    if summary is not before:
+        put_summary(connection, branch.log, summary)
+    return summary.updated
 
 
 def delete_session(connection: Connection, branch: LogBranch) -> None:
-    """Remove a session; what forks read of it stays."""
+    """Delete a session. Records that forks read stay."""
     remove_summary(connection, branch.log)
-    log_table.cut(connection, branch)
+    log_table.delete_log(connection, branch)
 
 
-def patch_entry(patch: SessionPatch) -> PendingRecord:
-    """The store's own record."""
+def patch_record(patch: SessionPatch) -> PendingRecord:
+    """The record by which the store notes a change of the list entry."""
     return PendingRecord(SESSION, encode(patch), patch)

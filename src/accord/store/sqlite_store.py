@@ -1,5 +1,9 @@
 """The store in a SQLite file, and its write leases.
 
+The file has a write-ahead log. Several processes may use it; each commit is one short transaction. A killed
+process loses nothing that was committed. After a power failure the commits that were not on the disk yet are
+missing, each as a whole; `durable` waits for the disk at every commit instead.
+
 Imported on first use.
 """
 
@@ -16,58 +20,57 @@ from accord.errors import SessionInUse
 from accord.paths import private_folder
 from accord.session import Event
 from accord.store import log_table, session_table
-from accord.store.contract import Lease, SessionPage, place_of, question
-from accord.store.database import PAGES, Checkpoints, Database
+from accord.store.contract import Lease, SessionPage, parse_cursor, session_query
+from accord.store.database import CHECKPOINT_PAGES, Checkpoints, Database
 from accord.store.journal import CommitBatch, Journal, PendingRecord
 from accord.store.log_table import LogBranch, LogSegment
 from accord.store.records import LogRecord, RecordGroup, events_in, records_in
 from accord.store.session_summary import (
     SessionPatch,
     SessionSummary,
-    changes_head,
-    chosen_title,
+    changes_summary,
+    checked_title,
     iso_time,
-    micros,
-    no_session,
-    opening,
-    plain,
+    now_micros,
+    opening_patch,
+    session_not_found,
+    storable_text,
 )
-
-# MERGED store.lease: Who writes to which session: leases in the file, each of an owner that is alive as long as it holds its lock.
-#
-# An owner is one open store. It keeps a file of its own locked, which the system lets go of when the process ends, however it
-# ends: no clock, no process number that somebody else may have by now, and it works from one container to the next wherever
-# SQLite's own locks do. A lease whose owner is dead is taken over.
 
 
 class Leases:
-    """The leases of one store's file, as this owner sees them. Changes happen in the caller's transaction."""
+    """The leases of one store file, as this store sees them. Changes happen in the caller's transaction.
+
+    The owner of a lease is an open store. It keeps a file of its own locked. The system releases that lock
+    when the process ends, so a lease of a dead owner is recognized without clocks and process numbers, also
+    across containers. Such a lease is taken over.
+    """
 
     def __init__(self, store: Path) -> None:
         self._folder = store.with_name(store.name + "-owners")
         self._token = ""
         self._lock = -1
 
-    def take(self, connection: Connection, session_id: str, now: int) -> None:
-        """Become the writer of a session. Raises SessionInUse."""
-        self.only_ours(connection, session_id)
-        self._come_alive()
+    def acquire(self, connection: Connection, session_id: str, now: int) -> None:
+        """Make this store the writer of a session. Raises SessionInUse."""
+        self.require_free(connection, session_id)
+        self._register_owner()
         connection.execute(
             "INSERT OR REPLACE INTO leases (session, owner, pid, since) VALUES (?, ?, ?, ?)",
             (session_id, self._token, os.getpid(), now),
         )
 
-    def only_ours(self, connection: Connection, session_id: str) -> None:
-        """Refuse a session that another owner writes to."""
-        lease = self.of(connection, session_id)
+    def require_free(self, connection: Connection, session_id: str) -> None:
+        """Raise SessionInUse if another store writes to the session."""
+        lease = self.find(connection, session_id)
         if lease is not None and not lease.ours:
             raise SessionInUse(
-                f"session {session_id} is open for writing in process {lease.pid} since {iso_time(lease.since)}: "
-                "close it there, or go on with a fork of it"
+                f"session {session_id} is open for writing in process {lease.pid} "
+                f"since {iso_time(lease.since)}: close it there, or continue with a fork of it"
             )
 
-    def of(self, connection: Connection, session_id: str) -> Lease | None:
-        """The lease on a session whose owner is alive."""
+    def find(self, connection: Connection, session_id: str) -> Lease | None:
+        """The lease on a session, if its owner is alive."""
         row = connection.execute(
             "SELECT owner, pid, since FROM leases WHERE session = ?", (session_id,)
         ).fetchone()
@@ -77,39 +80,39 @@ class Leases:
         ours = owner == self._token
         return Lease(pid, since, ours) if ours or self._is_alive(owner) else None
 
-    def let_go(self, connection: Connection, session_id: str) -> None:
-        """Give back what is ours."""
+    def release(self, connection: Connection, session_id: str) -> None:
+        """Release the lease on a session if this store holds it."""
         connection.execute("DELETE FROM leases WHERE session = ? AND owner = ?", (session_id, self._token))
 
-    def forget(self, connection: Connection, session_id: str) -> None:
-        """The session is gone."""
+    def delete_lease(self, connection: Connection, session_id: str) -> None:
+        """Delete the lease on a deleted session."""
         connection.execute("DELETE FROM leases WHERE session = ?", (session_id,))
 
     def close(self) -> None:
-        """This owner is no more."""
+        """Release the owner file of this store."""
         if self._lock >= 0:
             with suppress(OSError):
                 self._path(self._token).unlink()
             os.close(self._lock)
             self._lock, self._token = -1, ""
 
-    def _come_alive(self) -> None:
+    def _register_owner(self) -> None:
         if self._lock >= 0:
             return
         private_folder(self._folder)
-        self._sweep()
+        self._remove_dead_owners()
         while True:
             token = f"{os.getpid()}-{uuid4().hex}"
             path = self._path(token)
             lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-            # Between the two calls somebody may have taken it for a dead one's: then another is made.
-            if _locked(lock) and path.exists():
+            # Another process may have removed the file between the two calls: then a new one is made.
+            if _try_lock(lock) and path.exists():
                 self._token, self._lock = token, lock
                 return
             os.close(lock)
 
-    def _sweep(self) -> None:
-        """Remove what dead owners left. Their leases are found dead one by one."""
+    def _remove_dead_owners(self) -> None:
+        """Remove the files of dead owners. Their leases are recognized when they are read."""
         for path in self._folder.iterdir():
             self._is_alive(path.name)
 
@@ -120,7 +123,7 @@ class Leases:
         except OSError:
             return False
         try:
-            if not _locked(lock):
+            if not _try_lock(lock):
                 return True
             with suppress(OSError):
                 path.unlink()
@@ -135,8 +138,8 @@ class Leases:
 if sys.platform == "win32":
     import msvcrt
 
-    def _locked(descriptor: int) -> bool:
-        """Lock the file, unless somebody else has."""
+    def _try_lock(descriptor: int) -> bool:
+        """Lock the file. False if another process holds the lock."""
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -146,8 +149,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _locked(descriptor: int) -> bool:
-        """Lock the file, unless somebody else has."""
+    def _try_lock(descriptor: int) -> bool:
+        """Lock the file. False if another process holds the lock."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -155,22 +158,17 @@ else:
         return True
 
 
-# MERGED store.sqlite: The store in a file: SQLite with a write-ahead log, safe for several processes, one short transaction a commit.
-#
-# A process that is killed loses nothing that was committed. After a loss of power those commits are missing that the system had
-# not put on the disk yet, never a part of one; `durable` waits for the disk at every commit instead.
-
 _List = list  # `list` names a method below
 
 
-class _Open:
+class _OpenSession:
     """A session that this store writes to."""
 
     __slots__ = ("branch", "journals", "updated")
 
     def __init__(self, branch: LogBranch, updated: int) -> None:
         self.branch = branch
-        self.updated = updated  # as its head has it: only the writer of a session moves it on
+        self.updated = updated  # as in the summary: only the writer of a session changes it
         self.journals: list[Journal] = []
 
 
@@ -182,38 +180,40 @@ class SqliteStore:
         path: Path,
         *,
         durable: bool = False,
-        busy: float = 5.0,
-        checkpoint_pages: int = PAGES,
-        now: Callable[[], int] = micros,
+        busy_seconds: float = 5.0,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        now: Callable[[], int] = now_micros,
     ) -> None:
-        self._file = Database(path, durable=durable, busy=busy)
+        self._file = Database(path, durable=durable, busy_seconds=busy_seconds)
         self.path = self._file.path
         self._now = now
         self._batch = CommitBatch(self._write)
         self._leases = Leases(self.path)
         self._checkpoints = Checkpoints(self.path, checkpoint_pages)
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenSession] = {}
 
-    # -- writing ------------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------------------
 
     def create(
         self, session_id: str, cwd: str, *, additional_directories: Iterable[str] = (), agent: str = ""
     ) -> SessionSummary:
-        patch = opening(cwd, agent, additional_directories)
-        with self._file.writing() as connection:
-            return session_table.create_session(connection, plain(session_id), self._now(), patch)
+        patch = opening_patch(cwd, agent, additional_directories)
+        with self._file.write_transaction() as connection:
+            return session_table.create_session(connection, storable_text(session_id), self._now(), patch)
 
     def journal(self, session_id: str) -> Journal:
-        session_id = plain(session_id)
-        opened = self._open.get(session_id)
-        if opened is None:
-            with self._file.writing() as connection:
+        session_id = storable_text(session_id)
+        open_session = self._open.get(session_id)
+        if open_session is None:
+            with self._file.write_transaction() as connection:
                 branch = session_table.branch_of(connection, session_id)
-                self._leases.take(connection, session_id, self._now())
-                opened = _Open(branch, session_table.summary_of_log(connection, branch.log).updated)
-            self._open[session_id] = opened
-        journal = Journal(session_id, self._batch, self._let_go)
-        opened.journals.append(journal)
+                self._leases.acquire(connection, session_id, self._now())
+                open_session = _OpenSession(
+                    branch, session_table.summary_of_log(connection, branch.log).updated
+                )
+            self._open[session_id] = open_session
+        journal = Journal(session_id, self._batch, self._close_journal)
+        open_session.journals.append(journal)
         return journal
 
     def commit(self) -> None:
@@ -223,30 +223,30 @@ class SqliteStore:
     def dirty(self) -> bool:
         return not self._batch.empty
 
-    # -- reading ------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, session_id: str, after: int = 0) -> Iterator[LogRecord]:
-        return self._records(self._parts(session_id, after))
+        return self._records(self._segments(session_id, after))
 
     def events(self, session_id: str, after: int = 0) -> Iterator[Event]:
-        return self._events(self._parts(session_id, after))
+        return self._events(self._segments(session_id, after))
 
     def last(self, session_id: str) -> int:
         self.commit()
-        with self._file.reading() as connection:
+        with self._file.read_transaction() as connection:
             return log_table.branch_last_seq(
-                connection, session_table.branch_of(connection, plain(session_id))
+                connection, session_table.branch_of(connection, storable_text(session_id))
             )
 
-    # -- the list -----------------------------------------------------------------------------------------------
+    # -- the list --------------------------------------------------------------------------------------------
 
-    def head(self, session_id: str) -> SessionSummary:
+    def summary(self, session_id: str) -> SessionSummary:
         self.commit()
-        with self._file.reading() as connection:
-            head = session_table.summary_of_session(connection, plain(session_id))
-        if head is None:
-            raise no_session(session_id)
-        return head
+        with self._file.read_transaction() as connection:
+            summary = session_table.summary_of_session(connection, storable_text(session_id))
+        if summary is None:
+            raise session_not_found(session_id)
+        return summary
 
     def list(
         self,
@@ -258,24 +258,24 @@ class SqliteStore:
         limit: int = 50,
     ) -> SessionPage:
         self.commit()
-        asked = question(cwd, agent, archived, limit)
-        below = None if cursor is None else place_of(asked, cursor)
-        with self._file.reading() as connection:
-            return session_table.summary_page(connection, asked, below, limit)
+        query = session_query(cwd, agent, archived, limit)
+        below = None if cursor is None else parse_cursor(query, cursor)
+        with self._file.read_transaction() as connection:
+            return session_table.summary_page(connection, query, below, limit)
 
     def newest(self, cwd: str, *, agent: str | None = None) -> SessionSummary | None:
-        return next(iter(self.list(cwd, agent=agent, limit=1).heads), None)
+        return next(iter(self.list(cwd, agent=agent, limit=1).sessions), None)
 
     def writer(self, session_id: str) -> Lease | None:
-        with self._file.reading() as connection:
-            return self._leases.of(connection, plain(session_id))
+        with self._file.read_transaction() as connection:
+            return self._leases.find(connection, storable_text(session_id))
 
     def rebuild(self) -> None:
         self.commit()
-        with self._file.writing() as connection:
+        with self._file.write_transaction() as connection:
             session_table.rebuild_summaries(connection)
 
-    # -- changing -----------------------------------------------------------------------------------------------
+    # -- changing --------------------------------------------------------------------------------------------
 
     def fork(
         self,
@@ -287,39 +287,39 @@ class SqliteStore:
         up_to: int | None = None,
     ) -> SessionSummary:
         self.commit()
-        asked = opening(cwd, "", additional_directories)
-        with self._file.writing() as connection:
+        wanted = opening_patch(cwd, "", additional_directories)
+        with self._file.write_transaction() as connection:
             return session_table.fork_session(
-                connection, plain(source), plain(session_id), self._now(), up_to, asked
+                connection, storable_text(source), storable_text(session_id), self._now(), up_to, wanted
             )
 
     def set_title(self, session_id: str, title: str) -> str:
-        stored = chosen_title(title)
-        self._note(session_id, SessionPatch(title=stored, title_set=True))
+        stored = checked_title(title)
+        self._append_patch(session_id, SessionPatch(title=stored, title_set=True))
         return stored
 
     def archive(self, session_id: str) -> None:
-        if not self.head(session_id).archived:
-            self._note(session_id, SessionPatch(archived=True))
+        if not self.summary(session_id).archived:
+            self._append_patch(session_id, SessionPatch(archived=True))
 
     def unarchive(self, session_id: str) -> None:
-        if self.head(session_id).archived:
-            self._note(session_id, SessionPatch(archived=False))
+        if self.summary(session_id).archived:
+            self._append_patch(session_id, SessionPatch(archived=False))
 
     def delete(self, session_id: str) -> bool:
-        session_id = plain(session_id)
-        with self._file.writing() as connection:
+        session_id = storable_text(session_id)
+        with self._file.write_transaction() as connection:
             branch = log_table.branch_of_session(connection, session_id)
             if branch is None:
                 return False
-            self._leases.only_ours(connection, session_id)
-            self._leases.forget(connection, session_id)
+            self._leases.require_free(connection, session_id)
+            self._leases.delete_lease(connection, session_id)
             session_table.delete_session(connection, branch)
         self._batch.drop(session_id)
-        opened = self._open.pop(session_id, None)
-        for journal in opened.journals if opened else ():
-            journal.cut_off()
-        self._checkpoints.start()  # until then the write-ahead log still has what was deleted
+        open_session = self._open.pop(session_id, None)
+        for journal in open_session.journals if open_session else ():
+            journal.invalidate()
+        self._checkpoints.start()  # until then the write-ahead log still holds the deleted records
         return True
 
     def close(self) -> None:
@@ -327,9 +327,9 @@ class SqliteStore:
             self.commit()
             self._release(*self._open)
         finally:
-            for opened in self._open.values():
-                for journal in opened.journals:
-                    journal.cut_off()
+            for open_session in self._open.values():
+                for journal in open_session.journals:
+                    journal.invalidate()
             self._open = {}
             self._leases.close()
             self._checkpoints.close()
@@ -343,62 +343,65 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    # -- within -------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------
 
-    def _note(self, session_id: str, patch: SessionPatch) -> None:
+    def _append_patch(self, session_id: str, patch: SessionPatch) -> None:
         self.commit()
-        with self._file.writing() as connection:
-            branch = session_table.branch_of(connection, plain(session_id))
-            session_table.append_records(connection, branch, self._now(), [session_table.patch_entry(patch)])
+        with self._file.write_transaction() as connection:
+            branch = session_table.branch_of(connection, storable_text(session_id))
+            session_table.append_records(connection, branch, self._now(), [session_table.patch_record(patch)])
 
     def _write(self, batch: dict[str, _List[PendingRecord]]) -> None:
         time = self._now()
         size = 0
-        moved: list[tuple[_Open, int]] = []
-        with self._file.writing() as connection:
+        changed: list[tuple[_OpenSession, int]] = []
+        with self._file.write_transaction() as connection:
             for session_id, entries in batch.items():
-                opened = self._open[session_id]
-                if changes_head(opened.updated, time, [entry.news for entry in entries]):
-                    moved.append(
-                        (opened, session_table.append_records(connection, opened.branch, time, entries))
+                open_session = self._open[session_id]
+                if changes_summary(open_session.updated, time, [entry.effect for entry in entries]):
+                    changed.append(
+                        (
+                            open_session,
+                            session_table.append_records(connection, open_session.branch, time, entries),
+                        )
                     )
                 else:
-                    first = log_table.branch_last_seq(connection, opened.branch) + 1
-                    size += log_table.write_records(connection, opened.branch.log, first, time, entries)
-        for opened, updated in moved:
-            opened.updated = updated
-        self._checkpoints.written(size)
+                    first = log_table.branch_last_seq(connection, open_session.branch) + 1
+                    size += log_table.write_records(connection, open_session.branch.log, first, time, entries)
+        for open_session, updated in changed:
+            open_session.updated = updated
+        self._checkpoints.count(size)
 
-    def _parts(self, session_id: str, after: int) -> _List[LogSegment]:
+    def _segments(self, session_id: str, after: int) -> _List[LogSegment]:
         self.commit()
-        with self._file.reading() as connection:
+        with self._file.read_transaction() as connection:
             return log_table.branch_segments(
-                connection, session_table.branch_of(connection, plain(session_id)), max(after, 0)
+                connection, session_table.branch_of(connection, storable_text(session_id)), max(after, 0)
             )
 
-    def _records(self, parts: _List[LogSegment]) -> Iterator[LogRecord]:
-        for part in parts:
-            for page in log_table.read_records(self._page, *part):
-                yield from records_in(page, part.first, part.last)
+    def _records(self, segments: _List[LogSegment]) -> Iterator[LogRecord]:
+        for segment in segments:
+            for page in log_table.read_records(self._page, *segment):
+                yield from records_in(page, segment.first, segment.last)
 
-    def _events(self, parts: _List[LogSegment]) -> Iterator[Event]:
-        for part in parts:
-            for page in log_table.read_records(self._page, *part):
-                yield from events_in(page, part.first, part.last)
+    def _events(self, segments: _List[LogSegment]) -> Iterator[Event]:
+        for segment in segments:
+            for page in log_table.read_records(self._page, *segment):
+                yield from events_in(page, segment.first, segment.last)
 
     def _page(self, first: int, last: int) -> _List[RecordGroup]:
-        with self._file.trouble():
+        with self._file.translate_errors():
             return log_table.record_page(self._file.connection, first, last)
 
-    def _let_go(self, journal: Journal) -> None:
-        opened = self._open[journal.session_id]
-        opened.journals.remove(journal)
-        if not opened.journals:
+    def _close_journal(self, journal: Journal) -> None:
+        open_session = self._open[journal.session_id]
+        open_session.journals.remove(journal)
+        if not open_session.journals:
             del self._open[journal.session_id]
             self._release(journal.session_id)
 
     def _release(self, *session_ids: str) -> None:
         if session_ids:
-            with self._file.writing() as connection:
+            with self._file.write_transaction() as connection:
                 for session_id in session_ids:
-                    self._leases.let_go(connection, session_id)
+                    self._leases.release(connection, session_id)

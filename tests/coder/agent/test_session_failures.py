@@ -60,7 +60,7 @@ async def test_opening_a_history_from_a_newer_version_names_the_version(harness:
         assert "newer Accord" in error["message"]
         other = open_store()
         assert other.writer(session) is None
-        assert [head.session_id for head in other.list().heads] == [session]  # no fork is left over
+        assert [head.session_id for head in other.list().sessions] == [session]  # no fork is left over
         other.close()
 
 

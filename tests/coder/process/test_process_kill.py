@@ -26,7 +26,7 @@ from tests.store.store_process import ROOT
 from accord.schema.codec import decode
 from accord.schema.updates import SessionNotification
 from accord.session import TurnEnded
-from accord.store.records import EVENT, INTERRUPTED, as_event, payload_of
+from accord.store.records import EVENT, INTERRUPTED, as_event, event_payload
 from accord.store.sqlite_store import SqliteStore
 
 RUNS = 200
@@ -149,7 +149,7 @@ class AgentRun:
             else:
                 event = as_event(decode(SessionNotification, json.dumps(message["params"]).encode()).update)
                 assert event is not None
-                self.told.append(payload_of(event))
+                self.told.append(event_payload(event))
         elif message.get("method") == "session/request_permission":
             allowed = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
             self._send({"jsonrpc": "2.0", "id": message["id"], "result": allowed})

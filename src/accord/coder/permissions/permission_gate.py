@@ -193,7 +193,7 @@ class PermissionGate:
         for event in self._waiting:
             event.set()
 
-    # -- deciding -----------------------------------------------------------------------------------------------
+    # -- deciding --------------------------------------------------------------------------------------------
 
     async def _decide(self, tool: Tool, call: PreparedCall) -> tuple[ActionRequest, Decision]:
         """What the policy says now; decided again if something changed while it was being decided."""
@@ -239,7 +239,7 @@ class PermissionGate:
         tightens = user.deny or user.ask or user.word == "none"
         return bool(tightens) or project is not None
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- asking ----------------------------------------------------------------------------------------------
 
     async def _question(
         self, tool: Tool, call: PreparedCall, ask: Ask, request: ActionRequest, decision: Decision
@@ -318,7 +318,7 @@ class PermissionGate:
         self._open(request)
         return allowed(decision)
 
-    # -- what came of it ----------------------------------------------------------------------------------------
+    # -- what came of it -------------------------------------------------------------------------------------
 
     def _settle(self, request: ActionRequest, decision: Decision) -> PermissionRuling:
         error = self._write(request, decision)

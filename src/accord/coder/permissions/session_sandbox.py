@@ -104,7 +104,7 @@ class SessionSandbox:
         self._in_terminals: bool | None = None
         self._closed = False
 
-    # -- what is in force ---------------------------------------------------------------------------------------
+    # -- what is in force ------------------------------------------------------------------------------------
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -157,7 +157,7 @@ class SessionSandbox:
         """The temporary folder of the commands in the sandbox; None where there is no such folder."""
         return None if self._sandbox is None else Path(os.path.realpath(self._sandbox.private.temp))
 
-    # -- its life -----------------------------------------------------------------------------------------------
+    # -- its life --------------------------------------------------------------------------------------------
 
     def turn_started(self) -> None:
         """Secrets may have come into the roots: they are looked for before the next command."""
@@ -219,7 +219,7 @@ class SessionSandbox:
         else:
             self._sandbox = made
 
-    # -- in the client's terminals ------------------------------------------------------------------------------
+    # -- in the client's terminals ---------------------------------------------------------------------------
 
     async def _fitting(self, sandbox: Sandbox, context: ToolContext) -> Sandbox | TerminalSandbox | None:
         if context.terminal is None:
