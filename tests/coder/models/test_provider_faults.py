@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -356,3 +357,21 @@ def test_waits_double_up_to_a_limit_with_jitter() -> None:
     assert 10.0 < (patience.wait(1, 10.0, 1.0) or 0) <= 10.5
     assert patience.wait(1, 121.0, 0.5) is None
     assert patience.wait(1, -5.0, 0.0) == 0.0
+
+
+@every_format
+async def test_library_that_cannot_be_imported_fails_the_request_at_once(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = kind.partition("-")[0]
+    await ask_once(kind)  # everything else is imported by now
+    monkeypatch.setitem(sys.modules, f"pydantic_ai.providers.{package}", None)
+    with pytest.raises(ModelError, match=r"the provider library failed \(ModuleNotFoundError\)") as raised:
+        await ask_once(kind)
+    assert raised.value.kind == "other"
+    assert raised.value.final
+
+
+async def ask_once(kind: Kind) -> None:
+    async with ModelServer([ModelAnswer("fine")]) as server, remote_model(server, kind) as model:
+        await ask(model)

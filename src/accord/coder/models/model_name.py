@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 # MERGED coder.models.names: How a model is named: `provider:name`, `provider/name`, or a bare name at the provider in use.
 
 REHEARSAL: Final = "rehearsal"
+"""The built-in model, and its provider."""
+REHEARSAL_CONTEXT: Final = 100_000
+"""The size of its context window, in tokens."""
 _ALIASES: Final = {"gemini": "google"}
 
 

@@ -16,8 +16,14 @@ from accord.coder.library_imports import provider_loaded
 from accord.coder.models.credentials import variable
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
 from accord.coder.models.model import Model, ModelError
-from accord.coder.models.model_name import REHEARSAL, ModelName, provider_name, read_name, sees_by_name
-from accord.coder.models.rehearsal_model import CONTEXT_SIZE, RehearsalModel
+from accord.coder.models.model_name import (
+    REHEARSAL,
+    REHEARSAL_CONTEXT,
+    ModelName,
+    provider_name,
+    read_name,
+    sees_by_name,
+)
 from accord.coder.models.remote_model import ModelConnections, RemoteModel
 from accord.coder.user_config import Kind, ModelFacts, ModelsConfig, load_models_config
 from accord.errors import MissingExtra, UsageError
@@ -235,7 +241,7 @@ class ModelRegistry:
     def sees_images(self, name: ModelName) -> bool:
         """Whether the model can look at pictures, as far as it is known without asking anybody."""
         if name.provider == REHEARSAL:
-            return RehearsalModel.sees_images
+            return False
         images = self._facts(name).images
         return sees_by_name(name.name) if images is None else images
 
@@ -244,7 +250,9 @@ class ModelRegistry:
         if self._resolver is not None and (given := await self._from_resolver(name, self._resolver)):
             return given
         if name.provider == REHEARSAL:
-            return RehearsalModel(self._facts(name).context or CONTEXT_SIZE)
+            from accord.coder.models.rehearsal_model import RehearsalModel
+
+            return RehearsalModel(self._facts(name).context or REHEARSAL_CONTEXT)
         if missing := missing_key(name.provider, self.endpoints):
             raise ModelError("auth", missing)
         endpoint = self.endpoints.get(name.provider)
@@ -267,7 +275,7 @@ class ModelRegistry:
     def known(self, provider: str) -> Sequence[AvailableModel]:
         """What can be chosen at this provider, as far as it is known without asking."""
         if provider == REHEARSAL:
-            return [AvailableModel(REHEARSAL, REHEARSAL, CONTEXT_SIZE)]
+            return [AvailableModel(REHEARSAL, REHEARSAL, REHEARSAL_CONTEXT)]
         offers = self._offers.known(self.endpoints.get(provider))
         return self._listed(provider) if offers is None else offers
 

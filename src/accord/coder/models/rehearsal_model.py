@@ -33,13 +33,11 @@ from accord.coder.models.model import (
     TextDelta,
     ThoughtDelta,
 )
+from accord.coder.models.model_name import REHEARSAL, REHEARSAL_CONTEXT
 
 # MERGED coder.models.rehearsal.model: `rehearsal`: answers a request by doing what its prompt says, step by step, with the tools it was given.
 #
 # Pure: what comes next is read off the history of the request alone, so the same request gives the same events.
-
-PROVIDER: Final = "rehearsal"
-CONTEXT_SIZE: Final = 100_000
 
 _PIECE: Final = re.compile(r"\S+\s*|\s+")
 _WORDS_A_PIECE: Final = 4
@@ -49,12 +47,12 @@ _IMAGE_TOKENS: Final = 1000
 class RehearsalModel:
     """The model of nobody's making."""
 
-    name = PROVIDER
-    provider = PROVIDER
+    name = REHEARSAL
+    provider = REHEARSAL
     sees_images = False
     efforts: Sequence[Effort] = ()
 
-    def __init__(self, context_size: int = CONTEXT_SIZE) -> None:
+    def __init__(self, context_size: int = REHEARSAL_CONTEXT) -> None:
         self.context_size: int | None = context_size
         self._room = context_size
 
@@ -65,7 +63,7 @@ class RehearsalModel:
             await asyncio.sleep(0)  # there is nothing to wait for, but a cancel must get its chance
 
 
-def answer(request: ModelRequest, context_size: int = CONTEXT_SIZE) -> Iterator[ModelEvent]:
+def answer(request: ModelRequest, context_size: int = REHEARSAL_CONTEXT) -> Iterator[ModelEvent]:
     """The answer to a request, as a stream of events."""
     # On first use: an agent that starts has no prompt yet.
 
@@ -82,7 +80,7 @@ def answer(request: ModelRequest, context_size: int = CONTEXT_SIZE) -> Iterator[
             yield from (ThoughtDelta(piece) for piece in _pieces(part.text))
         else:
             yield part
-    message = AssistantMessage(tuple(parts), PROVIDER)
+    message = AssistantMessage(tuple(parts), REHEARSAL)
     thought = sum(_tokens(part.text) for part in parts if isinstance(part, ThoughtPart))
     yield RequestUsage(read, _tokens(msgspec.json.encode(message.parts).decode()), thought=thought, cost=0.0)
     yield Stopped("tool_use" if uses_of(message) else "end_turn", message)

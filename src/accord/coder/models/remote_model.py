@@ -264,6 +264,9 @@ class RemoteModel:
             await line.put(error)
         except MissingExtra as error:
             await line.put(ModelError("other", str(error)))
+        except Exception as error:  # noqa: BLE001  (a library that cannot be imported or set up; the text may hold the key)
+            what = f"the provider library failed ({type(error).__name__})"
+            await line.put(ModelError("other", f"{self.provider}:{self.name}: {what}"))
 
     def _connected(self, line: ModelEventQueue) -> "ProviderRequest":
         from accord.coder.models.provider_connection import connect, heartbeat
