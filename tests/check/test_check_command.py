@@ -129,7 +129,7 @@ def test_a_terminal_shows_the_progress(kind: Kind, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--", "/nonexistent/program", "{agent}"], 3, "was not started"),
+        (["--", "/nonexistent/program", "{agent}"], 3, "cannot start"),
         (["--", sys.executable, "-c", "import sys; sys.exit('no key')", "{agent}"], 3, "no key"),
         ([], 2, "'s command: accord check "),
         (["node", "mine.mjs", "--port", "3"], 2, "... -- node mine.mjs --port 3"),

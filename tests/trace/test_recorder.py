@@ -343,7 +343,7 @@ def test_without_an_output_file_the_recorder_prints_where_it_records(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["-o", "{tmp}/t", "--", "no-such-agent"], 3, "no-such-agent was not started: it is not on PATH"),
+        (["-o", "{tmp}/t", "--", "no-such-agent"], 3, "cannot start no-such-agent: it is not on PATH"),
         (
             ["-o", "{tmp}/missing/t", "--", "true"],
             2,

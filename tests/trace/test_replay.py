@@ -554,7 +554,7 @@ def test_another_agent_differs_from_the_recording(example: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("command", "code", "sentence"),
     [
-        (["no-such-agent"], 3, "no-such-agent was not started"),
+        (["no-such-agent"], 3, "cannot start no-such-agent"),
         (python("raise SystemExit(5)"), 3, "exited with code 5"),
         (python("import signal; signal.pause()"), 4, "said nothing for 0.2 seconds"),
     ],

@@ -96,7 +96,7 @@ async def memory_link() -> AsyncGenerator[Link]:
 @asynccontextmanager
 async def process_link() -> AsyncGenerator[Link]:
     with tempfile.TemporaryDirectory() as folder, listen_for_control(folder) as listener:
-        near = await spawn([sys.executable, "-SE", ECHO, listener.getsockname()], patience=QUICK)
+        near = await spawn([sys.executable, "-SE", ECHO, listener.getsockname()], timeouts=QUICK)
         control, _ = await asyncio.get_running_loop().sock_accept(listener)
         with control:
             yield ControlledLink(near, control)

@@ -30,7 +30,7 @@ class DiscardingReceiver:
 
 async def main(action: str, held_pipe: str) -> None:
     transport = await spawn(
-        ["/bin/sh", "-c", TREE], env={"HELD_PIPE": held_pipe}, patience=StopTimeouts(0.1, 0.1)
+        ["/bin/sh", "-c", TREE], env={"HELD_PIPE": held_pipe}, timeouts=StopTimeouts(0.1, 0.1)
     )
     transport.start(DiscardingReceiver())
     shell = WATCHDOG._shell

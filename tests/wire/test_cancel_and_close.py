@@ -249,9 +249,9 @@ async def test_parameters_that_are_not_json_are_refused_before_sending() -> None
     endless: list[Any] = []
     endless.append(endless)
     for params in ({"a": object()}, {"a": endless}, {("a", 1): 2}):
-        with pytest.raises(UsageError, match=r"_x/ask cannot be sent, its parameters are not JSON: "):
+        with pytest.raises(UsageError, match=r"_x/ask cannot be sent: its parameters are not JSON "):
             await pair.request("_x/ask", params)
-        with pytest.raises(UsageError, match=r"_x/tell cannot be sent, its parameters are not JSON: "):
+        with pytest.raises(UsageError, match=r"_x/tell cannot be sent: its parameters are not JSON "):
             pair.connection.notify("_x/tell", params)
     pending = asyncio.create_task(pair.request("_x/ask", {"a": 1}))
     assert (await pair.peer.next())["params"] == {"a": 1}

@@ -75,7 +75,7 @@ async def test_invalid_utf8_anywhere_is_a_parse_error(bad: bytes) -> None:
     await assert_still_serving(pair)
 
 
-@pytest.mark.parametrize("answers_noise", [True, False], ids=["agent", "client"])
+@pytest.mark.parametrize("answer_invalid", [True, False], ids=["agent", "client"])
 @pytest.mark.parametrize(
     "call",
     [
@@ -84,8 +84,8 @@ async def test_invalid_utf8_anywhere_is_a_parse_error(bad: bytes) -> None:
         '{"jsonrpc":2,"id":"x","method":"echo"}',
     ],
 )
-async def test_a_malformed_request_is_refused_with_its_own_id(call: str, answers_noise: bool) -> None:
-    pair = ConnectionPair(requests={"echo": echo}, answers_noise=answers_noise)
+async def test_a_malformed_request_is_refused_with_its_own_id(call: str, answer_invalid: bool) -> None:
+    pair = ConnectionPair(requests={"echo": echo}, answer_invalid=answer_invalid)
     pair.peer.send(call)
     answer = await pair.peer.next()
     assert (answer["id"], answer["error"]["code"]) == ("x", -32600)
@@ -94,7 +94,7 @@ async def test_a_malformed_request_is_refused_with_its_own_id(call: str, answers
 
 @pytest.mark.rule(22)
 async def test_a_client_skips_and_reports_noise_without_answering() -> None:
-    pair = ConnectionPair(requests={"echo": echo}, answers_noise=False)
+    pair = ConnectionPair(requests={"echo": echo}, answer_invalid=False)
     for line in (b"Welcome to the agent!", b"null", b"42", b"[]", b"{}", b'{"level":"info","msg":"ready"}'):
         pair.peer.send(line)
     await assert_still_serving(pair)
@@ -203,7 +203,7 @@ async def test_a_missing_jsonrpc_member_is_accepted_unless_strict() -> None:
     ],
 )
 async def test_responses_with_unknown_ids_are_ignored(answer: str) -> None:
-    pair = ConnectionPair(requests={"echo": echo}, answers_noise=False)
+    pair = ConnectionPair(requests={"echo": echo}, answer_invalid=False)
     pending = asyncio.create_task(pair.request("ask"))
     asked = await pair.peer.next("ask")
     pair.peer.send(answer)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.wire.transport import SHOWN, Frame, LineFramer, OversizedFrame
+from accord.wire.transport import OVERSIZED_SAMPLE, Frame, LineFramer, OversizedFrame
 
 BOM = b"\xef\xbb\xbf"
 
@@ -99,7 +99,10 @@ def test_a_line_over_the_limit_becomes_one_oversized_frame(piece: int, end: byte
     line = bytes(range(32, 127)) * 300
     stream = b"before\n" + mark + line + end + (b"after\n" if end else b"")
     frames = frames_of_pieces([stream[i : i + piece] for i in range(0, len(stream), piece)], limit=20_000)
-    assert frames[:2] == [b"before", OversizedFrame(len(line), line[:SHOWN], line[-SHOWN:])]
+    assert frames[:2] == [
+        b"before",
+        OversizedFrame(len(line), line[:OVERSIZED_SAMPLE], line[-OVERSIZED_SAMPLE:]),
+    ]
     assert frames[2:] == ([b"after"] if end else [])
 
 
@@ -122,7 +125,10 @@ def test_an_oversized_line_uses_bounded_memory():
     finally:
         tracemalloc.stop()
     assert peak < 4 << 20
-    assert framer.feed(b"\nnext\n") == [OversizedFrame(64 << 20, b"x" * SHOWN, b"x" * SHOWN), b"next"]
+    assert framer.feed(b"\nnext\n") == [
+        OversizedFrame(64 << 20, b"x" * OVERSIZED_SAMPLE, b"x" * OVERSIZED_SAMPLE),
+        b"next",
+    ]
 
 
 def test_a_line_of_exactly_the_limit_arrives_whole():

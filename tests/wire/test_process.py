@@ -132,7 +132,7 @@ async def test_drain_returns_when_a_child_that_never_reads_is_terminated():
 
 async def test_a_child_that_closes_its_output_is_terminated():
     transport, inbox = await spawn_python(
-        "import os, signal; print('{}', flush=True); os.close(1); signal.pause()", patience=QUICK
+        "import os, signal; print('{}', flush=True); os.close(1); signal.pause()", timeouts=QUICK
     )
     assert await inbox.end() == TransportEnd("some-agent closed its output")
     assert inbox.received == [b"{}"]
@@ -143,7 +143,7 @@ async def test_a_child_that_closes_its_output_is_terminated():
 
 async def test_a_child_that_closes_its_input_is_terminated_on_the_next_send():
     transport, inbox = await spawn_python(
-        "import os, signal; os.close(0); print('{}', flush=True); signal.pause()", patience=QUICK
+        "import os, signal; os.close(0); print('{}', flush=True); signal.pause()", timeouts=QUICK
     )
     await inbox.count(1)
     transport.send(b"{}")
@@ -209,7 +209,7 @@ async def test_closing_terminates_then_kills_a_child_that_does_not_exit():
 async def test_closing_ends_processes_started_by_a_wrapper(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     transport, _ = await spawn_shell(
-        HOLD_PIPE + "sh -c 'echo $$ >&9; sleep 1000' & sleep 1000; true", held_pipe, patience=QUICK
+        HOLD_PIPE + "sh -c 'echo $$ >&9; sleep 1000' & sleep 1000; true", held_pipe, timeouts=QUICK
     )
     await held_pipe.wait_for_holders(2)
     await transport.aclose()
@@ -219,7 +219,7 @@ async def test_closing_ends_processes_started_by_a_wrapper(tmp_path: Path):
 async def test_closing_ends_grandchildren_that_ignore_sigterm(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     script = HOLD_PIPE + """sh -c 'trap "" TERM; echo $$ >&9; while :; do sleep 1000; done' & read line"""
-    transport, _ = await spawn_shell(script, held_pipe, patience=QUICK)
+    transport, _ = await spawn_shell(script, held_pipe, timeouts=QUICK)
     await held_pipe.wait_for_holders(2)
     await transport.aclose()
     await held_pipe.wait_for_release()
@@ -228,7 +228,7 @@ async def test_closing_ends_grandchildren_that_ignore_sigterm(tmp_path: Path):
 async def test_closing_ends_grandchildren_in_their_own_sessions(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     script = HOLD_PIPE + "setsid sh -c 'echo $$ >&9; sleep 1000; true' & read line"
-    transport, inbox = await spawn_shell(script, held_pipe, patience=QUICK)
+    transport, inbox = await spawn_shell(script, held_pipe, timeouts=QUICK)
     await held_pipe.wait_for_holders(2)
     await transport.aclose()
     await held_pipe.wait_for_release()
@@ -238,7 +238,7 @@ async def test_closing_ends_grandchildren_in_their_own_sessions(tmp_path: Path):
 async def test_a_grandchild_that_keeps_the_output_open_does_not_hide_the_childs_exit(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     transport, inbox = await spawn_shell(
-        HOLD_PIPE + "sleep 1000 & echo '{}'; exit 9", held_pipe, patience=QUICK
+        HOLD_PIPE + "sleep 1000 & echo '{}'; exit 9", held_pipe, timeouts=QUICK
     )
     assert await inbox.end() == TransportEnd("sh exited with code 9", exit_code=9)
     assert inbox.received == [b"{}"]
@@ -249,7 +249,7 @@ async def test_a_grandchild_that_keeps_the_output_open_does_not_hide_the_childs_
 
 async def test_a_cancelled_close_continues(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
-    transport, inbox = await spawn_shell(HOLD_PIPE + "sleep 1000; true", held_pipe, patience=QUICK)
+    transport, inbox = await spawn_shell(HOLD_PIPE + "sleep 1000; true", held_pipe, timeouts=QUICK)
     await held_pipe.wait_for_holders(1)
     close_task = asyncio.ensure_future(transport.aclose())
     await asyncio.wait([close_task], timeout=0)
@@ -262,7 +262,7 @@ async def test_a_cancelled_close_continues(tmp_path: Path):
 async def test_cancelling_all_tasks_kills_a_child_that_is_closing(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     transport, inbox = await spawn_shell(
-        HOLD_PIPE + "trap '' TERM; sleep 1000; true", held_pipe, patience=StopTimeouts(leave=1000)
+        HOLD_PIPE + "trap '' TERM; sleep 1000; true", held_pipe, timeouts=StopTimeouts(leave=1000)
     )
     await held_pipe.wait_for_holders(1)
     close_task = asyncio.ensure_future(transport.aclose())
@@ -300,23 +300,26 @@ async def test_a_program_that_cannot_be_started_raises_a_one_line_reason(tmp_pat
         (
             "no-such-agent",
             None,
-            "no-such-agent was not started: it is not on PATH; install it, or give its full path",
+            "cannot start no-such-agent: it is not on PATH; install it or give its full path",
         ),
-        ("./agent", "/usr", "./agent was not started: there is no such file as /usr/./agent; check the path"),
-        (str(tmp_path), None, f"{tmp_path} was not started: it is a folder; name the program inside it"),
+        ("./agent", "/usr", "cannot start ./agent: /usr/./agent does not exist; check the path"),
+        (str(tmp_path), None, f"cannot start {tmp_path}: it is a folder; name the program inside it"),
         (
             str(plain),
             None,
-            f"{plain} was not started: it is not executable; chmod +x it, or start it by its interpreter",
+            f"cannot start {plain}: it is not executable; run chmod +x on it, or start it with its interpreter",
         ),
         (
             str(script),
             None,
-            f"{script} was not started: the interpreter named in the first line of {script} does not exist; "
-            "install it",
+            f"cannot start {script}: the interpreter in line 1 of {script} does not exist; install it",
         ),
-        ("sh", "/no/dir", "sh was not started: its folder /no/dir does not exist; create it or name another"),
-        ("", None, "no command to start: give the program and its arguments"),
+        (
+            "sh",
+            "/no/dir",
+            "cannot start sh: its folder /no/dir does not exist; create it or name another one",
+        ),
+        ("", None, "there is no command to start; give the program and its arguments"),
     ):
         with pytest.raises(NeverStarted) as caught:
             await spawn([command], cwd=cwd)

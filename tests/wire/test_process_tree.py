@@ -15,8 +15,8 @@ import pytest
 from held_pipe import HeldPipe
 from loops import LOOPS
 
-from accord.wire.process_posix import WATCHDOG, kin
-from accord.wire.process_tree import ProcessExit, StopTimeouts, start
+from accord.wire.process_posix import WATCHDOG, find_tree
+from accord.wire.process_tree import ProcessExit, StopTimeouts, start_process
 
 LOOP_FACTORIES = LOOPS
 QUICK = StopTimeouts(leave=0.0, terminate=0.2)
@@ -113,12 +113,12 @@ async def test_the_watchdog_ends_when_the_parent_exits_normally(tmp_path: Path):
 
 
 async def test_a_killed_watchdog_is_replaced():
-    first = start(["sleep", "1000"])
+    first = start_process(["sleep", "1000"])
     assert WATCHDOG._shell is not None
     victim = WATCHDOG._shell.pid
     os.kill(victim, signal.SIGKILL)
     await wait_for_exit(victim)
-    second = start(["sleep", "1000"])
+    second = start_process(["sleep", "1000"])
     assert WATCHDOG._shell.pid != victim
     for tree in (first, second):
         assert await tree.end(QUICK) == ProcessExit(signal="SIGTERM")
@@ -128,18 +128,18 @@ async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     apart_script = "echo $$ >&9; sh -c 'echo $$ >&9; sleep 1000; true'; true"
     script = 'exec 9>"$HELD_PIPE"; setsid sh -c "$APART" & echo $$ >&9; wait'
-    tree = start(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path), "APART": apart_script})
+    tree = start_process(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path), "APART": apart_script})
     holders = await held_pipe.wait_for_holders(3)
-    members = kin(tree.pid)
+    members = find_tree(tree.pid)
     assert set(holders) <= set(members)
-    tree.look()
+    tree.scan()
     os.kill(tree.pid, signal.SIGKILL)
     async with asyncio.timeout(30):
         assert await tree.wait() == ProcessExit(signal="SIGKILL")
     apart = next(member for member in members.values() if member.session != tree.pid)
-    assert apart.pid not in kin(tree.pid), "its parent is gone, so it cannot be found by descent"
-    assert apart.pid in kin(tree.pid, members.values())
-    assert kin(tree.pid, [replace(apart, born=0)]) == {}, "another process reused the pid"
+    assert apart.pid not in find_tree(tree.pid), "its parent is gone, so it cannot be found by descent"
+    assert apart.pid in find_tree(tree.pid, members.values())
+    assert find_tree(tree.pid, [replace(apart, start_time=0)]) == {}, "another process reused the pid"
     await tree.end(QUICK)
     await held_pipe.wait_for_release()
 
@@ -147,7 +147,7 @@ async def test_a_tree_is_found_by_descent_group_and_session(tmp_path: Path):
 async def test_terminate_and_kill_reach_the_whole_tree(tmp_path: Path):
     held_pipe = HeldPipe(tmp_path)
     script = 'exec 9>"$HELD_PIPE"; sh -c \'trap "" TERM; echo $$ >&9; sleep 1000\' & echo $$ >&9; wait'
-    tree = start(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path)})
+    tree = start_process(["sh", "-c", script], env={"HELD_PIPE": str(held_pipe.path)})
     await held_pipe.wait_for_holders(2)
     tree.terminate()
     async with asyncio.timeout(30):
@@ -159,7 +159,7 @@ async def test_terminate_and_kill_reach_the_whole_tree(tmp_path: Path):
 
 
 async def test_a_stopped_tree_can_be_terminated():
-    tree = start(["sleep", "1000"])
+    tree = start_process(["sleep", "1000"])
     os.kill(tree.pid, signal.SIGSTOP)
     assert await tree.end(StopTimeouts(leave=0.0, terminate=30.0)) == ProcessExit(signal="SIGTERM")
 
@@ -170,7 +170,7 @@ async def test_a_command_can_have_a_controlling_terminal():
         "import os, signal; open('/dev/tty').close(); "
         "print(os.ttyname(0), os.ttyname(2), flush=True); signal.pause()"
     )
-    tree = start([sys.executable, "-SEc", code], tty=os.ttyname(slave))
+    tree = start_process([sys.executable, "-SEc", code], tty=os.ttyname(slave))
     assert os.read(master, 100).decode().split() == [os.ttyname(slave)] * 2
     os.write(master, b"\x03")
     async with asyncio.timeout(30):
@@ -190,7 +190,7 @@ async def test_a_child_gets_default_signals_when_this_process_ignores_or_blocks_
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
-        tree = start([sys.executable, "-SEc", "import signal; signal.pause()"])
+        tree = start_process([sys.executable, "-SEc", "import signal; signal.pause()"])
         ignoring = ignored_by(os.getpid())
         assert all(ignoring >> number - 1 & 1 for number in numbers)
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == {signal.SIGTERM}

@@ -152,9 +152,9 @@ def test_stdout_may_be_a_file(loop: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("closed", "reason"),
     [
-        ("<&-", b"ended: stdin is closed: there is nothing to read\n"),
-        (">&-", b"ended: stdout is closed: there is nowhere to answer to\n"),
-        ("<&- >&-", b"ended: stdout is closed: there is nowhere to answer to\n"),
+        ("<&-", b"ended: stdin is closed; there is nothing to read\n"),
+        (">&-", b"ended: stdout is closed; responses cannot be sent\n"),
+        ("<&- >&-", b"ended: stdout is closed; responses cannot be sent\n"),
         ("2>&-", b""),
     ],
 )

@@ -144,7 +144,7 @@ def refusing(members: Mapping[str, str], routes: Mapping[str, Route]) -> dict[st
         return look
 
     return {
-        method: Route(route.run, refused(route.read), route.key, route.urgent, route.whole)
+        method: Route(route.run, refused(route.read), route.key, route.urgent, route.read_frame)
         for method, route in routes.items()
     }
 

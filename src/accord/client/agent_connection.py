@@ -95,7 +95,7 @@ class InitializedConnection:
             transport,
             requests=wiring.requests,
             notifications=wiring.notifications,
-            answers_noise=False,
+            answer_invalid=False,
             strict=self.options.strict,
             limits=self.options.buffers,
             observer=self._observe,
@@ -192,7 +192,7 @@ class InitializedConnection:
                 ),
                 self.options.clock,
                 seconds,
-                heard=lambda: self.connection.heard,
+                heard=lambda: self.connection.reads,
                 still=lambda: self.connection.paused or still(),
             )
         )

@@ -203,7 +203,7 @@ class AgentRequestRoutes:
             life.sessions.update,
             self._reader.params_reader(update),
             _session,
-            whole=self._reader.line_reader(update),
+            read_frame=self._reader.line_reader(update),
         )
         self._notification("elicitation/complete", life.elicitations.complete)
         self._notification("auth/status_update", self._auth_status)

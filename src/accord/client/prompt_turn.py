@@ -141,7 +141,7 @@ class PromptTurn:
             self._link.options.clock,
             limit,
             expired,
-            heard=lambda: connection.heard,
+            heard=lambda: connection.reads,
             still=lambda: connection.paused or still(),
         )
 

@@ -49,7 +49,7 @@ from accord.wire.envelope import (
     InvalidMessage,
     RequestId,
     encode_failure,
-    envelope_of,
+    parse_envelope,
     read_error,
 )
 
@@ -314,9 +314,9 @@ class GatewayClient:
 
     def _take(self, frame: bytes) -> None:
         try:
-            envelope = envelope_of(frame)
+            envelope = parse_envelope(frame)
         except InvalidMessage as problem:
-            error = RpcError.of(problem.code, problem.sentence, problem.reason)
+            error = RpcError.of(problem.code, problem.message, problem.reason)
             self.post(OutgoingFrame(encode_failure(problem.id, error)), None)
             return
         if envelope.method is UNSET:

@@ -17,8 +17,8 @@ from accord.wire.envelope import (
     InvalidMessage,
     RequestId,
     encode_failure,
-    envelope_of,
     id_of_oversized,
+    parse_envelope,
     read_error,
 )
 from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
@@ -288,11 +288,11 @@ class Upstream:
 
     def _slow(self, frame: bytes) -> None:
         try:
-            envelope = envelope_of(frame)
+            envelope = parse_envelope(frame)
         except InvalidMessage as problem:
             self._ears.odd(f"a line that is no message: {problem.reason}")
             if problem.id is not None:
-                self.refuse(problem.id, RpcError.of(problem.code, problem.sentence, problem.reason))
+                self.refuse(problem.id, RpcError.of(problem.code, problem.message, problem.reason))
             return
         method, id = envelope.method, envelope.id
         if method is UNSET:

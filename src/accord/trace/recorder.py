@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from accord.trace.trace_format import Sender
 from accord.trace.trace_writer import FileSink
-from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start
+from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
 # MERGED trace.pump: One direction of a connection that is being recorded: bytes as they come, from one descriptor to another.
 #
@@ -132,7 +132,7 @@ async def record(
     """
     (child_in, our_in), (our_out, child_out), (our_err, child_err) = [os.pipe() for _ in range(3)]
     try:
-        tree = start(command, stdin=child_in, stdout=child_out, stderr=child_err)
+        tree = start_process(command, stdin=child_in, stdout=child_out, stderr=child_err)
     except BaseException:
         for fd in (our_in, our_out, our_err, stdin, stdout):
             os.close(fd)

@@ -5,7 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Raw, Struct
 
@@ -14,68 +14,67 @@ from accord.wire.envelope import ABSENT, Envelope, RequestId, read_error
 from accord.wire.lanes import RunningHandler
 from accord.wire.transport import Transport, TransportEnd
 
-# MERGED wire.routes: What a role tells its connection: how each method is served, the bounds, and who hears of what was survived.
-
 
 class IncomingCall:
-    """One incoming request, while it is served."""
+    """One incoming request until its response is sent."""
 
     __slots__ = ("_after", "cancelled", "id", "method", "size", "started", "task")
 
     def __init__(self, id: RequestId, method: str, size: int) -> None:
-        self.id = id
-        self.method = method
-        self.size = size
-        self.started = False
-        self.cancelled = False
+        self.id: RequestId = id
+        self.method: str = method
+        self.size: int = size
+        self.started: bool = False
+        self.cancelled: bool = False
         self.task: asyncio.Task[None] | None = None
         self._after: list[Callable[[], None]] = []
 
     def after_answer(self, callback: Callable[[], None]) -> None:
-        """Run something right behind this request's answer, before anything else can be sent."""
+        """Run the callback directly after the response is queued, before anything else can be sent."""
         self._after.append(callback)
 
-    def answered(self, failed: Callable[[str], None]) -> None:
-        """The answer is queued: run what must follow it."""
+    def run_callbacks(self, report: Callable[[str], None]) -> None:
+        """Run the callbacks of `after_answer`; called once the response is queued."""
         for callback in self._after:
             try:
                 callback()
             except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                failed(
-                    f"what should follow the answer of {self.method} raised {type(error).__name__}: {error}"
+                report(
+                    f"a callback after the response to {self.method} raised {type(error).__name__}: {error}"
                 )
 
 
 class Route(Struct, frozen=True):
-    """How one method is served.
+    """How one method is handled.
 
-    `run` of a request takes the parameters and the `IncomingCall`, and gives the result or an awaitable of it; of a
-    notification it takes the parameters. `urgent` lets a notification overtake slow handlers of its session, though
-    never a request that came before it and has not started. `whole`, for the notification that comes by the thousand,
-    reads a line in one pass; it gives None where the line wants the ordinary way.
+    `run` handles a request from its parameters and the `IncomingCall` and returns the result or an awaitable
+    of it; it handles a notification from its parameters alone. `read` decodes the parameters, `key` returns
+    the session they belong to. An `urgent` notification overtakes slow handlers of its session, but no
+    earlier request that has not started. `read_frame` decodes a whole line of a very frequent notification in
+    one pass, or returns None to use the normal path.
     """
 
     run: Callable[..., Any]
     read: Callable[[Raw | None], Any]
     key: Callable[[Any], Hashable | None]
     urgent: bool = False
-    whole: Callable[[bytes], Any] | None = None
+    read_frame: Callable[[bytes], Any] | None = None
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """Bounds of one connection, in bytes: what may lie unread here, and unsent, before the other side must wait."""
+    """How many bytes a connection holds unread and unsent before the peer has to wait."""
 
     inbound: int = 16 * 1024 * 1024
     outbound: int = 256 * 1024
     grace: float = 5.0
-    """Seconds that unfinished handlers may hold back the end of the connection."""
+    """How many seconds unfinished handlers may delay the end of the connection."""
 
 
 ReportKind = Literal["noise", "invalid", "oversized", "unmatched", "unknown", "refused", "failed"]
 
 
 class ConnectionReport(Struct, frozen=True):
-    """Something that was survived and that an observer may want to know: what, in one line, and the frame."""
+    """A fault that the connection tolerated: its kind, one line of detail, and the frame."""
 
     kind: ReportKind
     detail: str
@@ -83,82 +82,81 @@ class ConnectionReport(Struct, frozen=True):
 
 
 class ConnectionObserver(Protocol):
-    """Told about what the connection survives."""
+    """Receives the reports of a connection."""
 
     def __call__(self, report: ConnectionReport, /) -> None: ...
 
-
-# MERGED wire.calls: Our own calls that wait for an answer: their ids, how an answer is read, and how they fail when none comes.
 
 T = TypeVar("T")
 
 
 class PendingCall(Struct, Generic[T]):
-    """One call: where its answer goes, and what the connection must know about it until then."""
+    """One outgoing request that waits for its response."""
 
     method: str
     answer: "asyncio.Future[T]"
     read: Callable[[Raw], T]
     key: Hashable | None
     streaming: bool
-    handling: RunningHandler | None
+    handler: RunningHandler | None
+    """The notification handler that sent the request."""
     from_handler: bool
-    """Made by code that serves the other side: its answer does not wait for handlers that await calls themselves."""
+    """Sent by a handler: its response does not wait for handlers that await responses themselves."""
 
     def settle(self, envelope: Envelope) -> None:
-        """Give the caller what was answered."""
+        """Give the caller the result or the error of the response."""
         if self.answer.done():
             return
         if envelope.error is not ABSENT and bytes(envelope.error) != b"null":
             self.answer.set_exception(read_error(envelope.error))
         elif envelope.result is ABSENT:
-            self.answer.set_exception(BadAnswer(f"{self.method}: the answer has neither result nor error"))
+            self.answer.set_exception(BadAnswer(f"{self.method}: the response has neither result nor error"))
         else:
             try:
                 self.answer.set_result(self.read(envelope.result))
-            except Exception as error:  # noqa: BLE001 - the caller's own reading failed: it is the caller's to see
+            except Exception as error:  # noqa: BLE001 - the caller gets the error of its decoder
                 self.answer.set_exception(error)
 
     def fail(self, error: Exception) -> None:
-        """Tell the caller that no answer will come."""
+        """Give the caller this error instead of a response."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 class PendingCalls:
-    """All calls of ours on one connection, by id."""
+    """The outgoing requests of one connection that wait for a response, by id."""
 
     def __init__(self) -> None:
-        self.short = 0
-        """How many are not streaming: somebody waits for the answer itself."""
+        self.not_streaming: int = 0
+        """How many are not streaming: their callers wait for the response itself."""
         self._by_id: dict[RequestId, PendingCall[Any]] = {}
         self._last_id = 0
 
     def add(self, call: PendingCall[Any]) -> int:
-        """Take a call in; the id it goes out with is never used again."""
+        """Add a call and return its id, which is never used again."""
         self._last_id = id = self._last_id + 1
         self._by_id[id] = call
         if not call.streaming:
-            self.short += 1
+            self.not_streaming += 1
         return id
 
     def __contains__(self, id: RequestId) -> bool:
         return id in self._by_id
 
     def take(self, id: RequestId) -> PendingCall[Any] | None:
-        """The call with this id, no longer open; None if it is not one of ours."""
+        """Remove and return the call with this id; None if there is none."""
         call = self._by_id.pop(id, None)
         if call is not None and not call.streaming:
-            self.short -= 1
+            self.not_streaming -= 1
         return call
 
     def take_all(self) -> list[PendingCall[Any]]:
-        """Every open call, none of them open any more."""
+        """Remove and return all calls."""
         return [call for id in list(self._by_id) if (call := self.take(id)) is not None]
 
 
-def closed(method: str, end: TransportEnd) -> ConnectionClosed:
-    """The error of a call that the end of the connection left without an answer."""
+def connection_closed(method: str, end: TransportEnd) -> ConnectionClosed:
+    """Return the error of a call that the end of the connection left without a response."""
     return ConnectionClosed(
         f"{method} was not answered: {end.reason}",
         exit_code=end.exit_code,
@@ -167,74 +165,72 @@ def closed(method: str, end: TransportEnd) -> ConnectionClosed:
     )
 
 
-# MERGED wire.backpressure: When to stop reading: too much lies here unread, or the other side does not read what we answer.
-
-
 class BackPressure:
-    """Counts what was received and not yet dealt with, and pauses the transport at the bound.
+    """Counts received bytes that are not handled yet, and pauses the transport at the limit.
 
-    While a caller of ours waits for an answer, reading goes on up to a multiple of the bound: the code that would empty
-    the backlog may be the very code that waits. A caller of a streaming call does not count, its backlog is the point.
+    While a caller waits for a response, reading continues up to a multiple of the limit: the code that would
+    empty the backlog may be the code that waits. Streaming calls do not count, because their callers read the
+    backlog.
     """
 
-    _STRETCH = 4
+    _STRETCH: Final = 4
 
-    def __init__(self, transport: Transport, limits: ConnectionLimits, open_calls: PendingCalls) -> None:
+    def __init__(self, transport: Transport, limits: ConnectionLimits, pending_calls: PendingCalls) -> None:
         self._transport = transport
         self._limits = limits
-        self._open_calls = open_calls
-        self._held = 0
+        self._pending_calls = pending_calls
+        self._unhandled = 0
         self._paused = False
         self._draining = False
 
     @property
     def paused(self) -> bool:
-        """Whether reading has stopped."""
+        """Whether reading is paused."""
         return self._paused
 
     def hold(self, size: int) -> None:
-        """So many received bytes wait to be dealt with."""
-        self._held += size
-        if self._held > self._limits.inbound and not self._paused:
-            self.balance()
+        """Count received bytes that wait to be handled."""
+        self._unhandled += size
+        if self._unhandled > self._limits.inbound and not self._paused:
+            self._update()
 
     def release(self, size: int) -> None:
-        """They have been."""
-        self._held -= size
+        """Stop counting bytes that are handled."""
+        self._unhandled -= size
         if self._paused:
-            self.balance()
+            self._update()
 
-    def called(self) -> None:
-        """A call of ours went out: its caller may be the one who has to empty the backlog."""
+    def call_sent(self) -> None:
+        """Reconsider after an outgoing request: its caller may be the code that has to empty the backlog."""
         if self._paused:
-            self.balance()
+            self._update()
 
-    def balance(self) -> None:
-        """Pause or resume reading, as it should be now."""
-        awaited = self._open_calls.short > 0
+    def _update(self) -> None:
+        """Pause or resume reading according to the current counts."""
+        awaited = self._pending_calls.not_streaming > 0
         bound = self._limits.inbound * (self._STRETCH if awaited else 1)
         if self._paused:
-            # Half of it is free before reading goes on, unless somebody waits for an answer: what is held then may not
-            # become less before that answer is read.
-            if self._held <= (bound if awaited else bound // 2) and not self._draining:
+            # Resume at half the limit. While a caller waits for a response, resume at the limit: the backlog
+            # may not shrink before that response is read.
+            if self._unhandled <= (bound if awaited else bound // 2) and not self._draining:
                 self._paused = False
                 self._transport.resume()
-        elif self._held > bound or self._draining:
+        elif self._unhandled > bound or self._draining:
             self._paused = True
             self._transport.pause()
 
-    def clogged(self) -> bool:
-        """Whether so much lies unsent that reading stops here and now; `drain` then has to run."""
+    def pause_for_output(self) -> bool:
+        """Pause reading if too much is unsent; if it returns True, the caller has to run `drain`."""
         if self._draining or self._transport.unsent <= self._limits.outbound:
             return False
         self._draining = True
-        self.balance()
+        self._update()
         return True
 
     async def drain(self) -> None:
-        """Read on once the other side has read what we sent."""
+        """Resume reading once the peer has read what was sent."""
         try:
             await self._transport.drain()
         finally:
             self._draining = False
-            self.balance()
+            self._update()

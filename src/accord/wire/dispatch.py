@@ -1,5 +1,8 @@
 """Runs the handlers of incoming requests and notifications in order, as owned tasks.
 
+A request or notification is handled at once if its session has nothing unfinished, otherwise behind what is
+unfinished (see `lanes.py`). Synchronous handlers run inline, without a task.
+
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
@@ -16,30 +19,31 @@ from accord.errors import RequestCancelled, RpcError, to_rpc_error
 from accord.schema.codec import encode
 from accord.wire.calls import BackPressure, IncomingCall, Route
 from accord.wire.envelope import RequestId, Success, encode_failure
-from accord.wire.lanes import HANDLING, SERVING, Lane, Lanes, RunningHandler
-
-# MERGED wire.tasks: The tasks of one connection: each is owned, runs in a clean copy of the context the connection was started in, and is
-# waited for, with a bound, when the connection ends.
+from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lane, Lanes, RunningHandler
 
 
 class OwnedTasks:
-    """Started through here, never left behind."""
+    """The tasks of one connection.
+
+    Each runs in a copy of the context that the connection was started in, and is awaited when the connection
+    ends, for at most `grace` seconds.
+    """
 
     def __init__(self, clock: Clock, grace: float) -> None:
         self._clock = clock
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stubborn: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        """Remember where the tasks belong; called once, on the event loop."""
-        self.loop = asyncio.get_running_loop()
+        """Keep the running event loop and context for the tasks; called once."""
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._context: Context = copy_context()
-        self._context.run(HANDLING.set, None)
-        self._context.run(SERVING.set, False)
+        self._context.run(CURRENT_HANDLER.set, None)
+        self._context.run(IN_REQUEST.set, False)
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start some work."""
+        """Start a task."""
         task = self.loop.create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -48,23 +52,23 @@ class OwnedTasks:
     async def wait(
         self, tasks: Iterable[asyncio.Task[None]] | None = None, *, overdue: Callable[[], None] | None = None
     ) -> None:
-        """Wait for these tasks (None: for all, and for those they start) but the current one.
+        """Wait for these tasks, or for all tasks and those they start. The current task does not count.
 
-        Those that outlast the grace are cancelled, right after `overdue` was called; those that outlast it once more
-        are not waited for again.
+        Tasks that take longer than the grace are cancelled after `overdue` was called. Tasks that then take
+        longer than the grace again are abandoned.
         """
         mine = self._tasks if tasks is None else set(tasks)
-        if await self._gone(mine):
+        if await self._finished(mine):
             return
         if overdue is not None:
             overdue()
         for task in self._unfinished(mine):
             task.cancel()
-        if not await self._gone(mine):
-            self._stubborn.update(self._unfinished(mine))
+        if not await self._finished(mine):
+            self._abandoned.update(self._unfinished(mine))
 
-    async def _gone(self, mine: set[asyncio.Task[None]]) -> bool:
-        """Whether all of them end within the grace."""
+    async def _finished(self, mine: set[asyncio.Task[None]]) -> bool:
+        """Wait at most the grace; return whether all of them have finished."""
         deadline = self._clock.now() + self._grace
         while waiting := self._unfinished(mine):
             left = deadline - self._clock.now()
@@ -75,10 +79,7 @@ class OwnedTasks:
 
     def _unfinished(self, mine: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
         current = asyncio.current_task()
-        return {task for task in mine - self._stubborn if task is not current and not task.done()}
-
-
-# MERGED wire.serving: Requests of the other side while we serve them: started in order, cancellable, each answered exactly once.
+        return {task for task in mine - self._abandoned if task is not current and not task.done()}
 
 
 class _CancelParams(Struct):
@@ -89,7 +90,7 @@ _read_cancel = msgspec.json.Decoder(_CancelParams).decode
 
 
 class RequestDispatcher:
-    """The calls that are being served, by id."""
+    """Starts incoming requests in order, cancels them on request, and answers each exactly once."""
 
     def __init__(
         self,
@@ -97,21 +98,20 @@ class RequestDispatcher:
         lanes: Lanes,
         tasks: OwnedTasks,
         pressure: BackPressure,
-        failed: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._send = send
         self._lanes = lanes
         self._tasks = tasks
         self._pressure = pressure
-        self._failed = failed
+        self._report = report
         self._calls: dict[RequestId, IncomingCall] = {}
-        self._unanswered: set[IncomingCall] = (
-            set()
-        )  # more than the above where a peer uses an id twice at once
+        # Also holds calls whose id the peer used again before they were answered.
+        self._unanswered: set[IncomingCall] = set()
         self._aborted = False
 
-    def begin(self, route: Route, params: Any, call: IncomingCall) -> None:
-        """Serve a request in its place: at once, or behind what its session has unfinished."""
+    def dispatch(self, route: Route, params: Any, call: IncomingCall) -> None:
+        """Handle a request now, or after what its session has unfinished."""
         self._calls[call.id] = call
         self._unanswered.add(call)
         if self._aborted:
@@ -119,20 +119,20 @@ class RequestDispatcher:
         key = route.key(params)
         lane = self._lanes.get(key) if self._lanes else None
         if lane is None:
-            self._serve(route, params, call, key)
+            self._start(route, params, call, key)
             return
 
         def step() -> None:
             lane.waiting_requests -= 1
             self._pressure.release(call.size)
-            self._serve(route, params, call, key)
+            self._start(route, params, call, key)
 
         lane.waiting_requests += 1
         self._pressure.hold(call.size)
         lane.steps.append(step)
 
-    def cancel_requested(self, raw: Raw) -> None:
-        """The other side gave up on one of its requests; unknown and finished ones are nobody's business."""
+    def cancel(self, raw: Raw) -> None:
+        """Handle `$/cancel_request`; ignore unknown and finished requests."""
         try:
             call = self._calls.get(_read_cancel(raw).requestId)
         except (msgspec.MsgspecError, ValueError):
@@ -141,11 +141,11 @@ class RequestDispatcher:
             self._cancel(call)
 
     async def finish(self) -> None:
-        """Let what is being served come to its answer; cancel what takes too long."""
+        """Wait for the running requests; cancel those that take too long."""
         await self._tasks.wait([call.task for call in self._unanswered if call.task is not None])
 
     async def abort(self) -> None:
-        """Cancel what is being served, and what still comes, and wait for the answers."""
+        """Cancel all running and later requests, and wait until they are answered."""
         self._aborted = True
         for call in list(self._unanswered):
             self._cancel(call)
@@ -156,8 +156,8 @@ class RequestDispatcher:
         if call.task is not None and call.started:
             call.task.cancel()
 
-    def _serve(self, route: Route, params: Any, call: IncomingCall, key: Hashable) -> None:
-        """Start one request. A plain function is answered at once; a coroutine runs in a task of its own."""
+    def _start(self, route: Route, params: Any, call: IncomingCall, key: Hashable) -> None:
+        """Start one request. A plain result is answered at once; an awaitable gets its own task."""
         if call.cancelled:
             self._answer(call, encode_failure(call.id, RequestCancelled()))
             return
@@ -167,15 +167,15 @@ class RequestDispatcher:
             self._answer(call, self._failure(call, error))
             return
         if hasattr(result, "__await__"):
-            # Until the coroutine has taken its first step, what follows in its session waits.
+            # Later messages of the session wait until the coroutine has taken its first step.
             lane = self._lanes.block(key)
             lane.waiting_requests += 1
-            call.task = self._tasks.run(self._served(call, result, lane))
+            call.task = self._tasks.run(self._run_request(call, result, lane))
         else:
             self._answer(call, self._success(call, result))
 
-    async def _served(self, call: IncomingCall, result: Awaitable[Any], lane: Lane) -> None:
-        SERVING.set(True)
+    async def _run_request(self, call: IncomingCall, result: Awaitable[Any], lane: Lane) -> None:
+        IN_REQUEST.set(True)
         call.started = True
         lane.waiting_requests -= 1
         if lane.steps:
@@ -185,7 +185,7 @@ class RequestDispatcher:
         try:
             if call.cancelled:
                 if asyncio.iscoroutine(result):
-                    result.close()  # or it would complain that it never ran
+                    result.close()  # avoids the warning that it never ran
                 elif isinstance(result, asyncio.Future):
                     result.cancel()
                 answer = encode_failure(call.id, RequestCancelled())
@@ -197,7 +197,7 @@ class RequestDispatcher:
             answer = self._failure(call, error)
         call.task = None
         self._answer(call, answer)
-        if self._pressure.clogged():
+        if self._pressure.pause_for_output():
             self._tasks.run(self._pressure.drain())
 
     def _success(self, call: IncomingCall, result: Any) -> bytes:
@@ -208,7 +208,7 @@ class RequestDispatcher:
 
     def _failure(self, call: IncomingCall, error: Exception) -> bytes:
         if not isinstance(error, RpcError):
-            self._failed(f"the handler of {call.method} raised {type(error).__name__}: {error}")
+            self._report(f"the handler of {call.method} raised {type(error).__name__}: {error}")
         return encode_failure(call.id, to_rpc_error(error))
 
     def _answer(self, call: IncomingCall, frame: bytes) -> None:
@@ -216,35 +216,32 @@ class RequestDispatcher:
             del self._calls[call.id]
         self._unanswered.discard(call)
         self._send(frame)
-        call.answered(self._failed)
+        call.run_callbacks(self._report)
 
 
-# MERGED wire.hearing: Notifications of the other side while we handle them: in order, inline where nothing stands before them.
-
-
-class _Adoption(Struct):
-    """Lets the task that has just finished a handler take over the next one of the same lane."""
+class _NextHandler(Struct):
+    """Lets the task that has just finished a handler run the next one of the same lane."""
 
     key: Hashable
     work: tuple[Awaitable[None], RunningHandler, int] | None = None
 
 
 class NotificationDispatcher:
-    """What we were told and have not finished with."""
+    """Dispatches notifications in order; runs a handler inline if its session has nothing unfinished."""
 
     def __init__(
-        self, lanes: Lanes, tasks: OwnedTasks, pressure: BackPressure, failed: Callable[[str], None]
+        self, lanes: Lanes, tasks: OwnedTasks, pressure: BackPressure, report: Callable[[str], None]
     ) -> None:
-        self.frame_size = 0
-        """Size of the notification that is being handled right now."""
+        self.frame_size: int = 0
+        """The size of the notification that is being handled."""
         self._lanes = lanes
         self._tasks = tasks
         self._pressure = pressure
-        self._failed = failed
-        self._adoption: _Adoption | None = None
+        self._report = report
+        self._next_handler: _NextHandler | None = None
 
-    def take(self, route: Route, params: Any, size: int) -> None:
-        """Handle a notification in its place: at once, or behind what its session has unfinished."""
+    def dispatch(self, route: Route, params: Any, size: int) -> None:
+        """Handle a notification now, or after what its session has unfinished."""
         busy = self._lanes.busy
         if busy:
             lane = busy.get(route.key(params))
@@ -260,44 +257,44 @@ class NotificationDispatcher:
         self._handle(route, params, size)
 
     def _handle(self, route: Route, params: Any, size: int) -> None:
-        """Run one notification's handler; if it is asynchronous, its lane is blocked until it is done."""
+        """Run one handler. An asynchronous one blocks its lane until it is done."""
         self.frame_size = size
         try:
             result = route.run(params)
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._failed(f"a notification handler raised {type(error).__name__}: {error}")
+            self._report(f"a notification handler raised {type(error).__name__}: {error}")
             return
         if result is None:
             return
         key = route.key(params)
-        handling = RunningHandler(self._lanes, key)
+        handler = RunningHandler(self._lanes, key)
         self._pressure.hold(size)
-        adoption = self._adoption
-        if adoption is not None and adoption.key == key and adoption.work is None:
-            adoption.work = (result, handling, size)
+        next_handler = self._next_handler
+        if next_handler is not None and next_handler.key == key and next_handler.work is None:
+            next_handler.work = (result, handler, size)
         else:
-            self._tasks.run(self._work(key, result, handling, size))
+            self._tasks.run(self._await_handlers(key, result, handler, size))
 
-    async def _work(
-        self, key: Hashable, result: Awaitable[None], handling: RunningHandler, size: int
+    async def _await_handlers(
+        self, key: Hashable, result: Awaitable[None], handler: RunningHandler, size: int
     ) -> None:
-        """Await one asynchronous notification handler, then those right behind it in the same lane."""
+        """Await one asynchronous handler, then those that follow directly in the same lane."""
         while True:
-            HANDLING.set(handling)
+            CURRENT_HANDLER.set(handler)
             try:
                 await result
             except asyncio.CancelledError:
-                handling.done()
+                handler.done()
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                self._failed(f"a notification handler raised {type(error).__name__}: {error}")
-            HANDLING.set(None)
+                self._report(f"a notification handler raised {type(error).__name__}: {error}")
+            CURRENT_HANDLER.set(None)
             self._pressure.release(size)
-            self._adoption = adoption = _Adoption(key)
+            self._next_handler = next_handler = _NextHandler(key)
             try:
-                handling.done()
+                handler.done()
             finally:
-                self._adoption = None
-            if adoption.work is None:
+                self._next_handler = None
+            if next_handler.work is None:
                 return
-            result, handling, size = adoption.work
+            result, handler, size = next_handler.work

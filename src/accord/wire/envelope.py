@@ -1,9 +1,13 @@
-"""The JSON-RPC envelope: one decode that leaves `params` and `result` raw, a patient second look at lines that fail it,
-and the encoding of what goes out. No I/O, no ACP methods.
+"""The JSON-RPC envelope: decode it once and leave `params` and `result` raw; encode outgoing messages.
+
+A line that the fast decoder refuses gets a second, tolerant reading that repairs it or explains the fault. No
+I/O, and no knowledge of ACP methods.
+
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -14,15 +18,15 @@ from accord.wire.transport import OversizedFrame
 
 RequestId = int | str | None
 
-ABSENT = Raw()
-"""Stands for a `params`, `result` or `error` member that the line did not have."""
+ABSENT: Final[Raw] = Raw()
+"""The value of a `params`, `result` or `error` member that is missing."""
 
-UNSENDABLE = (TypeError, ValueError, RecursionError)
-"""What encoding raises for values that are not JSON."""
+ENCODE_ERRORS: Final = (TypeError, ValueError, RecursionError)
+"""What encoding raises for values that JSON cannot represent."""
 
 
 class Envelope(Struct, gc=False):
-    """One line, decoded once; the members that carry ACP stay raw."""
+    """One decoded line; `params`, `result` and `error` stay raw."""
 
     jsonrpc: str = ""
     id: int | str | UnsetType | None = UNSET
@@ -33,7 +37,7 @@ class Envelope(Struct, gc=False):
 
 
 class Request(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
-    """An outgoing call."""
+    """An outgoing request."""
 
     id: int
     method: str
@@ -48,14 +52,14 @@ class Notification(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
 
 
 class Success(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
-    """An outgoing answer."""
+    """An outgoing response with a result."""
 
     id: RequestId
     result: Any
 
 
 class ErrorBody(Struct, gc=False):
-    """The `error` member, outgoing."""
+    """The `error` member of an outgoing response."""
 
     code: int
     message: str
@@ -63,48 +67,53 @@ class ErrorBody(Struct, gc=False):
 
 
 class Failure(Struct, tag_field="jsonrpc", tag="2.0", gc=False):
-    """An outgoing error answer."""
+    """An outgoing response with an error."""
 
     id: RequestId
     error: ErrorBody
 
 
 class InvalidMessage(Exception):
-    """The line is no message. `code` says whether it was not even JSON; `id` is the one to answer to, if any."""
+    """The line is not a JSON-RPC message.
+
+    `code` tells parse errors from invalid requests; `id` is the request to answer, if there is one.
+    """
 
     def __init__(self, code: int, reason: str, id: RequestId = None) -> None:
         super().__init__(reason)
-        self.code = code
-        self.reason = reason
-        self.id = id
+        self.code: int = code
+        self.reason: str = reason
+        self.id: RequestId = id
 
     @property
-    def sentence(self) -> str:
-        """The message of the error answer."""
+    def message(self) -> str:
+        """The `message` of the error response."""
         return "Parse error" if self.code == PARSE_ERROR else "Invalid request"
 
 
 decode_envelope = msgspec.json.Decoder(Envelope).decode
-"""The fast reading. What it refuses goes to `second_look`."""
+"""Decode a well-formed line. Lines it refuses go to `decode_tolerantly`."""
 
 
-def second_look(frame: bytes) -> Envelope:
-    """Read a line that the fast decode refused: lone surrogates are mended, everything else is judged."""
+def decode_tolerantly(frame: bytes) -> Envelope:
+    """Decode a line that the fast decoder refused: replace lone surrogates. Raises InvalidMessage for other
+    faults.
+    """
     mended = mend_surrogates(frame)
     if mended is not None:
         frame = mended
     try:
         return decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise _verdict(frame) from None
+        raise _invalid_message(frame) from None
 
 
-def envelope_of(frame: bytes) -> Envelope:
-    """A line read with patience and judged whole. Raises NoMessage for what is no message of version 2.0 in UTF-8."""
+def parse_envelope(frame: bytes) -> Envelope:
+    """Decode and check a line. Raises InvalidMessage unless it is a JSON-RPC 2.0 message in UTF-8."""
     try:
         envelope = decode_envelope(frame)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        envelope = second_look(frame)
+        envelope = decode_tolerantly(frame)
     if envelope.jsonrpc and envelope.jsonrpc != "2.0":
         raise InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
     if not frame.isascii() and not is_utf8(frame):
@@ -112,39 +121,39 @@ def envelope_of(frame: bytes) -> Envelope:
     return envelope
 
 
-def _verdict(frame: bytes) -> InvalidMessage:
+def _invalid_message(frame: bytes) -> InvalidMessage:
     try:
         value = parse_json(frame)
     except NotJson as error:
         return InvalidMessage(PARSE_ERROR, str(error))
     if not isinstance(value, dict):
-        what = "an array; messages are sent one by one" if isinstance(value, list) else "no object"
+        what = "an array; send messages one by one" if isinstance(value, list) else "not an object"
         return InvalidMessage(INVALID_REQUEST, f"the line is {what}")
     members = cast(dict[str, Any], value)
     id = members.get("id")
-    sound = isinstance(id, (int, str)) and not isinstance(id, bool)
+    is_valid_id = isinstance(id, (int, str)) and not isinstance(id, bool)
     if "method" not in members:
-        # Never answered under its id: that could be the id of a call of theirs.
-        return InvalidMessage(INVALID_REQUEST, "a malformed answer")
+        # Not answered with its id, which could be the id of one of the peer's own requests.
+        return InvalidMessage(INVALID_REQUEST, "a malformed response")
     if not isinstance(members["method"], str):
-        return InvalidMessage(INVALID_REQUEST, "`method` is not a string", id if sound else None)
-    if not sound and id is not None:
+        return InvalidMessage(INVALID_REQUEST, "`method` is not a string", id if is_valid_id else None)
+    if not is_valid_id and id is not None:
         return InvalidMessage(INVALID_REQUEST, "`id` is neither a string nor an integer")
-    return InvalidMessage(INVALID_REQUEST, "`jsonrpc` is not a string", id if sound else None)
+    return InvalidMessage(INVALID_REQUEST, "`jsonrpc` is not a string", id if is_valid_id else None)
 
 
 def id_of_call(envelope: Envelope) -> RequestId:
-    """The id to answer to, if the line was a call at all."""
+    """Return the id to answer if the line is a request, else None."""
     return None if envelope.method is UNSET or envelope.id is UNSET else envelope.id
 
 
 def is_message(envelope: Envelope) -> bool:
-    """Whether the line calls or answers at all."""
+    """Return whether the line is a request, a notification or a response."""
     return envelope.method is not UNSET or envelope.result is not ABSENT or envelope.error is not ABSENT
 
 
 def read_error(raw: Raw) -> RpcError:
-    """The error answer that a peer sent, however oddly it is shaped."""
+    """Read the error of a response, tolerating malformed ones."""
     try:
         value = parse_json(bytes(raw))
     except NotJson as error:
@@ -162,29 +171,29 @@ def read_error(raw: Raw) -> RpcError:
     return RpcError.of(code, message, body["data"]) if "data" in body else RpcError.of(code, message)
 
 
-def not_json(method: str, error: Exception) -> UsageError:
-    """Why a call of ours was not sent."""
-    return UsageError(f"{method} cannot be sent, its parameters are not JSON: {error}")
+def unsendable_error(method: str, error: Exception) -> UsageError:
+    """Return the error for a call whose parameters JSON cannot represent."""
+    return UsageError(f"{method} cannot be sent: its parameters are not JSON ({error})")
 
 
 def encode_failure(id: RequestId, error: RpcError) -> bytes:
-    """An error answer as bytes; `data` that is not JSON is left out rather than failing the answer."""
+    """Encode an error response; leave out `data` that JSON cannot represent."""
     if error.has_data:
         try:
             return encode(Failure(id, ErrorBody(error.code, error.message, error.data)))
-        except UNSENDABLE:
+        except ENCODE_ERRORS:
             pass
     return encode(Failure(id, ErrorBody(error.code, error.message)))
 
 
-_ID_MEMBER = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
+_ID_MEMBER: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,19}|"(?:[^"\\]|\\.){0,256}")\s*[,}]')
 
 
 def id_of_oversized(frame: OversizedFrame) -> tuple[RequestId, bool | None]:
-    """A guess at the id of a refused line, from its first and last bytes, and whether it was an answer.
+    """Guess the id of an oversized line from its first and last bytes, and whether it is a response.
 
-    The id is only taken where it cannot be nested: in the head before any other object begins, or in the tail after
-    the last one closed.
+    The id counts only where it cannot be nested: in the head before another object opens, or in the tail
+    after the last one closes.
     """
     opening = frame.head.find(b"{") + 1
     nested = frame.head.find(b"{", opening)

@@ -1,21 +1,29 @@
-"""Two transports back to back in one process, for tests and for programs that hold both sides.
+"""Two connected transports in one process, for tests and for programs that run both sides.
 
-Frames cross on the event loop, never inside `send`, a bounded batch a turn, as if one read had brought them.
+Frames are delivered by the event loop, never inside `send`, in bounded batches, as if each batch were one
+read.
 """
 
 import asyncio
 from collections import deque
 
-from accord.wire.transport import DEFAULT_LIMIT, SHOWN, Frame, OversizedFrame, Receiver, TransportEnd
+from accord.wire.transport import (
+    DEFAULT_LIMIT,
+    OVERSIZED_SAMPLE,
+    Frame,
+    OversizedFrame,
+    Receiver,
+    TransportEnd,
+)
 
 HIGH_WATER = 256 * 1024
-"""Undelivered bytes at which `drain` begins to wait."""
+"""Undelivered bytes at which `drain` starts to wait."""
 
 _BATCH = 64 * 1024
 
 
 def memory_pair(*, limit: int = DEFAULT_LIMIT) -> tuple["MemoryTransport", "MemoryTransport"]:
-    """Two connected ends: what one sends, the other receives. Frames over `limit` arrive as `OversizedFrame`."""
+    """Return two connected transports. Frames over `limit` arrive as `OversizedFrame`."""
     left, right = MemoryTransport(limit), MemoryTransport(limit)
     left.connect(right)
     right.connect(left)
@@ -23,7 +31,7 @@ def memory_pair(*, limit: int = DEFAULT_LIMIT) -> tuple["MemoryTransport", "Memo
 
 
 class MemoryTransport:
-    """One end of a `memory_pair`. What it has sent lies in the other end's inbox until that one takes it."""
+    """One end of a `memory_pair`. Sent frames wait in the inbox of the other end."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -33,15 +41,13 @@ class MemoryTransport:
         self._waiting = 0  # bytes in the inbox
         self._scheduled = False
         self._paused = False
-        self._end: TransportEnd | None = None  # set once nothing more will be put into the inbox
+        self._end: TransportEnd | None = None  # set once the inbox gets no more frames
         self._ended = asyncio.Event()
-        self._relieved = (
-            asyncio.Event()
-        )  # the inbox is below the high-water mark; the peer's senders wait for it
-        self._relieved.set()
+        self._below_high_water = asyncio.Event()  # of the inbox; the peer's `drain` waits for it
+        self._below_high_water.set()
 
     def connect(self, peer: "MemoryTransport") -> None:
-        """Name the end that gets what this one sends."""
+        """Set the end that receives what this one sends."""
         self._peer = peer
 
     def start(self, receiver: Receiver) -> None:
@@ -55,7 +61,7 @@ class MemoryTransport:
         peer._inbox.append(frame)
         peer._waiting += len(frame)
         if peer._waiting >= HIGH_WATER:
-            peer._relieved.clear()
+            peer._below_high_water.clear()
         if not peer._scheduled:
             peer._schedule()
 
@@ -64,7 +70,7 @@ class MemoryTransport:
         return self._peer._waiting
 
     async def drain(self) -> None:
-        await self._peer._relieved.wait()
+        await self._peer._below_high_water.wait()
 
     def pause(self) -> None:
         self._paused = True
@@ -76,13 +82,13 @@ class MemoryTransport:
     async def aclose(self) -> None:
         if self._end is None:
             self._end = TransportEnd("this side closed the connection")
-            self._peer._relieved.set()
-            self._relieved.set()  # nobody will take what the peer has sent, so the peer need not wait
+            self._peer._below_high_water.set()
+            self._below_high_water.set()  # the peer must not wait for an inbox that is not read any more
             if self._peer._end is None:
                 self._peer._end = TransportEnd("the other side closed the connection")
                 self._peer._schedule()
         if self._paused:
-            # Nobody wants it any more, and the end must not wait for a resume.
+            # Drop unread frames, so that the end does not wait for a resume.
             self._paused = False
             self._inbox.clear()
             self._waiting = 0
@@ -106,7 +112,7 @@ class MemoryTransport:
             batch.append(frame if len(frame) <= self._limit else _oversized(frame))
         self._waiting -= size
         if self._waiting < HIGH_WATER:
-            self._relieved.set()
+            self._below_high_water.set()
         if batch:
             if inbox or self._end is not None:
                 self._schedule()
@@ -117,4 +123,4 @@ class MemoryTransport:
 
 
 def _oversized(frame: bytes) -> OversizedFrame:
-    return OversizedFrame(len(frame), frame[:SHOWN], frame[-SHOWN:])
+    return OversizedFrame(len(frame), frame[:OVERSIZED_SAMPLE], frame[-OVERSIZED_SAMPLE:])

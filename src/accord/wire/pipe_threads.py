@@ -1,7 +1,8 @@
-"""Reader and writer for descriptors that the loop cannot wait for: regular files, Windows pipes, shared descriptions.
+"""Reads and writes of descriptors that the event loop cannot watch: regular files, Windows pipes, shared open
+files.
 
-One daemon thread each does the blocking calls and hands over to the loop; the contracts are those of `pipes.py`. A
-thread stuck in a call never holds up the end of the program.
+Implements the contracts of `pipes.py` with one daemon thread each, which makes the blocking calls. A thread
+that is stuck in a call does not delay the end of the program. Imported on first use.
 """
 
 import asyncio
@@ -13,22 +14,22 @@ from queue import SimpleQueue
 from accord.wire.pipes import READ_SIZE, WriteBacklog
 
 
-def _report(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: object) -> bool:
+def _call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: object) -> bool:
     try:
         loop.call_soon_threadsafe(callback, *args)
     except RuntimeError:
-        return False  # the loop is closed; nobody is left to tell
+        return False  # the loop is closed
     return True
 
 
 class ThreadReader:
-    """Reads in a thread, one piece ahead of the loop at most."""
+    """Reads in a thread, at most one read ahead of the event loop."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._may_read = threading.Semaphore(0)
-        self._due = True  # the thread waits to be let go on
-        self._held: bytes | None = None  # read before a pause was asked for
+        self._thread_waits = True
+        self._read_before_pause: bytes | None = None
         self._paused = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -39,18 +40,18 @@ class ThreadReader:
         loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._read, args=(loop,), name="accord-reader", daemon=True)
         self._thread.start()
-        self._go_on()
+        self._let_thread_read()
 
     def pause(self) -> None:
         self._paused = True
 
     def resume(self) -> None:
         self._paused = False
-        held, self._held = self._held, None
-        if held is None:
-            self._go_on()
+        data, self._read_before_pause = self._read_before_pause, None
+        if data is None:
+            self._let_thread_read()
         else:
-            asyncio.get_running_loop().call_soon(self._deliver, held)
+            asyncio.get_running_loop().call_soon(self._deliver, data)
 
     def close(self) -> None:
         if self._closed:
@@ -60,17 +61,18 @@ class ThreadReader:
             os.close(self._fd)
         self._may_read.release()
 
-    def read_on(self, at_most: int) -> bytes:
-        """Nothing: only the thread reads."""
+    def read_available(self, at_most: int) -> bytes:
+        """Return nothing: only the thread reads."""
         return b""
 
-    def _go_on(self) -> None:
-        if self._due and not self._paused and self._thread is not None:
-            self._due = False
+    def _let_thread_read(self) -> None:
+        if self._thread_waits and not self._paused and self._thread is not None:
+            self._thread_waits = False
             self._may_read.release()
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        # The descriptor is closed here and nowhere else: closed under a running read, its number could be another's.
+        # Only the thread closes the descriptor: closed during a read, its number could belong to another
+        # file.
         data = b"?"
         while data:
             self._may_read.acquire()
@@ -80,7 +82,7 @@ class ThreadReader:
                 data = os.read(self._fd, READ_SIZE)
             except OSError:
                 data = b""
-            if not _report(loop, self._deliver, data):
+            if not _call_on_loop(loop, self._deliver, data):
                 break
         os.close(self._fd)
 
@@ -88,19 +90,19 @@ class ThreadReader:
         if self._closed:
             return
         if self._paused:
-            self._held = data
+            self._read_before_pause = data
             return
-        self._due = bool(data)
+        self._thread_waits = bool(data)
         if not data:
             self._closed = True
             self._on_end()
             return
         self._on_data(data)
-        self._go_on()
+        self._let_thread_read()
 
 
 class ThreadWriter:
-    """Writes in a thread, in order; one hand-over a loop turn."""
+    """Writes in a thread, in order; the loop hands over one batch per iteration."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -115,14 +117,14 @@ class ThreadWriter:
         self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._write, args=(self._loop,), name="accord-writer", daemon=True).start()
         if self._frames:
-            self._hand_over()
+            self._queue_batch()
 
     @property
     def unsent(self) -> int:
         return self._backlog.size
 
-    def below(self, size: int) -> asyncio.Future[None]:
-        return self._backlog.below(size)
+    def wait_below(self, size: int) -> asyncio.Future[None]:
+        return self._backlog.wait_below(size)
 
     def write(self, frame: bytes) -> None:
         if self._backlog.closed:
@@ -131,7 +133,7 @@ class ThreadWriter:
         self._frames.append(frame)
         if self._loop is not None and not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._queue_batch)
 
     def close(self) -> None:
         if self._backlog.closed:
@@ -142,7 +144,7 @@ class ThreadWriter:
             os.close(self._fd)
         self._batches.put(None)
 
-    def _hand_over(self) -> None:
+    def _queue_batch(self) -> None:
         self._scheduled = False
         if self._frames:
             self._batches.put(self._frames)
@@ -155,10 +157,10 @@ class ThreadWriter:
                 while data:
                     count = os.write(self._fd, data)
                     data = data[count:]
-                    if not _report(loop, self._sent, count):
+                    if not _call_on_loop(loop, self._sent, count):
                         return
         except OSError as error:
-            _report(loop, self._break, error)
+            _call_on_loop(loop, self._fail, error)
         finally:
             os.close(self._fd)
 
@@ -166,7 +168,7 @@ class ThreadWriter:
         if not self._backlog.closed:
             self._backlog.sent(count)
 
-    def _break(self, error: OSError) -> None:
+    def _fail(self, error: OSError) -> None:
         if not self._backlog.closed:
             self.close()
             self._on_broken(error)

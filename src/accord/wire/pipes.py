@@ -1,8 +1,11 @@
-"""Bytes in and out of a file descriptor on the event loop: reads of at most 64 KiB, writes that join a turn's frames.
+"""Non-blocking reads and writes of file descriptors on the event loop.
 
-The first frame of a loop turn is written at once, so that an answer does not wait; the rest of that turn leaves in one
-write. What the descriptor does not take stays queued, and whoever sends can wait for it to go. Descriptors that
-cannot be waited for on the loop have the same two contracts in `threads.py`.
+Reads take at most 64 KiB. The first frame of a loop iteration is written at once, so that a response does not
+wait; all later frames of that iteration leave in one write. Bytes that the descriptor does not accept stay
+queued, and senders can wait for them. `pipe_threads.py` implements the same contracts for descriptors that
+the event loop cannot watch.
+
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
@@ -13,46 +16,48 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 READ_SIZE: Final = 64 * 1024
-"""The most one read takes. Larger buffers cost more to allocate than they save."""
+"""The size of one read. Larger buffers cost more to allocate than they save."""
 
 HIGH_WATER: Final = 256 * 1024
-"""Unsent bytes at which `drain` begins to wait; it ends at a quarter of that."""
+"""Unsent bytes at which `drain` starts to wait; it returns at a quarter of that."""
 
-_JOINED: Final = (
-    64 * 1024
-)  # a turn's frames leave early once they are this many bytes; longer frames are never copied
-_PIECES: Final = 64  # buffers handed to one writev
+_MAX_JOINED: Final = 64 * 1024
+"""Frames of one iteration are written early at this many bytes. Longer frames are never copied."""
+_MAX_PIECES: Final = 64
+"""How many buffers one writev gets."""
 
 
 class PipeReader(Protocol):
-    """One descriptor being read."""
+    """Reads one descriptor."""
 
     def start(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        """Read from now on; `on_end` comes once, after the last data, unless `close` came first."""
+        """Start reading. `on_end` is called once, after the last data, unless `close` was called first."""
         ...
 
     def pause(self) -> None:
-        """Read nothing more for now."""
+        """Stop reading until `resume`."""
         ...
 
     def resume(self) -> None:
-        """Read on."""
+        """Continue reading."""
         ...
 
     def close(self) -> None:
-        """Let the descriptor go; nothing is called any more. May be called twice."""
+        """Close the descriptor; no callback is called any more. May be called twice."""
         ...
 
-    def read_on(self, at_most: int) -> bytes:
-        """What can be had right now without waiting."""
+    def read_available(self, at_most: int) -> bytes:
+        """Read what is available without waiting."""
         ...
 
 
 class PipeWriter(Protocol):
-    """One descriptor being written."""
+    """Writes one descriptor."""
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
-        """Write from now on. `on_broken` comes at most once, never from inside `write`; then everything is dropped."""
+        """Start writing. `on_broken` is called at most once, never inside `write`; then all frames are
+        dropped.
+        """
         ...
 
     def write(self, frame: bytes) -> None:
@@ -61,35 +66,35 @@ class PipeWriter(Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes taken by `write` that the descriptor has not."""
+        """Bytes accepted by `write` that the descriptor has not accepted."""
         ...
 
-    def below(self, size: int) -> asyncio.Future[None]:
-        """Done once fewer than `size` bytes are unsent, or nothing will be sent any more."""
+    def wait_below(self, size: int) -> asyncio.Future[None]:
+        """Return a future that is done when fewer than `size` bytes are unsent or the writer is closed."""
         ...
 
     def close(self) -> None:
-        """Let the descriptor go and drop what is unsent. May be called twice."""
+        """Close the descriptor and drop unsent bytes. May be called twice."""
         ...
 
 
 async def drain(writer: PipeWriter) -> None:
-    """Wait while the writer is over the high-water mark."""
+    """Wait while the writer is above the high-water mark."""
     if writer.unsent >= HIGH_WATER:
-        await writer.below(HIGH_WATER // 4)
+        await writer.wait_below(HIGH_WATER // 4)
 
 
 class WriteBacklog:
-    """How many bytes wait to be written, and who waits for them to go."""
+    """Counts the bytes that wait to be written, and wakes the callers that wait for them."""
 
     __slots__ = ("_waiting", "closed", "size")
 
     def __init__(self) -> None:
-        self.size = 0
-        self.closed = False
+        self.size: int = 0
+        self.closed: bool = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
-    def below(self, size: int) -> asyncio.Future[None]:
+    def wait_below(self, size: int) -> asyncio.Future[None]:
         waiter = asyncio.get_running_loop().create_future()
         if self.size < size or self.closed:
             waiter.set_result(None)
@@ -98,13 +103,13 @@ class WriteBacklog:
         return waiter
 
     def sent(self, count: int) -> None:
-        """So many bytes are gone."""
+        """Subtract written bytes."""
         self.size -= count
         if self._waiting:
             self._wake()
 
     def close(self) -> None:
-        """Nothing will be sent any more."""
+        """Drop the count and wake all callers."""
         self.size = 0
         self.closed = True
         self._wake()
@@ -118,16 +123,16 @@ class WriteBacklog:
                 waiter.set_result(None)
 
 
-def _give_back(fd: int, blocking: bool) -> None:
-    # A pipe may be shared with others, such as the next command of a shell script: they find it as it was. A socket
-    # may be our own other direction, which goes on.
+def _close(fd: int, blocking: bool) -> None:
+    # Other programs may share a pipe, such as the next command of a shell script: restore its mode. A socket
+    # may also be our own other direction, which stays in use.
     if blocking and stat.S_ISFIFO(os.fstat(fd).st_mode):
         os.set_blocking(fd, True)
     os.close(fd)
 
 
 class LoopReader:
-    """Reads a pipe, a socket or a terminal whenever the loop finds it readable."""
+    """Reads a pipe, a socket or a terminal when the event loop finds it readable."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -162,9 +167,9 @@ class LoopReader:
         self._closed = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
-        _give_back(self._fd, self._blocking)
+        _close(self._fd, self._blocking)
 
-    def read_on(self, at_most: int) -> bytes:
+    def read_available(self, at_most: int) -> bytes:
         parts: list[bytes] = []
         while at_most > 0 and not self._closed:
             try:
@@ -183,7 +188,7 @@ class LoopReader:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            data = b""  # a terminal that hung up, a reset socket: an end like any other
+            data = b""  # a closed terminal or a reset socket is a normal end
         if data:
             self._on_data(data)
         else:
@@ -192,31 +197,31 @@ class LoopReader:
 
 
 class LoopWriter:
-    """Writes a descriptor as far as it takes something, and the rest when the loop finds it writable."""
+    """Writes what the descriptor accepts, and the rest when the event loop finds it writable."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._backlog = WriteBacklog()
-        self._frames: list[bytes] = []  # whole frames, not yet gathered
-        self._joinable = 0  # their bytes
-        self._pieces: deque[bytes | memoryview] = deque()  # gathered, partly written
-        self._hold = True  # frames of this turn wait for its end, or for the descriptor
+        self._frames: list[bytes] = []  # whole frames, not joined yet
+        self._frame_bytes = 0
+        self._pieces: deque[bytes | memoryview] = deque()  # joined frames, partly written
+        self._hold = True  # frames wait for the end of this iteration or for the descriptor
         self._blocked = False
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
         self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()
         os.set_blocking(self._fd, False)
-        self._turn_over()
+        self._iteration_ended()
 
     @property
     def unsent(self) -> int:
         return self._backlog.size
 
-    def below(self, size: int) -> asyncio.Future[None]:
-        return self._backlog.below(size)
+    def wait_below(self, size: int) -> asyncio.Future[None]:
+        return self._backlog.wait_below(size)
 
     def write(self, frame: bytes) -> None:
         backlog = self._backlog
@@ -226,13 +231,13 @@ class LoopWriter:
         backlog.size += size
         if self._hold or self._loop is None:
             self._frames.append(frame)
-            self._joinable += size
-            if self._joinable >= _JOINED and not self._blocked and self._loop is not None:
+            self._frame_bytes += size
+            if self._frame_bytes >= _MAX_JOINED and not self._blocked and self._loop is not None:
                 self._flush()
             return
         self._hold = True
-        self._loop.call_soon(self._turn_over)
-        if size > _JOINED:
+        self._loop.call_soon(self._iteration_ended)
+        if size > _MAX_JOINED:
             self._frames.append(frame)
             self._flush()
             return
@@ -242,9 +247,9 @@ class LoopWriter:
         except BlockingIOError:
             count = 0
         except OSError as error:
-            self._break(error)
+            self._fail(error)
             return
-        backlog.size -= count  # nobody waits: nothing was unsent before
+        backlog.size -= count  # no caller waits, because nothing was unsent before
         if count < size:
             self._pieces.append(memoryview(line)[count:])
             self._block()
@@ -257,9 +262,9 @@ class LoopWriter:
         self._pieces.clear()
         if self._blocked and self._loop is not None and not self._loop.is_closed():
             self._loop.remove_writer(self._fd)
-        _give_back(self._fd, self._blocking)
+        _close(self._fd, self._blocking)
 
-    def _turn_over(self) -> None:
+    def _iteration_ended(self) -> None:
         if not self._blocked:
             self._hold = False
             if self._frames:
@@ -267,16 +272,16 @@ class LoopWriter:
 
     def _flush(self) -> None:
         while self._frames or self._pieces:
-            self._gather()
+            self._join_frames()
             try:
                 count = os.writev(
-                    self._fd, [*self._pieces] if len(self._pieces) <= _PIECES else self._some_pieces()
+                    self._fd, [*self._pieces] if len(self._pieces) <= _MAX_PIECES else self._first_pieces()
                 )
             except BlockingIOError:
                 self._block()
                 return
             except OSError as error:
-                self._break(error)
+                self._fail(error)
                 return
             self._written(count)
         if self._blocked and not self._backlog.closed:
@@ -285,25 +290,25 @@ class LoopWriter:
             if self._loop is not None:
                 self._loop.remove_writer(self._fd)
 
-    def _some_pieces(self) -> list[bytes | memoryview]:
-        return [self._pieces[index] for index in range(_PIECES)]
+    def _first_pieces(self) -> list[bytes | memoryview]:
+        return [self._pieces[index] for index in range(_MAX_PIECES)]
 
-    def _gather(self) -> None:
-        """Turn the waiting frames into few buffers: short ones joined, long ones as they are."""
-        frames, self._frames, self._joinable = self._frames, [], 0
-        run: list[bytes] = []
+    def _join_frames(self) -> None:
+        """Turn the waiting frames into few buffers: join short ones, keep long ones."""
+        frames, self._frames, self._frame_bytes = self._frames, [], 0
+        short_frames: list[bytes] = []
         for frame in frames:
-            if len(frame) < _JOINED:
-                run.append(frame)
+            if len(frame) < _MAX_JOINED:
+                short_frames.append(frame)
                 continue
-            if run:
-                run.append(b"")
-                self._pieces.append(b"\n".join(run))
+            if short_frames:
+                short_frames.append(b"")
+                self._pieces.append(b"\n".join(short_frames))
             self._pieces.append(frame)
-            run = [b""]  # its line end leads what follows
-        if run:
-            run.append(b"")
-            self._pieces.append(b"\n".join(run))
+            short_frames = [b""]  # the line end of the long frame starts the next buffer
+        if short_frames:
+            short_frames.append(b"")
+            self._pieces.append(b"\n".join(short_frames))
 
     def _written(self, count: int) -> None:
         pieces, left = self._pieces, count
@@ -321,7 +326,7 @@ class LoopWriter:
             self._hold = True
             self._loop.add_writer(self._fd, self._flush)
 
-    def _break(self, error: OSError) -> None:
+    def _fail(self, error: OSError) -> None:
         self.close()
         if self._loop is not None:
             self._loop.call_soon(self._on_broken, error)

@@ -1,4 +1,7 @@
-"""Process trees on POSIX: groups, `/proc`, and the shell that kills orphans."""
+"""Process trees on POSIX: process groups, `/proc`, and the watchdog shell that ends orphans.
+
+A process is identified by its id and its start time, because ids are reused.
+"""
 
 import contextlib
 import os
@@ -11,30 +14,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-# MERGED wire.kin: Who belongs to a process: its group, its session, and the descendants that left both, as far as /proc tells.
-#
-# A process is known by its number together with its time of birth, because numbers are given out again.
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
-    """One line of the process table. `born` is in clock ticks since the machine started."""
+    """One entry of the process table. `start_time` is in clock ticks since boot."""
 
     pid: int
     parent: int
     group: int
     session: int
-    born: int
+    start_time: int
 
 
-def process(pid: int) -> ProcessEntry | None:
-    """The process of that number, unless it is dead or only waits to be reaped."""
+def read_process(pid: int) -> ProcessEntry | None:
+    """Return the process with this id, unless it is dead or a zombie."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
     try:
-        # The name stands in brackets and may hold anything, brackets and spaces too.
+        # The name is in parentheses and may itself contain parentheses and spaces.
         fields = os.read(fd, 4096).rpartition(b") ")[2].split()
     except OSError:
         return None
@@ -45,21 +44,21 @@ def process(pid: int) -> ProcessEntry | None:
     return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def kin(leader: int, known: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEntry]:
-    """The living processes of the tree that `leader` began in a session of its own, itself included.
+def find_tree(leader: int, known: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEntry]:
+    """Return the living processes of the tree that `leader` started in its own session, the leader included.
 
-    `known` are members found earlier. They stay members when their parent is gone and they belong to somebody else;
-    and when one of them is gone itself, its group and session still tell who came from it.
+    `known` are members found earlier. They stay members when their parent has ended and another process
+    adopted them. If one of them has ended, its group and session still identify its descendants.
     """
     members: dict[int, ProcessEntry] = {}
     ids = {leader}
     for member in known:
-        now = process(member.pid)
-        if now is not None and now.born == member.born:
+        now = read_process(member.pid)
+        if now is not None and now.start_time == member.start_time:
             members[member.pid] = now
-        if now is None or now.born == member.born:
+        if now is None or now.start_time == member.start_time:
             ids |= _ids(member)
-    rest = [found for number in _numbers() if (found := process(number)) is not None]
+    rest = [found for number in _all_pids() if (found := read_process(number)) is not None]
     grown = True
     while grown:
         grown = False
@@ -72,24 +71,24 @@ def kin(leader: int, known: Iterable[ProcessEntry] = ()) -> dict[int, ProcessEnt
 
 
 def _ids(member: ProcessEntry) -> set[int]:
-    # The tree began with a session of its own, so every group and session a member is in came from the tree.
+    # The tree started its own session, so every group and session of a member belongs to the tree.
     return {member.pid, member.group, member.session} - {0, 1}
 
 
-def alive(member: ProcessEntry) -> bool:
-    """Whether it still runs, and is not another of the same number."""
-    now = process(member.pid)
-    return now is not None and now.born == member.born
+def is_alive(member: ProcessEntry) -> bool:
+    """Return whether this process still runs; a later process with the same id does not count."""
+    now = read_process(member.pid)
+    return now is not None and now.start_time == member.start_time
 
 
-def send(member: ProcessEntry, sig: signal.Signals) -> None:
-    """Signal exactly this process, never a later one of its number."""
+def send_signal(member: ProcessEntry, sig: signal.Signals) -> None:
+    """Signal exactly this process, never a later one with the same id."""
     try:
         fd = os.pidfd_open(member.pid)
     except OSError:
         return
     try:
-        if alive(member):
+        if is_alive(member):
             signal.pidfd_send_signal(fd, sig)
     except OSError:
         pass
@@ -97,19 +96,12 @@ def send(member: ProcessEntry, sig: signal.Signals) -> None:
         os.close(fd)
 
 
-def _numbers() -> list[int]:
+def _all_pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return []
 
-
-# MERGED wire.watchdog: Ends our children when we are ended without a chance to do it: one tiny shell for each program that starts any.
-#
-# The shell blocks on a pipe whose other end only this process holds. However this process ends, SIGKILL included, the
-# pipe reaches its end, and the shell terminates, then kills, the process groups that were still registered, with the
-# descendants that left them as far as /proc shows them. It stands in a session of its own, ignores what a terminal
-# sends, holds no descriptor but the pipe, and is gone as soon as we are. POSIX only.
 
 _SCRIPT: Final = r"""
 trap '' HUP INT QUIT TERM PIPE USR1 USR2 ALRM TSTP TTIN TTOU
@@ -158,7 +150,15 @@ exit 0
 
 
 class Watchdog:
-    """The shell and the pipe to it. Process groups are watched from their start until just before they are reaped."""
+    """Ends our children when this process is killed: one small shell per process that starts
+    children.
+
+    The shell blocks on a pipe whose other end only this process holds. When this process ends, even
+    by SIGKILL, the pipe closes. The shell then terminates and kills the registered process groups, and
+    the descendants that left them as far as /proc shows them. It runs in its own session, ignores terminal
+    signals and holds no other descriptor. Process groups are registered from their start until just before
+    they are reaped.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -167,30 +167,30 @@ class Watchdog:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def ready(self) -> None:
-        """Have the shell running, so that a group can be registered the moment it exists."""
+        """Start the shell, so that a group can be registered as soon as it exists."""
         with self._lock:
             if self._shell is None:
                 self._begin()
 
     def watch(self, group: int) -> None:
-        """End this group should we die."""
+        """Register a group, to be ended when this process dies."""
         with self._lock:
             self._groups.add(group)
             self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
-        """The group is over; its number may soon be another's."""
+        """Unregister a group that has ended, before its id is reused."""
         with self._lock:
             self._groups.discard(group)
             self._tell(f"- {group}\n")
 
     def release(self) -> None:
-        """Let the shell go: it ends what is still registered, then itself."""
+        """Close the pipe: the shell ends the registered groups, then itself."""
         with self._lock:
             self._drop()
 
     def after_fork(self) -> None:
-        """In a forked copy of this process: the groups are the parent's business, and so is the pipe."""
+        """Reset in a forked child: the groups and the pipe belong to the parent."""
         self._lock = threading.Lock()
         self._groups.clear()
         self._drop()
@@ -209,7 +209,7 @@ class Watchdog:
             )
             self._pipe, ours = ours, -1
         except OSError:
-            # No shell on this system: children still see their input end when we die, and most leave by that.
+            # There is no shell: children still see the end of their stdin when we die, and most exit then.
             self._shell = None
         finally:
             for fd in (ours, theirs):
@@ -222,7 +222,7 @@ class Watchdog:
         try:
             os.write(self._pipe, line.encode())
         except BrokenPipeError:
-            # Somebody ended the shell: begin again, with everything it knew.
+            # The shell was killed: start a new one and register all groups again.
             self._drop()
             self._begin()
             if self._pipe >= 0:
@@ -235,7 +235,7 @@ class Watchdog:
         os.close(self._pipe)
         self._pipe = -1
         if self._shell.poll() is None:
-            self._shell.returncode = 0  # it goes by itself; nobody is to be warned that it still runs
+            self._shell.returncode = 0  # avoids the warning that it still runs; it exits by itself
         self._shell = None
 
 
@@ -245,24 +245,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=WATCHDOG.after_fork)
 
 
-# MERGED wire.groups: The tree of one child on POSIX: a session and process group of its own, and whoever left it.
-#
-# The child stays unreaped until `release`, so that its number, which is also the group's, cannot become another's.
-
 NEW_SESSION: Final = True
 CREATION_FLAGS: Final = 0
 
 _ROUNDS: Final = 8
-"""How often a tree is looked through for newcomers before it is killed."""
+"""How often a tree is scanned for new members before it is killed."""
 _OFTEN_IGNORED: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 
 @contextmanager
-def starting() -> Generator[None]:
-    """While a child is started: the watchdog stands ready, and signals are such that the child has its defaults.
+def prepared_signals() -> Generator[None]:
+    """Start the watchdog, and reset signals while a child is started, so that the child gets default signals.
 
-    What is blocked in this thread, or ignored as in a job that a script put into the background, would stay so in the
-    child; what has a handler is back at its default there.
+    Signals that this thread blocks, or ignores like a background job of a script, would stay blocked or
+    ignored in the child. Signals with a handler get their default there anyway.
     """
     WATCHDOG.ready()
     ignored: list[signal.Signals] = []
@@ -280,11 +276,15 @@ def starting() -> Generator[None]:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """A handler that does what ignoring does."""
+    """Do nothing, like SIG_IGN."""
 
 
 class ProcessGroup:
-    """All processes that one child began."""
+    """The tree of one child: its session and process group, and the descendants that left them.
+
+    The child is not reaped before `release`, so that its id, which is also the id of the group, is not
+    reused.
+    """
 
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
@@ -293,19 +293,19 @@ class ProcessGroup:
         self._reaped = False
         WATCHDOG.watch(child.pid)
 
-    def look(self) -> None:
-        """Note who belongs to the tree now: once a parent is gone, those who left the group cannot be found by it."""
+    def scan(self) -> None:
+        """Find the members now: those that left the group cannot be found once their parent has ended."""
         if not self._reaped and sys.platform.startswith("linux"):
-            self._members = kin(self._child.pid, self._seen.values())
+            self._members = find_tree(self._child.pid, self._seen.values())
             self._seen |= self._members
 
     def terminate(self) -> None:
-        """Ask all of them to end; those that stand still are woken for it."""
+        """Ask all members to end; wake stopped ones."""
         self._send(signal.SIGTERM)
         self._send(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End all of them. They are stopped first, so that nobody is born or leaves the group unseen meanwhile."""
+        """Kill all members. They are stopped first, so that none forks or leaves the group unseen."""
         for _ in range(_ROUNDS):
             known = set(self._seen)
             self._send(signal.SIGSTOP)
@@ -314,20 +314,20 @@ class ProcessGroup:
         self._send(signal.SIGKILL)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send SIGINT to all members, as Ctrl-C does."""
         self._send(signal.SIGINT)
 
-    def living(self) -> bool:
-        """Whether anyone is left besides the child itself."""
+    def has_survivors(self) -> bool:
+        """Return whether a process other than the child is left."""
         if self._reaped:
             return False
         if not sys.platform.startswith("linux"):
-            return self._child.poll() is not None and self._group_answers()
-        self.look()
+            return self._child.poll() is not None and self._group_exists()
+        self.scan()
         return any(pid != self._child.pid for pid in self._members)
 
     def release(self) -> None:
-        """The tree is over: reap the child and let its number go."""
+        """Reap the child and release its id; the tree has ended."""
         if not self._reaped:
             self._reaped = True
             WATCHDOG.forget(self._child.pid)
@@ -336,17 +336,17 @@ class ProcessGroup:
     def _send(self, sig: signal.Signals) -> None:
         if self._reaped:
             return
-        self.look()
+        self.scan()
         try:
             os.killpg(self._child.pid, sig)
         except OSError:
-            pass  # nobody left in the group, or nobody of ours
+            pass  # the group is empty
         for member in self._members.values():
-            # One that was in the group when we looked may have left it since; these two do no harm twice.
+            # A member may have left the group since the scan; these two signals can be sent twice.
             if member.group != self._child.pid or sig in (signal.SIGSTOP, signal.SIGKILL):
-                send(member, sig)
+                send_signal(member, sig)
 
-    def _group_answers(self) -> bool:
+    def _group_exists(self) -> bool:
         try:
             os.killpg(self._child.pid, 0)
         except OSError:

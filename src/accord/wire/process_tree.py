@@ -1,7 +1,8 @@
-"""Child processes as trees: started apart from us, watched, and ended whole. The one seam over POSIX and Windows.
+"""Start a child process, wait for it, and end it with all its descendants, on POSIX and on Windows.
 
-A child leads a tree of its own (a session on POSIX, a job object on Windows), gets default signals and no descriptor
-but its three, and never outlives this process, however that one ends. Agents and terminals both start here.
+A child leads its own tree (a session on POSIX, a job object on Windows), gets default signals and no
+descriptors but its three, and never outlives this process, even if this process is killed. Agents and
+terminals both start here.
 """
 
 import asyncio
@@ -20,19 +21,19 @@ from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import NeverStarted
 
 if sys.platform == "win32":
-    from accord.wire.process_windows import CREATION_FLAGS, NEW_SESSION, starting
+    from accord.wire.process_windows import CREATION_FLAGS, NEW_SESSION, prepared_signals
     from accord.wire.process_windows import Job as Tree
 else:
-    from accord.wire.process_posix import CREATION_FLAGS, NEW_SESSION, starting
+    from accord.wire.process_posix import CREATION_FLAGS, NEW_SESSION, prepared_signals
     from accord.wire.process_posix import ProcessGroup as Tree
 
-NOTHING: Final = subprocess.DEVNULL
-"""For a stdin, stdout or stderr that leads nowhere."""
+DEV_NULL: Final = subprocess.DEVNULL
+"""For a stdin, stdout or stderr that is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended: its code, or the signal that ended it; neither where the system did not say."""
+    """How a process ended: its exit code or the signal that ended it; neither if the system does not know."""
 
     code: int | None = None
     signal: str | None = None
@@ -45,55 +46,56 @@ class ProcessExit:
 
 @dataclass(frozen=True, slots=True)
 class StopTimeouts:
-    """How long an ending tree is waited for, in seconds, before the next and harder step."""
+    """How many seconds each step of ending a tree may take before the next, harder one."""
 
     leave: float = 2.0
-    """From the closed stdin to SIGTERM."""
+    """From closing stdin to SIGTERM."""
     terminate: float = 2.0
     """From SIGTERM to SIGKILL."""
     kill: float = 1.0
     """From SIGKILL to giving up."""
     settle: float = 0.5
-    """From the first thing that is over (the child, its output) to taking the rest for over too."""
+    """From the end of the child or of its output to assuming the end of both."""
 
 
-PATIENCE: Final = StopTimeouts()
+STOP_TIMEOUTS: Final[StopTimeouts] = StopTimeouts()
 
 
 class PlatformTree(Protocol):
-    """What `groups.Group` and `jobs.Job` know about the processes that one child began."""
+    """The processes that one child started: `ProcessGroup` on POSIX, `Job` on Windows."""
 
-    def look(self) -> None: ...
+    def scan(self) -> None: ...
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
     def interrupt(self) -> None: ...
-    def living(self) -> bool: ...
+    def has_survivors(self) -> bool: ...
     def release(self) -> None: ...
 
 
-def start(
+def start_process(
     command: Sequence[str],
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str | None] | None = None,
-    stdin: int = NOTHING,
-    stdout: int = NOTHING,
-    stderr: int = NOTHING,
+    stdin: int = DEV_NULL,
+    stdout: int = DEV_NULL,
+    stderr: int = DEV_NULL,
     tty: str | None = None,
 ) -> "ProcessTree":
-    """Start a command on the given descriptors, which stay the caller's to close; raises `NeverStarted`.
+    """Start a command on the given descriptors, which the caller closes. Raises NeverStarted.
 
-    `env` is laid over this process's environment, None takes a name out. `tty` is the path of a terminal (the slave
-    of a PTY) to have as controlling terminal and as all three descriptors; it needs /bin/sh.
+    `env` extends the environment of this process (None removes a variable). `tty` is the path of a terminal
+    (the slave of a PTY) that becomes the controlling terminal and all three descriptors; it needs /bin/sh.
     """
     environment = {**os.environ, **(env or {})}
-    full = {name: value for name, value in environment.items() if value is not None}
+    variables = {name: value for name, value in environment.items() if value is not None}
     where = os.path.abspath(cwd) if cwd is not None else None
-    argv = [_program(command, where, full), *command[1:]]
+    argv = [_program(command, where, variables), *command[1:]]
     if tty is not None:
-        # A session leader gets the first terminal it opens as its controlling one; nothing need run between fork and exec.
+        # The first terminal that a session leader opens becomes its controlling one: no code runs between
+        # fork and exec.
         argv = ["/bin/sh", "-c", 'exec "$@" 0<>"$0" 1>&0 2>&0', tty, *argv]
-    with starting():
+    with prepared_signals():
         try:
             child = subprocess.Popen(
                 argv,
@@ -101,21 +103,21 @@ def start(
                 stdout=stdout,
                 stderr=stderr,
                 cwd=where,
-                env=full,
+                env=variables,
                 start_new_session=NEW_SESSION,
                 creationflags=CREATION_FLAGS,
             )
         except (OSError, ValueError) as error:
-            raise NeverStarted(_why(command[0], argv[0], error)) from error
+            raise NeverStarted(_start_error(command[0], argv[0], error)) from error
     return ProcessTree(child)
 
 
 class ProcessTree:
-    """A running child and everything it began."""
+    """A running child and all its descendants."""
 
     def __init__(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = child
-        self._family: PlatformTree = Tree(child)
+        self._platform: PlatformTree = Tree(child)
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[ProcessExit] = self._loop.create_future()
         self._pidfd = -1
@@ -123,69 +125,73 @@ class ProcessTree:
 
     @property
     def pid(self) -> int:
-        """The number of the child, on POSIX also that of its group and session."""
+        """The process id of the child; on POSIX also the id of its group and session."""
         return self._child.pid
 
     @property
     def exit(self) -> ProcessExit | None:
-        """How the child ended, once it has; others of the tree may still run."""
+        """How the child ended, or None; descendants may still run."""
         return self._exited.result() if self._exited.done() else None
 
     def on_exit(self, callback: Callable[[ProcessExit], None]) -> None:
-        """Call back on the loop when the child has ended."""
+        """Call back on the event loop when the child has ended."""
         self._exited.add_done_callback(lambda exited: callback(exited.result()))
 
     async def wait(self) -> ProcessExit:
-        """Wait for the child to end, however long it takes."""
+        """Wait until the child has ended, without a limit."""
         return await asyncio.shield(self._exited)
 
     def interrupt(self) -> None:
-        """Ask the whole tree to stop what it is doing, as Ctrl-C does."""
-        self._family.interrupt()
+        """Interrupt the whole tree, as Ctrl-C does."""
+        self._platform.interrupt()
 
     def terminate(self) -> None:
         """Ask the whole tree to end."""
-        self._family.terminate()
+        self._platform.terminate()
 
     def kill(self) -> None:
-        """End the whole tree."""
-        self._family.kill()
+        """Kill the whole tree."""
+        self._platform.kill()
 
-    def look(self) -> None:
-        """Note who belongs to the tree while the child still lives: those who left its group are found through it."""
-        self._family.look()
+    def scan(self) -> None:
+        """Find the members of the tree while the child still lives; those that left its group are found
+        through it.
+        """
+        self._platform.scan()
 
-    async def end(self, patience: StopTimeouts = PATIENCE, clock: Clock = SYSTEM_CLOCK) -> ProcessExit | None:
-        """See the whole tree out: wait, terminate, wait, kill. Bounded; afterwards nothing of it lives.
+    async def end(
+        self, timeouts: StopTimeouts = STOP_TIMEOUTS, clock: Clock = SYSTEM_CLOCK
+    ) -> ProcessExit | None:
+        """End the whole tree: wait, terminate, wait, kill. Bounded; afterwards none of its processes lives.
 
-        Whoever wants the child to leave by itself lets `look` note who is there, then closes its stdin, before this.
-        None if not even SIGKILL ended it in time.
+        To let the child exit by itself, call `scan` and close its stdin first. Returns None if not even
+        SIGKILL ended the child in time.
         """
         try:
-            await within(clock, patience.leave, self._exited)
-            if self.exit is None or self._family.living():
-                self._family.terminate()
-                if not await self._all_gone(patience.terminate, clock):
-                    self._family.kill()
-                    await self._all_gone(patience.kill, clock)
+            await within(clock, timeouts.leave, self._exited)
+            if self.exit is None or self._platform.has_survivors():
+                self._platform.terminate()
+                if not await self._wait_all_ended(timeouts.terminate, clock):
+                    self._platform.kill()
+                    await self._wait_all_ended(timeouts.kill, clock)
         except asyncio.CancelledError:
-            self._family.kill()
+            self._platform.kill()
             raise
         finally:
             self._note_exit()
             if self._exited.done():
-                self._family.release()
+                self._platform.release()
         return self.exit
 
-    async def _all_gone(self, seconds: float, clock: Clock) -> bool:
+    async def _wait_all_ended(self, seconds: float, clock: Clock) -> bool:
         deadline = clock.now() + seconds
         if not await within(clock, seconds, self._exited):
             return False
         pause = 0.001
-        while self._family.living():
+        while self._platform.has_survivors():
             if clock.now() >= deadline:
                 return False
-            await clock.sleep(pause)  # they are not our children: nothing tells us when they end
+            await clock.sleep(pause)  # descendants are not our children: the system does not report their end
             pause = min(pause * 2, 0.05)
         return True
 
@@ -207,7 +213,7 @@ class ProcessTree:
             self._loop.call_soon_threadsafe(self._note_exit)
 
     def _note_exit(self) -> None:
-        """See whether the child has ended, without reaping it."""
+        """Check whether the child has ended, without reaping it."""
         if self._exited.done():
             return
         found = self._status()
@@ -233,7 +239,7 @@ class ProcessTree:
         try:
             status = os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:
-            return ProcessExit()  # somebody else collected it: a program that ignores SIGCHLD, for one
+            return ProcessExit()  # already reaped, for example because SIGCHLD is ignored
         if status is None:
             return None
         return (
@@ -251,13 +257,13 @@ def _signal_name(number: int) -> str:
 
 
 def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
-    """The file to run, looked for as the child itself would; on Windows that finds the .cmd shims of npx and the like."""
+    """Find the file to run as the child would; on Windows this also finds .cmd shims such as npx."""
     if not command or not command[0]:
-        raise NeverStarted("no command to start: give the program and its arguments")
+        raise NeverStarted("there is no command to start; give the program and its arguments")
     name = command[0]
     if cwd is not None and not os.path.isdir(cwd):
         raise NeverStarted(
-            f"{name} was not started: its folder {cwd} does not exist; create it or name another"
+            f"cannot start {name}: its folder {cwd} does not exist; create it or name another one"
         )
     by_path = bool(os.path.dirname(name))
     path = os.path.join(cwd or os.getcwd(), name) if by_path else name
@@ -265,20 +271,23 @@ def _program(command: Sequence[str], cwd: str | None, env: Mapping[str, str]) ->
     if found is not None:
         return found
     if not by_path:
-        raise NeverStarted(f"{name} was not started: it is not on PATH; install it, or give its full path")
+        raise NeverStarted(f"cannot start {name}: it is not on PATH; install it or give its full path")
     if os.path.isdir(path):
-        raise NeverStarted(f"{name} was not started: it is a folder; name the program inside it")
+        raise NeverStarted(f"cannot start {name}: it is a folder; name the program inside it")
     if os.path.exists(path):
         raise NeverStarted(
-            f"{name} was not started: it is not executable; chmod +x it, or start it by its interpreter"
+            f"cannot start {name}: it is not executable; run chmod +x on it, or start it with its interpreter"
         )
-    raise NeverStarted(f"{name} was not started: there is no such file as {path}; check the path")
+    raise NeverStarted(f"cannot start {name}: {path} does not exist; check the path")
 
 
-def _why(name: str, path: str, error: OSError | ValueError) -> str:
+def _start_error(name: str, path: str, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
-        return f"{name} was not started: an argument or variable of it holds a null byte; remove it"
+        return f"cannot start {name}: an argument or environment variable contains a null byte; remove it"
     if isinstance(error, FileNotFoundError):
-        return f"{name} was not started: the interpreter named in the first line of {path} does not exist; install it"
+        return f"cannot start {name}: the interpreter in line 1 of {path} does not exist; install it"
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"{name} was not started: the system refused to run {path} ({reason}); check that it is a program for this machine"
+    return (
+        f"cannot start {name}: the system refused {path} ({reason}); "
+        "check that it is a program for this machine"
+    )

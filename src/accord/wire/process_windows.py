@@ -1,6 +1,7 @@
-"""The tree of one child on Windows: a job object that ends every process in it when its last handle closes.
+"""Process trees on Windows: a job object ends every process in it when its last handle closes.
 
-So the tree also ends when this process is killed. Designed after the documentation of the system calls, untested.
+So the tree also ends when this process is killed. Written from the documentation of the system calls;
+untested.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ _EXTENDED_LIMITS: Final = 9
 _ACCOUNTING: Final = 1
 NEW_SESSION: Final = False
 CREATION_FLAGS: Final = 0x200 | 0x08000000
-"""A process group of its own, so that Ctrl-C in our console does not reach it; and no window."""
+"""Its own process group, so that Ctrl-C in our console does not reach it; and no window."""
 
 
 class _BasicLimits(ctypes.Structure):
@@ -52,8 +53,8 @@ class _Accounting(ctypes.Structure):
     ]
 
 
-def starting() -> AbstractContextManager[None]:
-    """While a child is started: nothing has to be prepared."""
+def prepared_signals() -> AbstractContextManager[None]:
+    """Do nothing: signals need no preparation on Windows."""
     return nullcontext()
 
 
@@ -83,7 +84,7 @@ if sys.platform == "win32":
         return kernel
 
     class Job:
-        """All processes that one child began: the same five verbs as `groups.Group`."""
+        """The processes that one child started; the counterpart of `ProcessGroup`."""
 
         def __init__(self, child: "subprocess.Popen[bytes]") -> None:
             self._kernel = _kernel()
@@ -96,25 +97,25 @@ if sys.platform == "win32":
             )
             self._kernel.AssignProcessToJobObject(self._handle, int(child._handle))  # pyright: ignore
 
-        def look(self) -> None:
-            """The system keeps the members itself."""
+        def scan(self) -> None:
+            """Do nothing: the system tracks the members."""
 
         def terminate(self) -> None:
-            """There is no politer way than the closed stdin that came before."""
+            """Kill the tree: Windows has no gentler way than closing stdin."""
             self.kill()
 
         def kill(self) -> None:
-            """End all of them."""
+            """Kill all members."""
             self._kernel.TerminateJobObject(self._handle, 1)
 
         def interrupt(self) -> None:
-            """What Ctrl-C does, as near as a process group of its own allows."""
+            """Send Ctrl-Break, the nearest to Ctrl-C that reaches another process group."""
             import signal
 
             self._child.send_signal(signal.CTRL_BREAK_EVENT)
 
-        def living(self) -> bool:
-            """Whether anyone is left besides the child itself."""
+        def has_survivors(self) -> bool:
+            """Return whether a process other than the child is left."""
             counts = _Accounting()
             self._kernel.QueryInformationJobObject(
                 self._handle, _ACCOUNTING, ctypes.byref(counts), ctypes.sizeof(counts), None
@@ -122,7 +123,7 @@ if sys.platform == "win32":
             return counts.ActiveProcesses > (1 if self._child.poll() is None else 0)
 
         def release(self) -> None:
-            """Close the job: whoever is still in it ends now."""
+            """Close the job, which ends all processes in it."""
             if self._handle:
                 self._kernel.CloseHandle(self._handle)
                 self._handle = None

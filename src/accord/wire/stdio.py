@@ -1,7 +1,9 @@
-"""The transport over this program's own stdin and stdout, which from then on belong to the protocol alone.
+"""The transport over this program's own stdin and stdout, which are then reserved for the protocol.
 
-Both descriptors are moved away: what prints to stdout afterwards, our code, a C library or a child, prints to stderr,
-and whoever reads stdin finds its end. They are not put back.
+Both descriptors are moved away: whatever prints to stdout later (our code, a C library, a child) prints to
+stderr instead, and reading stdin returns its end. They are not moved back.
+
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
@@ -16,10 +18,11 @@ from accord.wire.transport import DEFAULT_LIMIT, LineFramer, Receiver, Transport
 
 
 class StdioTransport:
-    """Speaks over stdin and stdout; they are taken over as soon as it is made, best before there is an event loop.
+    """Reads frames from stdin and writes frames to stdout. Takes both over when created, best before the
+    event loop runs.
 
-    After the end of stdin `send` still writes, until `aclose`: requests that came before it want their answers.
-    `limit` is the longest frame taken, `flush` how many seconds `aclose` waits for a client that does not read.
+    After the end of stdin, `send` still writes until `aclose`, so that earlier requests are answered. `limit`
+    is the longest accepted frame, `flush` how many seconds `aclose` waits for a client that does not read.
     """
 
     def __init__(
@@ -41,13 +44,13 @@ class StdioTransport:
             loop.call_soon(receiver.ended, self._end)
             return
         if self._writer is not None:
-            self._writer.start(self._broken)
+            self._writer.start(self._output_failed)
         else:
-            loop.call_soon(self._finish, "stdout is closed: there is nowhere to answer to")
+            loop.call_soon(self._finish, "stdout is closed; responses cannot be sent")
         if self._reader is not None:
-            self._reader.start(self._data, self._over)
+            self._reader.start(self._data, self._input_ended)
         else:
-            loop.call_soon(self._finish, "stdin is closed: there is nothing to read")
+            loop.call_soon(self._finish, "stdin is closed; there is nothing to read")
 
     def send(self, frame: bytes) -> None:
         if self._writer is not None:
@@ -79,7 +82,7 @@ class StdioTransport:
     async def _close(self) -> None:
         try:
             if self._writer is not None:
-                await within(self._clock, self._flush, self._writer.below(1))
+                await within(self._clock, self._flush, self._writer.wait_below(1))
         finally:
             self._finish("this side closed the connection")
             if self._writer is not None:
@@ -90,13 +93,13 @@ class StdioTransport:
         if frames and self._receiver is not None:
             self._receiver.frames(frames)
 
-    def _over(self) -> None:
+    def _input_ended(self) -> None:
         frames = self._framer.finish()
         if frames and self._receiver is not None:
             self._receiver.frames(frames)
         self._finish("the client closed stdin")
 
-    def _broken(self, error: OSError) -> None:
+    def _output_failed(self, error: OSError) -> None:
         self._finish(f"the client no longer reads our stdout ({error.strerror})")
 
     def _finish(self, reason: str) -> None:
@@ -110,38 +113,38 @@ class StdioTransport:
 
 
 def take_over() -> tuple[PipeReader | None, PipeWriter | None]:
-    """Move stdin and stdout out of everybody's reach; None for one that was closed when the program began."""
-    # Where one was closed, its number may by now be anything, the event loop's own included: hands off.
-    took_in, took_out = sys.__stdin__ is not None, sys.__stdout__ is not None
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    while nowhere < 3:
-        nowhere = os.open(
-            os.devnull, os.O_RDWR
-        )  # a closed one stays filled, lest a file of ours takes its number
+    """Move stdin and stdout to private descriptors; None for one that was closed when the program started."""
+    # If one was closed, its number may be in use by now, even by the event loop: leave it alone.
+    has_stdin, has_stdout = sys.__stdin__ is not None, sys.__stdout__ is not None
+    dev_null = os.open(os.devnull, os.O_RDWR)
+    while dev_null < 3:
+        # Fill the number of a closed descriptor, so that none of our files gets it.
+        dev_null = os.open(os.devnull, os.O_RDWR)
     reader: PipeReader | None = None
     writer: PipeWriter | None = None
-    if took_in:
+    if has_stdin:
         reader = _reader(os.dup(0))
-        os.dup2(nowhere, 0)
-    if took_out:
+        os.dup2(dev_null, 0)
+    if has_stdout:
         writer = _writer(os.dup(1))
-        os.dup2(2 if sys.__stderr__ is not None else nowhere, 1)
+        os.dup2(2 if sys.__stderr__ is not None else dev_null, 1)
         with contextlib.suppress(OSError, ValueError):
             if sys.stdout is not None:
-                sys.stdout.flush()  # what was printed before now shows up in its order
+                sys.stdout.flush()  # keeps earlier output in order
     if sys.stderr is not None:
         sys.stdout = sys.stderr
-    os.close(nowhere)
+    os.close(dev_null)
     return reader, writer
 
 
 def _reader(fd: int) -> PipeReader:
     if sys.platform != "win32":
-        own = _own(fd, os.O_RDONLY)
-        if own is not None and (
-            os.isatty(own) or stat.S_IFMT(os.fstat(own).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)
+        descriptor = _private_descriptor(fd, os.O_RDONLY)
+        if descriptor is not None and (
+            os.isatty(descriptor)
+            or stat.S_IFMT(os.fstat(descriptor).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK)
         ):
-            return LoopReader(own)
+            return LoopReader(descriptor)
     from accord.wire.pipe_threads import ThreadReader
 
     return ThreadReader(fd)
@@ -149,24 +152,26 @@ def _reader(fd: int) -> PipeReader:
 
 def _writer(fd: int) -> PipeWriter:
     if sys.platform != "win32":
-        own = _own(fd, os.O_WRONLY)
-        if own is not None:
-            return LoopWriter(own)
+        descriptor = _private_descriptor(fd, os.O_WRONLY)
+        if descriptor is not None:
+            return LoopWriter(descriptor)
     from accord.wire.pipe_threads import ThreadWriter
 
     return ThreadWriter(fd)
 
 
-def _own(fd: int, flags: int) -> int | None:
-    """A descriptor that may be made non-blocking without anybody else noticing: `fd` itself, or one in its place.
+def _private_descriptor(fd: int, flags: int) -> int | None:
+    """Return a descriptor that can be made non-blocking without affecting other programs: `fd` or a
+    replacement.
 
-    Not to block is a property of the open file, which a terminal or `2>&1` shares with stderr and with other programs.
+    O_NONBLOCK belongs to the open file, which a terminal or `2>&1` shares with stderr and with other
+    programs.
     """
     if not os.isatty(fd) and not (sys.__stderr__ is not None and os.path.samestat(os.fstat(fd), os.fstat(2))):
         return fd
     try:
-        own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_NOCTTY)
+        descriptor = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None
     os.close(fd)
-    return own
+    return descriptor

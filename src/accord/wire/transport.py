@@ -1,5 +1,15 @@
 """The transport contract, and line framing (bytes to frames, no I/O).
 
+A transport carries whole frames in both directions. It pushes received frames into a `Receiver`, one call per
+read, and queues frames to send without blocking. It does not know what the frames mean.
+
+Every implementation keeps these rules (tests/wire/transport_contract.py checks each of them): * frames arrive
+in the order they were sent, each exactly once, without their line end; * `ended` is called exactly once,
+after the last frame, no matter which side caused the end; * `send` never raises; after the end frames are
+dropped, or still go out if only the incoming direction ended; * `pause` stops deliveries (frames already read
+may still arrive), `resume` continues where it stopped; * `aclose` is bounded in time, may be called twice,
+and returns after `ended`; a paused reader misses the unfinished.
+
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
@@ -7,21 +17,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-# MERGED wire.transport: The contract of a transport: how whole frames get to the other side and back, in order.
-#
-# A transport pushes what arrives into a `Receiver` (one call for everything one read brought) and takes frames to send
-# without blocking. Framing, processes and sockets are its business; what the frames mean is not.
-#
-# The rules any implementation keeps (tests/wire/transport_contract.py runs them against each):
-# * frames arrive in the order they were sent, each exactly once, without their line end;
-# * `ended` is called exactly once, after the last frame, whoever caused the end;
-# * `send` never raises; after the end it is dropped, or still goes out where only the incoming direction ended;
-# * `pause` stops deliveries (what was already read may still come), `resume` goes on where it stopped;
-# * `aclose` is bounded in time, may be called twice, and returns after `ended`; a paused reader misses the rest.
-
 
 class OversizedFrame(Struct, frozen=True):
-    """Stands in the place of a frame over the size limit: its size, its first bytes and its last ones."""
+    """Replaces a frame over the size limit: its size, its first and its last bytes."""
 
     size: int
     head: bytes
@@ -32,139 +30,138 @@ Frame = bytes | OversizedFrame
 
 
 class TransportEnd(Struct, frozen=True):
-    """How a transport ended: a sentence, and for a child process its exit and its last words."""
+    """Why a transport ended; for a child process also its exit and the tail of its stderr."""
 
     reason: str
     exit_code: int | None = None
     signal: str | None = None
     stderr: str = ""
     connected: bool = True
-    """False where there never was anybody at the other end."""
+    """False if the connection was never established."""
 
 
 class Receiver(Protocol):
-    """Where a transport delivers to. All calls come on the event loop, never after `ended`."""
+    """Receives from a transport. All calls come on the event loop, none after `ended`."""
 
     def frames(self, frames: list[Frame]) -> None:
-        """Everything that one read completed, in order."""
+        """Take all frames that one read completed, in order."""
         ...
 
     def ended(self, end: TransportEnd) -> None:
-        """Nothing more will come."""
+        """Take the end: no more frames will come."""
         ...
 
 
 class Transport(Protocol):
-    """One end of a pipe that carries frames."""
+    """One end of a connection that carries frames."""
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to deliver; called once."""
+        """Start delivering; called once."""
         ...
 
     def send(self, frame: bytes) -> None:
-        """Queue one frame (no line end in it) behind those before it; never blocks, never raises."""
+        """Queue one frame, which contains no line end; never blocks, never raises."""
         ...
 
     @property
     def unsent(self) -> int:
-        """Bytes accepted by `send` that have not left this process."""
+        """Bytes accepted by `send` that have not left this process yet."""
         ...
 
     async def drain(self) -> None:
-        """Return once `unsent` is below the high-water mark, or the transport has ended."""
+        """Wait until `unsent` is below the high-water mark or the transport has ended."""
         ...
 
     def pause(self) -> None:
-        """Stop reading, so that the peer feels it."""
+        """Stop reading, so that the peer has to wait."""
         ...
 
     def resume(self) -> None:
-        """Read on."""
+        """Continue reading."""
         ...
 
     async def aclose(self) -> None:
-        """End in order: flush, let the peer go, then end it; each step bounded."""
+        """Flush, let the peer leave, then end it; each step is bounded in time."""
         ...
 
 
-# MERGED wire.framing: Bytes to frames: one message a line, whatever the reads cut them into. Pure, no I/O.
-#
-# A line end is LF or CRLF, a byte order mark before a line is dropped, blank lines are nothing. A line over the limit
-# becomes one `OversizedFrame` in its place, and streams past in bounded memory: the limit refuses a message, never the stream.
-# The same bytes give the same frames however they are cut.
-
 DEFAULT_LIMIT: Final = 64 * 1024 * 1024
-"""The longest frame taken, in bytes. Base64 images and replayed history are big; memory is not endless."""
+"""The longest accepted frame, in bytes: enough for base64 images and replayed history."""
 
-SHOWN: Final = 4096
-"""How many bytes of either end of an oversized frame are kept."""
+OVERSIZED_SAMPLE: Final = 4096
+"""How many bytes of each end of an oversized frame are kept."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CR: Final = b"\r"
 
 
 class LineFramer:
-    """Splits a stream into frames: `feed` every read, then `finish` once at its end."""
+    """Splits a byte stream into frames, one per line: `feed` every read, then `finish` once at its end.
 
-    __slots__ = ("_head", "_limit", "_line", "_most", "_passed")
+    A line ends with LF or CRLF. A byte order mark before a line is dropped, and so are blank lines. A line
+    over the limit becomes one `OversizedFrame` and takes bounded memory: the stream goes on behind it. The
+    result does not depend on how reads cut the stream.
+    """
+
+    __slots__ = ("_dropped", "_head", "_limit", "_line", "_longest_line")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        # Past this length a line is too long even if it turns out to carry a mark and a CR.
-        self._most = max(limit, SHOWN + len(_CR)) + len(_BOM) + len(_CR)
-        self._line = bytearray()  # the unfinished line; of one over the limit only its last bytes
-        self._passed = 0  # bytes of an oversized line that are no longer in _line
-        self._head = b""  # and its first ones
+        # A line longer than this is too long even without its byte order mark and its CR.
+        self._longest_line = max(limit, OVERSIZED_SAMPLE + len(_CR)) + len(_BOM) + len(_CR)
+        self._line = bytearray()  # the unfinished line; if it is oversized, only its last bytes
+        self._dropped = 0  # dropped bytes of an oversized line
+        self._head = b""  # the first bytes of an oversized line
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete, in order."""
+        """Return the frames that these bytes complete, in order."""
         lines = data.split(b"\n")
-        rest = lines.pop()
+        unfinished = lines.pop()
         frames: list[Frame] = []
         if lines:
             if self._line:
-                frames += self._completed(lines[0])
+                frames += self._finish_line(lines[0])
                 del lines[0]
             if len(data) > self._limit or _CR in data or (_BOM[0] in data and _BOM in data):
                 for line in lines:
-                    frames += self._trimmed(line)
+                    frames += self._to_frame(line)
             elif frames:
                 frames += filter(bytes.strip, lines)
             else:
                 frames = list(filter(bytes.strip, lines))
-        if rest:
-            self._keep(rest)
+        if unfinished:
+            self._append(unfinished)
         return frames
 
     def finish(self) -> list[Frame]:
-        """The last line, where the stream ended without a line end."""
-        return self._completed(b"") if self._line else []
+        """Return the last line if the stream ended without a line end."""
+        return self._finish_line(b"") if self._line else []
 
-    def _keep(self, piece: bytes) -> None:
+    def _append(self, piece: bytes) -> None:
         line = self._line
         line += piece
-        if self._passed:
-            surplus = len(line) - SHOWN - len(_CR)
-            self._passed += surplus
+        if self._dropped:
+            surplus = len(line) - OVERSIZED_SAMPLE - len(_CR)
+            self._dropped += surplus
             del line[:surplus]
-        elif len(line) > self._most:
+        elif len(line) > self._longest_line:
             mark = len(_BOM) if line.startswith(_BOM) else 0
-            self._head = bytes(line[mark : mark + SHOWN])
-            self._line = line[-SHOWN - len(_CR) :]
-            self._passed = len(line) - mark - len(self._line)
+            self._head = bytes(line[mark : mark + OVERSIZED_SAMPLE])
+            self._line = line[-OVERSIZED_SAMPLE - len(_CR) :]
+            self._dropped = len(line) - mark - len(self._line)
 
-    def _completed(self, piece: bytes) -> list[Frame]:
-        self._keep(piece)
-        line, passed = self._line, self._passed
-        self._line, self._passed = bytearray(), 0
-        if not passed:
-            return self._trimmed(bytes(line))
+    def _finish_line(self, piece: bytes) -> list[Frame]:
+        self._append(piece)
+        line, dropped = self._line, self._dropped
+        self._line, self._dropped = bytearray(), 0
+        if not dropped:
+            return self._to_frame(bytes(line))
         if line.endswith(_CR):
             del line[-1:]
-        return [OversizedFrame(passed + len(line), self._head, bytes(line[-SHOWN:]))]
+        return [OversizedFrame(dropped + len(line), self._head, bytes(line[-OVERSIZED_SAMPLE:]))]
 
-    def _trimmed(self, line: bytes) -> list[Frame]:
+    def _to_frame(self, line: bytes) -> list[Frame]:
         line = line.removeprefix(_BOM).removesuffix(_CR)
         if len(line) > self._limit:
-            return [OversizedFrame(len(line), line[:SHOWN], line[-SHOWN:])]
+            return [OversizedFrame(len(line), line[:OVERSIZED_SAMPLE], line[-OVERSIZED_SAMPLE:])]
         return [line] if line.strip() else []

@@ -15,7 +15,7 @@ from typing import Final
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import InternalError, InvalidParams, NeverStarted, NotFound, RequestCancelled
 from accord.wire.pipes import LoopReader, PipeReader
-from accord.wire.process_tree import ProcessTree, StopTimeouts, start
+from accord.wire.process_tree import ProcessTree, StopTimeouts, start_process
 from accord.workspace.roots import Roots, shown
 from accord.workspace.terminal_command import PreparedCommand, TerminalCommand, prepare
 
@@ -219,7 +219,7 @@ class RunningTerminal:
 
     def _read_what_is_there(self) -> None:
         if isinstance(self._reader, LoopReader) and not self._silent.done():
-            self._arrived(self._reader.read_on(_UNREAD))
+            self._arrived(self._reader.read_available(_UNREAD))
 
 
 # MERGED workspace.terminals: The terminals of one session, by id: create, output, wait, kill, release.
@@ -327,7 +327,7 @@ class Terminals:
         try:
             # The seam lays an environment over ours; what is not in this one has to go.
             env: dict[str, str | None] = {**dict.fromkeys(os.environ), **launch.env}
-            processes = start(launch.argv, cwd=launch.cwd, env=env, stdout=theirs, stderr=theirs)
+            processes = start_process(launch.argv, cwd=launch.cwd, env=env, stdout=theirs, stderr=theirs)
         except NeverStarted as error:
             os.close(ours)
             raise InvalidParams(str(error)) from None

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from tests.coder.agent.harness import AgentHarness
-from tests.coder.process.editor import BOUNDARY, LONG_PATIENCE, Editor, Wire, environment, started
+from tests.coder.process.editor import BOUNDARY, LONG_TIMEOUTS, Editor, Wire, environment, started
 
 from accord.testing.model_script import ModelAnswer
 from accord.testing.model_server import ModelServer
@@ -39,7 +39,7 @@ async def test_agent_connects_only_to_the_model_provider(harness: AgentHarness):
             [sys.executable, "-c", WATCHED, "agent"],
             cwd=harness.project,
             env=environment(harness.home, **variables),
-            patience=LONG_PATIENCE,
+            timeouts=LONG_TIMEOUTS,
         )
         editor = Editor(Wire(transport), harness.project)
         try:
@@ -72,7 +72,7 @@ async def test_agent_works_with_closed_stderr(harness: AgentHarness):
     script = 'exec "$@" 2>&-'
     command = ["/bin/sh", "-c", script, "sh", sys.executable, "-m", "accord.cli", "agent", "--resume", "gone"]
     transport = await spawn(
-        command, cwd=harness.project, env=environment(harness.home), patience=LONG_PATIENCE
+        command, cwd=harness.project, env=environment(harness.home), timeouts=LONG_TIMEOUTS
     )
     editor = Editor(Wire(transport), harness.project)
     try:

@@ -23,7 +23,7 @@ Message = dict[str, Any]
 Wanted = Callable[[Message], bool]
 
 AGENT = (sys.executable, "-m", "accord.cli", "agent")
-LONG_PATIENCE = StopTimeouts(leave=40.0, terminate=5.0, settle=40.0)
+LONG_TIMEOUTS = StopTimeouts(leave=40.0, terminate=5.0, settle=40.0)
 """Leaving takes time on a busy machine. An agent that does not leave fails the test by its exit code."""
 BOUNDARY = "accord agent: sandbox: "
 """Start of the line that reports, with the first command, how commands are confined on this machine."""
@@ -361,7 +361,7 @@ async def started(
     check against.
     """
     transport = await spawn(
-        [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), patience=LONG_PATIENCE
+        [*AGENT, *words], cwd=folder, env=environment(home, **(variables or {})), timeouts=LONG_TIMEOUTS
     )
     editor = Editor(Wire(transport), folder)
     try:

@@ -14,7 +14,7 @@ from tests.policy.sandbox.sandbox_harness import PRELUDE, PYTHON, SandboxHarness
 
 from accord.policy.sandbox import sandbox
 from accord.policy.sandbox.landlock_launcher import abi
-from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start
+from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
 AT_ONCE = StopTimeouts(leave=0.0, terminate=20.0)
 
@@ -22,7 +22,7 @@ AT_ONCE = StopTimeouts(leave=0.0, terminate=20.0)
 def begin(harness: SandboxHarness, line: str, out: int) -> ProcessTree:
     """Start a shell line in the sandbox the way the agent does."""
     confined = harness.sandbox.wrap(["/bin/sh", "-c", line])
-    return start(confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=out, stderr=out)
+    return start_process(confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=out, stderr=out)
 
 
 async def read_all(fd: int) -> str:
@@ -72,7 +72,7 @@ async def test_a_background_process_ends_with_the_process_tree(harness: SandboxH
     tree = begin(harness, "setsid sleep 1000 & sleep 1000 & echo started; wait", theirs)
     os.close(theirs)
     assert await read_line(ours) == "started"
-    tree.look()
+    tree.scan()
     await tree.end(StopTimeouts(leave=0.0, terminate=0.2))
     assert await read_all(ours) == ""
 
@@ -169,7 +169,7 @@ async def on_a_terminal(harness: SandboxHarness, *argv: str) -> str:
     """Run a command on a new terminal and return its output."""
     ours, theirs = pty.openpty()
     confined = harness.sandbox.wrap(argv)
-    tree = start(confined.argv, cwd=confined.cwd, env=confined.over_ours, tty=os.ttyname(theirs))
+    tree = start_process(confined.argv, cwd=confined.cwd, env=confined.over_ours, tty=os.ttyname(theirs))
     exited = await tree.wait()
     os.close(theirs)
     output = b""

@@ -24,11 +24,11 @@ def resume_response(received: Any) -> bytes:
 
 
 def resumable_ledger() -> ResumeBuffer:
-    ledger = ResumeBuffer()
-    ledger.sent(INITIALIZE)
-    assert ledger.heard([initialize_response()]) == [initialize_response()]
-    assert ledger.resumable
-    return ledger
+    buffer = ResumeBuffer()
+    buffer.sent(INITIALIZE)
+    assert buffer.receive([initialize_response()]) == [initialize_response()]
+    assert buffer.resumable
+    return buffer
 
 
 @pytest.mark.parametrize(
@@ -43,66 +43,66 @@ def resumable_ledger() -> ResumeBuffer:
     ],
 )
 def test_nothing_is_kept_when_the_server_does_not_announce_resume(frame: bytes):
-    ledger = ResumeBuffer()
-    ledger.sent(INITIALIZE)
-    ledger.heard([frame])
-    ledger.sent(b"x" * 1000)
-    assert not ledger.resumable
-    assert not ledger._kept
-    assert ledger.heard([ack(1)]) == [ack(1)], "without resume support, acks go to the application"
-    assert ledger.confirmation() is None
+    buffer = ResumeBuffer()
+    buffer.sent(INITIALIZE)
+    buffer.receive([frame])
+    buffer.sent(b"x" * 1000)
+    assert not buffer.resumable
+    assert not buffer._kept
+    assert buffer.receive([ack(1)]) == [ack(1)], "without resume support, acks go to the application"
+    assert buffer.confirmation() is None
 
 
 def test_only_the_initialize_response_can_announce_resume():
-    ledger = ResumeBuffer()
-    ledger.sent(INITIALIZE)
-    ledger.heard([b"noise", initialize_response(id=1), b'{"jsonrpc":"2.0","id":0,"method":"x"}'])
-    assert not ledger.resumable
-    ledger.heard([initialize_response()])
-    assert ledger.resumable
+    buffer = ResumeBuffer()
+    buffer.sent(INITIALIZE)
+    buffer.receive([b"noise", initialize_response(id=1), b'{"jsonrpc":"2.0","id":0,"method":"x"}'])
+    assert not buffer.resumable
+    buffer.receive([initialize_response()])
+    assert buffer.resumable
 
 
 def test_a_connection_that_does_not_start_with_initialize_is_never_resumable():
-    ledger = ResumeBuffer()
-    ledger.sent(b"[1]")
-    ledger.sent(INITIALIZE)
-    ledger.heard([initialize_response()])
-    assert not ledger.resumable
+    buffer = ResumeBuffer()
+    buffer.sent(b"[1]")
+    buffer.sent(INITIALIZE)
+    buffer.receive([initialize_response()])
+    assert not buffer.resumable
 
 
 def test_acks_are_not_counted_and_never_reach_the_application():
-    ledger = resumable_ledger()
-    assert ledger.heard([b"1", ack(1), b"2", ack("x"), ack(-1), ack(99)]) == [b"1", b"2"]
-    assert ledger.received == 3
-    request = json.loads(ledger.request("c1"))
+    buffer = resumable_ledger()
+    assert buffer.receive([b"1", ack(1), b"2", ack("x"), ack(-1), ack(99)]) == [b"1", b"2"]
+    assert buffer.received == 3
+    request = json.loads(buffer.request("c1"))
     assert (request["id"], request["method"]) == ("accord-resume", "_accord/resume")
     assert request["params"] == {"connectionId": "c1", "received": 3}
 
 
 def test_a_message_that_only_mentions_acks_reaches_the_application():
-    ledger = resumable_ledger()
+    buffer = resumable_ledger()
     frame = b'{"jsonrpc":"2.0","method":"_accord/other","params":"_accord/ack"}'
     asked = b'{"jsonrpc":"2.0","id":1,"method":"_accord/ack","params":{"received":1}}'
-    assert ledger.heard([frame, asked]) == [frame, asked]
+    assert buffer.receive([frame, asked]) == [frame, asked]
 
 
 def test_missed_frames_are_returned_in_order():
-    ledger = resumable_ledger()
+    buffer = resumable_ledger()
     for frame in (b"1", b"2", b"3", b"4"):
-        ledger.sent(frame)
-    ledger.heard([ack(2)])
-    assert ledger.missed(resume_response(3)) == [b"3", b"4"]
-    assert ledger.missed(resume_response(5)) == []
-    ledger.sent(b"5")
-    assert ledger.missed(resume_response(5)) == [b"5"]
+        buffer.sent(frame)
+    buffer.receive([ack(2)])
+    assert buffer.missed(resume_response(3)) == [b"3", b"4"]
+    assert buffer.missed(resume_response(5)) == []
+    buffer.sent(b"5")
+    assert buffer.missed(resume_response(5)) == [b"5"]
 
 
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
-        (resume_response(99), "cannot say"),
-        (resume_response(None), "cannot say"),
-        (resume_response(1), "no longer here"),
+        (resume_response(99), "invalid count"),
+        (resume_response(None), "invalid count"),
+        (resume_response(1), "no longer kept"),
         (
             b'{"jsonrpc":"2.0","id":"accord-resume","error":{"code":-32002,"message":"unknown\\u001b[2J"}}',
             "no longer has",
@@ -112,31 +112,31 @@ def test_missed_frames_are_returned_in_order():
     ],
 )
 def test_a_resume_response_that_cannot_be_used_raises_a_reason(frame: bytes, why: str):
-    ledger = resumable_ledger()
-    ledger.sent(b"1")
-    ledger.heard([ack(2)])
+    buffer = resumable_ledger()
+    buffer.sent(b"1")
+    buffer.receive([ack(2)])
     with pytest.raises(ResumeFailed, match=why) as caught:
-        ledger.missed(frame)
+        buffer.missed(frame)
     assert "\x1b" not in str(caught.value)
 
 
 def test_received_frames_are_acked_by_count_and_by_size():
-    ledger = resumable_ledger()
+    buffer = resumable_ledger()
     for number in range(ACK_FRAMES - 2):
-        ledger.heard([b"%d" % number])
-        assert ledger.confirmation() is None
-    ledger.heard([b"last"])
-    assert ledger.confirmation() == ack(ACK_FRAMES).replace(b" ", b"")
-    assert ledger.confirmation() is None
-    ledger.heard([b"x" * (1 << 20)])
-    assert ledger.confirmation() == ack(ACK_FRAMES + 1).replace(b" ", b"")
+        buffer.receive([b"%d" % number])
+        assert buffer.confirmation() is None
+    buffer.receive([b"last"])
+    assert buffer.confirmation() == ack(ACK_FRAMES).replace(b" ", b"")
+    assert buffer.confirmation() is None
+    buffer.receive([b"x" * (1 << 20)])
+    assert buffer.confirmation() == ack(ACK_FRAMES + 1).replace(b" ", b"")
 
 
 def test_kept_frames_are_bounded_and_resume_fails_beyond_the_bound():
-    ledger = resumable_ledger()
+    buffer = resumable_ledger()
     big = b"x" * (MOST_BYTES // 4)
     for _ in range(6):
-        ledger.sent(big)
-    assert ledger._kept_bytes <= MOST_BYTES
-    with pytest.raises(ResumeFailed, match="3 messages that the server missed are no longer here"):
-        ledger.missed(resume_response(0))
+        buffer.sent(big)
+    assert buffer._kept_bytes <= MOST_BYTES
+    with pytest.raises(ResumeFailed, match="3 messages that the server missed are no longer kept"):
+        buffer.missed(resume_response(0))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.wire.remote.server_sent_events import EventParser
-from accord.wire.transport import SHOWN, Frame, OversizedFrame
+from accord.wire.transport import OVERSIZED_SAMPLE, Frame, OversizedFrame
 
 
 def parsed(*reads: bytes, limit: int = 1 << 20) -> list[Frame]:
@@ -64,7 +64,7 @@ def test_an_event_over_the_limit_uses_bounded_memory():
     big = frames[1]
     assert isinstance(big, OversizedFrame)
     assert (big.size, big.head[:2], big.tail[-2:]) == (100_002, b"ax", b"xz")
-    assert len(big.head) == len(big.tail) == SHOWN
+    assert len(big.head) == len(big.tail) == OVERSIZED_SAMPLE
 
 
 def test_data_lines_that_together_exceed_the_limit_are_oversized():

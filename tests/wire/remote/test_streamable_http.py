@@ -256,7 +256,7 @@ async def test_missed_events_end_the_connection_when_the_server_announced_resume
         await again.chunk(b": something is missing\n\n" + event({"method": "d"}, id="10"))
         if announced:
             end = await client.inbox.end()
-            assert "3 messages were missed that the server no longer has" in end.reason
+            assert "3 messages were lost that the server no longer has" in end.reason
             assert len(client.inbox.received) == 4
         else:
             await client.inbox.count(5)
@@ -327,9 +327,9 @@ async def test_closing_sends_delete_after_pending_messages():
     [
         (401, "the token is missing or wrong (HTTP 401)"),
         (404, "there is no ACP server at this path (HTTP 404)"),
-        (405, "what is there is no ACP server (HTTP 405)"),
-        (307, "the server sends to another address: use that one (HTTP 307)"),
-        (426, "the server speaks WebSocket only: begin the address with ws:// or wss:// (HTTP 426)"),
+        (405, "there is no ACP server at this address (HTTP 405)"),
+        (307, "the server redirects to another address; use that one (HTTP 307)"),
+        (426, "the server supports only WebSocket; use an address with ws:// or wss:// (HTTP 426)"),
     ],
 )
 async def test_a_refused_initialize_ends_with_a_reason(status: int, reason: str):
@@ -380,7 +380,7 @@ async def test_a_connection_that_breaks_during_a_post_ends():
     async with http_test_server() as server, initialized_client(server) as (client, _):
         client.send(NEW)
         (await server.post(None)).cut()
-        assert "the connection broke off" in (await client.inbox.end()).reason
+        assert "the connection broke" in (await client.inbox.end()).reason
 
 
 async def test_a_stream_with_keep_alives_ends_after_silence():
@@ -394,7 +394,7 @@ async def test_a_stream_with_keep_alives_ends_after_silence():
         await clock.advance(60)  # data has arrived since the last check
         assert client.inbox.ends == []
         await clock.advance(60)
-        assert "the stream broke off" in (await client.inbox.end()).reason
+        assert "the stream broke" in (await client.inbox.end()).reason
 
 
 async def test_a_stream_without_keep_alives_may_be_silent():

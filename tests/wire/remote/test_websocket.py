@@ -66,7 +66,7 @@ async def test_the_token_is_sent_in_a_header_and_never_logged(caplog: pytest.Log
 @pytest.mark.parametrize(
     ("code", "said", "reason"),
     [
-        (1001, "", "the server is being stopped (WebSocket 1001)"),
+        (1001, "", "the server is shutting down (WebSocket 1001)"),
         (
             1008,
             "too slow\x1b[2J",
@@ -133,7 +133,7 @@ async def test_a_silent_server_is_pinged_and_then_the_connection_ends():
         await pings.next()
         assert client.inbox.ends == []
         await clock.advance(20)
-        assert "gave no sign of life for 40 s" in (await client.inbox.end()).reason
+        assert "did not respond for 40 s" in (await client.inbox.end()).reason
 
 
 async def test_the_connection_stays_open_while_the_server_answers_pings():
@@ -158,7 +158,7 @@ async def test_the_connection_stays_open_while_the_server_answers_pings():
         (401, r"the token is missing or wrong \(HTTP 401\): not today"),
         (403, r"does not allow this \(HTTP 403\)"),
         (404, r"no ACP server at this path \(HTTP 404\)"),
-        (503, r"too much to do.*\(HTTP 503\)"),
+        (503, r"overloaded.*\(HTTP 503\)"),
     ],
 )
 async def test_a_refused_handshake_raises_a_reason(status: int, reason: str):
@@ -213,5 +213,5 @@ async def test_an_end_before_start_is_reported_at_start():
         await socket.close(1001)
         inbox = Inbox()
         transport.start(inbox)
-        assert "being stopped" in (await inbox.end()).reason
+        assert "shutting down" in (await inbox.end()).reason
         await transport.aclose()

@@ -109,7 +109,7 @@ async def test_a_drop_ends_the_connection_when_the_server_cannot_resume():
         await initialize(client, first, NOT_RESUMABLE)
         first.transport.abort()
         end = await client.inbox.end()
-        assert "broke off" in end.reason
+        assert "the connection broke" in end.reason
         assert len(server.requests) == 1
 
 
@@ -150,7 +150,7 @@ async def test_resume_retries_are_bounded():
         server.refuse = [503] * 100
         first.transport.abort()
         end = await client.inbox.end()
-        assert "the way back failed: the server has too much to do" in end.reason
+        assert "resuming failed: the server is overloaded" in end.reason
 
 
 async def test_a_drop_during_resume_is_retried():

@@ -99,7 +99,7 @@ class AgentProcessLauncher:
         transport = await spawn(
             [*before, *self.command, *place.words],
             env=environment,
-            patience=StopTimeouts(leave=self._leave),
+            timeouts=StopTimeouts(leave=self._leave),
             clock=self._clock,
         )
         return ProcessAgent(transport, self._leave, self._clock)

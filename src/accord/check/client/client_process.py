@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from accord.check.client.client_under_test import Joined, RelayListener, open_door
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import UsageError
-from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start
+from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
 # MERGED check.client.command: The command line of the client under test, with the places where the agent, the prompt and more words go.
 
@@ -170,7 +170,7 @@ class ProcessClient:
 
     async def end(self) -> bool:
         forced = self._tree.exit is None
-        self._tree.look()
+        self._tree.scan()
         await self._door.aclose()
         await self._tree.end(StopTimeouts(leave=0.5 if forced else 0.0, terminate=2.0), self._clock)
         self._hang_up()
@@ -224,11 +224,11 @@ def _start(words: list[str], where: Path | None, environment: dict[str, str], *,
     try:
         if terminal:
             # The client opens it by its name; until it has, somebody has to hold it.
-            tree = start(words, cwd=where, env=environment, tty=os.ttyname(theirs[0]))
+            tree = start_process(words, cwd=where, env=environment, tty=os.ttyname(theirs[0]))
             kept = True
             return _Started(tree, ours, theirs[0])
         return _Started(
-            start(words, cwd=where, env=environment, stdout=theirs[0], stderr=theirs[1]), ours, None
+            start_process(words, cwd=where, env=environment, stdout=theirs[0], stderr=theirs[1]), ours, None
         )
     except BaseException:
         for descriptor in ours:

@@ -456,7 +456,7 @@ async def stdio_streams(
         name="it",
         on_stderr=_Errors(terms),
         limit=limits.message_bytes,
-        patience=StopTimeouts(limits.leave_seconds, limits.leave_seconds),
+        timeouts=StopTimeouts(limits.leave_seconds, limits.leave_seconds),
         clock=terms.clock,
     )
 

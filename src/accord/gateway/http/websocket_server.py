@@ -28,9 +28,9 @@ from accord.wire.envelope import (
     RequestId,
     Success,
     decode_envelope,
+    decode_tolerantly,
     encode_failure,
     id_of_call,
-    second_look,
 )
 
 # MERGED gateway.front.conversation: What the messages of a WebSocket mean to the front: the first one, those about the line itself, those that are none.
@@ -73,7 +73,7 @@ class WebSocketMessages:
                 envelope = read_envelope(message)
             except InvalidMessage as error:
                 self._count(len(message))
-                self._answer(error.id, RpcError.of(error.code, error.sentence, error.reason))
+                self._answer(error.id, RpcError.of(error.code, error.message, error.reason))
                 continue
             if envelope.method in (RESUME, ACK):
                 socket.line.deliver(forward)
@@ -175,7 +175,7 @@ def read_envelope(message: bytes) -> Envelope:
     try:
         return decode_envelope(message)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return second_look(message)
+        return decode_tolerantly(message)
 
 
 # MERGED gateway.front.websocket: A WebSocket: frames in by the `websockets` parser, frames out as the bytes they already are.

@@ -17,7 +17,7 @@ from accord.clock import SYSTEM_CLOCK, within
 from accord.errors import NeverStarted
 from accord.policy.sandbox.backend import STUB, Aspect, SandboxReport
 from accord.policy.sandbox.sandbox import Sandbox
-from accord.wire.process_tree import StopTimeouts, start
+from accord.wire.process_tree import StopTimeouts, start_process
 
 _PATIENCE: Final = 20.0
 _PYTHON: Final = os.path.realpath(sys.executable)
@@ -142,7 +142,9 @@ async def _inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[str]
     confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, STUB, *words])
     said, trouble = (_log(sandbox, name) for name in ("said", "trouble"))
     try:
-        tree = start(confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=said, stderr=trouble)
+        tree = start_process(
+            confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=said, stderr=trouble
+        )
     except NeverStarted as error:
         return [], str(error)
     finally:

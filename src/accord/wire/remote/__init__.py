@@ -1,1 +1,3 @@
-"""Transports to agents on other machines: WebSocket and streamable HTTP. `dial.py` is the way in; the rest loads with use."""
+"""Transports to agents on other machines: WebSocket and streamable HTTP. `dial.py` is the way in; the rest
+loads with use.
+"""

@@ -1,4 +1,7 @@
-"""The address of a remote agent, time limits, and how it is dialed."""
+"""The address of a remote agent, time limits, and how to connect to it.
+
+A token never stays in the address: it is taken from the fragment, sent in a header, and never shown.
+"""
 
 import os
 import random
@@ -21,19 +24,15 @@ if TYPE_CHECKING:
     from http.cookiejar import CookieJar
 
 
-# MERGED wire.remote.address: Where a remote agent is: the address that is dialled, what may be shown of it, and what goes with every request.
-#
-# A token never stays in the address: it is taken out of the fragment, travels in a header, and is in no text that is shown.
-
 Tls: TypeAlias = ssl.SSLContext | str | os.PathLike[str]
-"""Whom to trust: a context, or a file of certificates in PEM form."""
+"""The trusted certificates: a context, or a file in PEM format."""
 
 SCHEMES: Final = ("ws", "wss", "http", "https")
 DEFAULT_PATH: Final = "/acp"
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_OURS: Final = frozenset(
+_RESERVED_HEADERS: Final = frozenset(
     [
         "host",
         "connection",
@@ -48,64 +47,64 @@ _OURS: Final = frozenset(
         "acp-session-id",
     ]
 )
-"""Headers that the transports set themselves."""
+"""Headers that the transports set; users cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAddress:
-    """An address that was read and found good."""
+    """A checked address."""
 
     url: str = field(repr=False)
-    """What is dialled: without a fragment, with whatever query it has."""
+    """The address to connect to: without a fragment, with its query."""
     shown: str
-    """The same without its query, for messages."""
+    """The address without its query, for messages."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Go with every request; the token is one of them."""
+    """Sent with every request; includes the token."""
     tls: Tls | None = field(default=None, repr=False)
     cookies: "CookieJar" = field(default_factory=lambda: _empty_jar(), repr=False)
-    """What the server set; shown to it again, on the next connection, too."""
+    """The cookies that the server set; sent again, also on the next connection."""
 
     def __str__(self) -> str:
         return self.shown
 
     @property
     def websocket(self) -> bool:
-        """Whether it is spoken to over a WebSocket, not over streamable HTTP."""
+        """Whether to use a WebSocket; otherwise streamable HTTP."""
         return self.url.startswith("ws")
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether to use TLS."""
         return self.url.startswith(("wss:", "https:"))
 
     @property
     def host(self) -> str:
-        """The name or number of the machine."""
+        """The host name or IP address."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def port(self) -> int:
-        """As it stands there, or the scheme's own."""
+        """The port of the address, or the default of its scheme."""
         return urlsplit(self.url).port or (443 if self.secure else 80)
 
     @property
     def http_url(self) -> str:
-        """The same address in the words of HTTP, which cookies know."""
+        """The address with an HTTP scheme, as the cookie jar needs it."""
         return "http" + self.url[2:] if self.websocket else self.url
 
     def tls_context(self) -> ssl.SSLContext:
-        """Whom to trust. Raises UsageError for a file that holds no certificates."""
+        """Return the TLS context. Raises UsageError for a file without certificates."""
         if isinstance(self.tls, ssl.SSLContext):
             return self.tls
         try:
             return ssl.create_default_context(cafile=None if self.tls is None else os.fspath(self.tls))
         except (OSError, ssl.SSLError) as error:
-            why = error.strerror if isinstance(error, FileNotFoundError) else "it holds no certificates"
-            raise UsageError(f"tls {os.fspath(self.tls or '')!r} cannot be used: {why}") from None
+            why = error.strerror if isinstance(error, FileNotFoundError) else "it contains no certificates"
+            raise UsageError(f"cannot use {os.fspath(self.tls or '')!r} for TLS: {why}") from None
 
 
 def is_address(text: str) -> bool:
-    """Whether this names a remote agent, not a program."""
+    """Return whether this is the address of a remote agent, not a program."""
     scheme, mark, _ = text.partition("://")
     return bool(mark) and scheme.lower() in SCHEMES
 
@@ -113,94 +112,94 @@ def is_address(text: str) -> bool:
 def read_address(
     text: str, *, token: str | None = None, headers: Mapping[str, str] | None = None, tls: Tls | None = None
 ) -> AgentAddress:
-    """Read an address. A token that is given comes before one in the fragment (`#token=...`). Raises UsageError."""
+    """Parse and check an address. `token` overrides one in the fragment (`#token=...`). Raises UsageError."""
     try:
         parts = urlsplit(text.strip())
         port, host = parts.port, parts.hostname
     except ValueError:
-        raise UsageError(f"the host or the port of this address is none: {_plain(text)!r}") from None
+        raise UsageError(f"the address {_without_secrets(text)!r} has an invalid host or port") from None
     if parts.scheme not in SCHEMES or not host:
         raise UsageError(
-            f"this is no address of an agent: {_plain(text)!r}; write ws://HOST:PORT/acp or http://HOST:PORT/acp"
+            f"{_without_secrets(text)!r} is not the address of an agent; "
+            "write ws://HOST:PORT/acp or http://HOST:PORT/acp"
         )
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            f"the address of {host} has a name or password in it: give a token, or headers, instead"
+            f"the address of {host} contains a user name or password; give a token or headers instead"
         )
     if any(character <= " " or character == "\x7f" for character in text.strip()):
-        raise UsageError(f"this is no address, it has blanks in it: {_plain(text)!r}")
-    found = parse_qs(parts.fragment, keep_blank_values=True).get("token", [""])[0]
+        raise UsageError(f"the address {_without_secrets(text)!r} contains spaces; remove them")
+    token_in_fragment = parse_qs(parts.fragment, keep_blank_values=True).get("token", [""])[0]
     path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
-    place = (f"[{host}]" if ":" in host else host) + ("" if port is None else f":{port}")
+    netloc = (f"[{host}]" if ":" in host else host) + ("" if port is None else f":{port}")
     return AgentAddress(
-        url=urlunsplit((parts.scheme, place, path, parts.query, "")),
-        shown=urlunsplit((parts.scheme, place, path, "", "")),
-        headers=tuple(_headers(token or found or None, headers or {})),
+        url=urlunsplit((parts.scheme, netloc, path, parts.query, "")),
+        shown=urlunsplit((parts.scheme, netloc, path, "", "")),
+        headers=tuple(_headers(token or token_in_fragment or None, headers or {})),
         tls=tls,
     )
 
 
 def _empty_jar() -> "CookieJar":
-    from http.cookiejar import CookieJar  # takes a while to load, and local agents need none
+    from http.cookiejar import CookieJar  # slow to import, and local agents do not need it
 
     return CookieJar()
 
 
-def _headers(token: str | None, given: Mapping[str, str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for name, value in given.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OURS:
-            raise UsageError(f"the header {name!r} cannot be set")
+def _headers(token: str | None, headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
+            raise UsageError(f"the header {name!r} cannot be set; use another name")
         if not _HEADER_VALUE.fullmatch(value):
-            raise UsageError(f"the value of the header {name!r} has characters that no header can carry")
+            raise UsageError(
+                f"the value of the header {name!r} contains characters that headers do not allow"
+            )
         if not (token and name.lower() == "authorization"):
-            found.append((name, value))
+            pairs.append((name, value))
     if token:
         if not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise UsageError("the token has blanks or other characters in it that no token has")
-        found.append(("Authorization", f"Bearer {token}"))
-    return found
+            raise UsageError("the token contains spaces or other characters that tokens do not allow")
+        pairs.append(("Authorization", f"Bearer {token}"))
+    return pairs
 
 
-def _plain(text: str) -> str:
-    """What may be shown of an address that could not be read: nothing that could hold a secret."""
+def _without_secrets(text: str) -> str:
+    """Return the part of an unreadable address that cannot contain a secret."""
     return one_line(re.split(r"[?#]", re.sub(r"//[^/]*@", "//", text, count=1), maxsplit=1)[0])
 
 
-# MERGED wire.remote.times: How long the network transports wait for what, in seconds, and how they pause between tries.
-
-
 class NetworkTimeouts(Struct, frozen=True):
-    """Patience with a server and the way to it."""
+    """How long the network transports wait, in seconds."""
 
     connect: float = 20.0
-    """Until a connection stands; also for each try to get one back."""
+    """For a connection; also for each attempt to reconnect."""
     leave: float = 2.0
-    """For what is unsent, and for the server to say goodbye, when this side closes."""
+    """For unsent messages and for the server's close, when this side closes."""
     ping: float = 20.0
-    """Silence after which a sign of life is asked for; after as much again, the server counts as gone."""
+    """Silence before a ping is sent; after the same time again, the connection counts as lost."""
     silence: float = 60.0
-    """Silence of an event stream, on which signs of life come by themselves, before it counts as gone."""
+    """Silence before an event stream with keep-alive comments counts as lost."""
     back: float = 120.0
-    """How long a connection that dropped is tried to be had back."""
+    """How long to try to resume a dropped connection."""
     pause: float = 0.1
-    """Before the second try; it doubles from then on."""
+    """Before the second attempt; it doubles for each further one."""
     longest_pause: float = 5.0
 
     def pause_before(self, number: int) -> float:
-        """The pause before a try: none before the first, then longer and longer, never all at the same moment."""
+        """Return the pause before an attempt: none before the first, then doubling with random jitter."""
         if number == 0:
             return 0.0
         longest = min(self.pause * 2.0 ** (number - 1), self.longest_pause)
         return longest * random.uniform(0.5, 1.0)
 
 
-# MERGED wire.remote.dial: How a remote agent is reached, as often as it takes: the counterpart of the command that starts a local one.
-
-
 @dataclass(frozen=True, slots=True)
 class RemoteLauncher:
-    """An address and the patience with it; every `start` is a connection of its own, with the cookies of those before."""
+    """Connects to a remote agent: the counterpart of the command that starts a local one.
+
+    Every `start` opens a new connection, with the cookies of earlier ones.
+    """
 
     address: AgentAddress
     times: NetworkTimeouts = field(default_factory=NetworkTimeouts)
@@ -210,7 +209,7 @@ class RemoteLauncher:
         return self.address.shown
 
     async def start(self, on_stderr: Callable[[str], None] | None, limit: int) -> Transport:
-        """Connect, in messages up to the limit. Raises MissingExtra, NeverStarted, UsageError."""
+        """Connect; `limit` is the longest accepted message. Raises MissingExtra, NeverStarted, UsageError."""
         require("remote", f"{self.address}: a remote agent")
         if self.address.websocket:
             from accord.wire.remote.websocket import open_websocket

@@ -1,4 +1,8 @@
-"""Single requests of streamable HTTP: a post, a stream of events, a goodbye. HTTP/2 where the server offers it, else 1.1."""
+"""Single requests of streamable HTTP: post, event stream, delete. HTTP/2 if the server offers it, else
+HTTP/1.1.
+
+Imported on first use: it loads httpx2.
+"""
 
 import logging
 import socket
@@ -15,17 +19,18 @@ from accord.wire.remote.network_errors import error_sentence, status_sentence
 CONNECTION_ID: Final = "Acp-Connection-Id"
 SESSION_ID: Final = "Acp-Session-Id"
 BODY_SHOWN: Final = 8 * 1024
-"""How much of an error's body is read."""
+"""How much of the body of an error is read."""
 
-# At their lowest level these write every header, the token and the cookies among them.
-for _talkative in ("hpack", "httpcore2"):
-    logging.getLogger(_talkative).setLevel(logging.INFO)
+# At debug level these libraries log every header, including the token and the cookies.
+for _library in ("hpack", "httpcore2"):
+    logging.getLogger(_library).setLevel(logging.INFO)
 
-_KEEP: Final = 3.0  # seconds an idle connection is kept; servers give them up after five
+_KEEP_ALIVE: Final = 3.0
+"""Seconds that an idle connection is kept. Servers close them after five."""
 
 
 class PostResponse(Struct, frozen=True):
-    """What came back for a post."""
+    """The response to a post."""
 
     status: int
     body: bytes = b""
@@ -34,23 +39,23 @@ class PostResponse(Struct, frozen=True):
 
 
 class NetworkFailure(Exception):
-    """The network failed; `sent` says whether the request may have arrived."""
+    """The network failed; `sent` says whether the server may have received the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
-        self.sent = sent
+        self.sent: bool = sent
 
 
 class StreamRejected(Exception):
-    """A stream was not opened."""
+    """The server refused to open an event stream."""
 
     def __init__(self, status: int, body: bytes = b"") -> None:
         super().__init__(status_sentence(status, body, connected=True))
-        self.status = status
+        self.status: int = status
 
 
 class EventResponse:
-    """An open stream: its bytes as they come."""
+    """An open event stream; iterate over its bytes."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
@@ -59,17 +64,18 @@ class EventResponse:
         return self._response.aiter_bytes()
 
     async def cut(self) -> None:
-        """Close the connection under it: whoever reads it finds it broken."""
+        """Close the connection, so that the reader gets an error."""
         stream: Any = self._response.extensions.get("network_stream")
         if stream is not None:
             await stream.aclose()
 
 
 class HttpClient:
-    """Everything that goes to one server.
+    """All requests to one server.
 
-    Posts share a connection. Each stream has one of its own, over HTTP/2, too: the library's readers of one connection take
-    turns at its socket, and with three of them an answer can lie unnoticed behind streams that have nothing to say.
+    Posts share a connection. Each event stream has its own, also over HTTP/2: the library's readers of one
+    connection take turns at its socket, and with three of them a response can wait unread behind idle
+    streams.
     """
 
     def __init__(self, address: AgentAddress, times: NetworkTimeouts) -> None:
@@ -88,7 +94,9 @@ class HttpClient:
             verify=self._tls,
             http2=True,
             trust_env=False,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=_KEEP),
+            limits=httpx2.Limits(
+                max_connections=None, max_keepalive_connections=8, keepalive_expiry=_KEEP_ALIVE
+            ),
             socket_options=keep_alive,
         )
         return httpx2.AsyncClient(
@@ -105,22 +113,22 @@ class HttpClient:
         )
 
     async def post(
-        self, frame: bytes, ids: dict[str, str], left: Callable[[], None], *, longest: int = BODY_SHOWN
+        self, frame: bytes, ids: dict[str, str], on_sent: Callable[[], None], *, longest: int = BODY_SHOWN
     ) -> PostResponse:
-        """Post a message; `left` is called when its bytes are gone. Raises Unreachable."""
+        """Post a message; `on_sent` is called when its bytes are written. Raises NetworkFailure."""
         headers = {
             **ids,
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "Content-Length": str(len(frame)),
         }
-        with _network():
+        with _network_errors():
             request = self._client.build_request(
-                "POST", self._url, content=_body(frame, left), headers=headers
+                "POST", self._url, content=_body(frame, on_sent), headers=headers
             )
             response = await self._client.send(request, stream=True)
             try:
-                body = await _start_of(response, longest)
+                body = await _read_start(response, longest)
             finally:
                 await response.aclose()
         json = response.headers.get("content-type", "").startswith("application/json")
@@ -128,29 +136,29 @@ class HttpClient:
 
     @asynccontextmanager
     async def events(self, ids: dict[str, str], last_id: str | None) -> AsyncGenerator[EventResponse]:
-        """Open a stream. Raises Rejected, Unreachable; reading it raises Unreachable."""
+        """Open an event stream. Raises StreamRejected and NetworkFailure; reading it raises NetworkFailure."""
         headers = {**ids, "Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
         async with self._new_client() as client:
-            with _network():
+            with _network_errors():
                 async with client.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != 200:
-                        raise StreamRejected(response.status_code, await _start_of(response, BODY_SHOWN))
+                        raise StreamRejected(response.status_code, await _read_start(response, BODY_SHOWN))
                     yield EventResponse(response)
 
-    async def goodbye(self, ids: dict[str, str]) -> None:
-        """End the connection at the server. Raises Unreachable."""
-        with _network():
+    async def delete(self, ids: dict[str, str]) -> None:
+        """End the connection at the server. Raises NetworkFailure."""
+        with _network_errors():
             await self._client.delete(self._url, headers=ids)
 
     async def aclose(self) -> None:
-        """Let the sockets of the posts go; those of the streams end with them."""
+        """Close the connections of the posts; streams close their own."""
         await self._client.aclose()
 
 
-class _network:  # noqa: N801 - reads as a statement
-    """Errors of the HTTP library become ours."""
+class _network_errors:  # noqa: N801 - used as a statement
+    """Turns errors of the HTTP library into NetworkFailure."""
 
     def __enter__(self) -> None:
         pass
@@ -163,29 +171,29 @@ class _network:  # noqa: N801 - reads as a statement
 
 
 def _reason(error: Exception) -> str:
-    """What really happened: the libraries wrap it several times."""
-    found: BaseException | None = error
+    """Return the innermost error, which the libraries wrap several times."""
+    current: BaseException | None = error
     innermost: OSError | None = None
-    while found is not None:
-        if isinstance(found, OSError):
-            innermost = found
-        if isinstance(found, ExceptionGroup):
-            found = cast("ExceptionGroup[Exception]", found).exceptions[0]
+    while current is not None:
+        if isinstance(current, OSError):
+            innermost = current
+        if isinstance(current, ExceptionGroup):
+            current = cast("ExceptionGroup[Exception]", current).exceptions[0]
         else:
-            found = found.__cause__ or found.__context__
+            current = current.__cause__ or current.__context__
     if innermost is not None:
         return error_sentence(innermost)
     if isinstance(error, httpx2.TimeoutException):
-        return "it does not answer"
+        return "it does not respond"
     return error_sentence(error)
 
 
-async def _body(frame: bytes, left: Callable[[], None]) -> AsyncGenerator[bytes]:
+async def _body(frame: bytes, on_sent: Callable[[], None]) -> AsyncGenerator[bytes]:
     yield frame
-    left()
+    on_sent()
 
 
-async def _start_of(response: httpx2.Response, longest: int) -> bytes:
+async def _read_start(response: httpx2.Response, longest: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():

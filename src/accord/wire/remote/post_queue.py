@@ -1,4 +1,8 @@
-"""Which message is posted next, and the parts of a message that HTTP needs.
+"""The order in which messages are posted, and the parts of a message that streamable HTTP needs.
+
+A server may hold a post until it can handle it, and may wait for one of our responses meanwhile. So calls and
+responses have a queue each. Between the two queues the order is kept too, but only for a short time; then the
+later one is posted.
 
 Imported on first use.
 """
@@ -16,26 +20,24 @@ from accord.errors import INTERNAL_ERROR
 from accord.schema.codec import encode
 from accord.wire.pipes import WriteBacklog
 
-# MERGED wire.remote.messages: What streamable HTTP has to know about a message to carry it: its kind, its id and its session. Nothing is judged.
-
-Kind: TypeAlias = Literal["request", "notification", "answer", "other"]
+MessageKind: TypeAlias = Literal["request", "notification", "response", "other"]
 
 UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update",'
-"""How the message begins that comes by the thousand, and of which nothing needs to be known."""
+"""How the most frequent message begins; it needs no parsing."""
 
-OPENING: Final = frozenset(("session/load", "session/resume"))
-"""Requests that name a session which the connection need not know yet."""
+SESSION_OPENING: Final = frozenset(("session/load", "session/resume"))
+"""Requests that name a session which the connection may not know yet."""
 
 
 class PostedMessage(Struct, frozen=True):
-    """One message, as far as it matters."""
+    """The kind, id and session of one message."""
 
-    kind: Kind = "other"
+    kind: MessageKind = "other"
     method: str = ""
     id: bytes = b""
-    """As it is written."""
+    """The id as JSON text."""
     session: str | None = None
-    """Of a call: the session in its parameters; of an answer: the session in its result."""
+    """The session in the parameters of a call or in the result of a response."""
 
 
 class _Envelope(Struct):
@@ -46,145 +48,140 @@ class _Envelope(Struct):
     error: Raw | UnsetType = UNSET
 
 
-class _Scoped(Struct):
+class _SessionMember(Struct):
     session: str | None = msgspec.field(name="sessionId", default=None)
 
 
 _ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
-_SCOPED: Final = msgspec.json.Decoder(_Scoped)
+_SESSION_MEMBER: Final = msgspec.json.Decoder(_SessionMember)
 _OTHER: Final = PostedMessage()
 
 
 def read_message(frame: bytes) -> PostedMessage:
-    """What there is to know; a frame that is no message is `other`."""
+    """Read kind, id and session; a frame that is not a message is `other`."""
     try:
-        found = _ENVELOPE.decode(frame)
+        envelope = _ENVELOPE.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _OTHER
-    id = b"" if found.id is UNSET else bytes(found.id).strip()
-    if found.method is not UNSET:
-        kind: Kind = "notification" if found.id is UNSET else "request"
-        return PostedMessage(kind, found.method, id, _session(found.params))
-    if found.id is not UNSET and (found.result is not UNSET or found.error is not UNSET):
-        return PostedMessage("answer", "", id, _session(found.result))
+    id = b"" if envelope.id is UNSET else bytes(envelope.id).strip()
+    if envelope.method is not UNSET:
+        kind: MessageKind = "notification" if envelope.id is UNSET else "request"
+        return PostedMessage(kind, envelope.method, id, _session_of(envelope.params))
+    if envelope.id is not UNSET and (envelope.result is not UNSET or envelope.error is not UNSET):
+        return PostedMessage("response", "", id, _session_of(envelope.result))
     return _OTHER
 
 
-def failure(id: bytes, message: str, data: Any) -> bytes:
-    """The error answer to a request that could not be carried."""
+def encode_failed_call(id: bytes, message: str, data: Any) -> bytes:
+    """Encode the error response to a request that could not be posted."""
     error = {"code": INTERNAL_ERROR, "message": message, "data": data}
     return encode({"jsonrpc": "2.0", "id": Raw(id), "error": error})
 
 
-def _session(value: Raw | UnsetType) -> str | None:
+def _session_of(value: Raw | UnsetType) -> str | None:
     if value is UNSET or b'"sessionId"' not in bytes(value):
         return None
     try:
-        return _SCOPED.decode(value).session
+        return _SESSION_MEMBER.decode(value).session
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-# MERGED wire.remote.posting: The order in which messages are posted: one at a time, and answers so that they never wait for a post that is held.
-#
-# A server may hold a post until it can take it, and what it waits for may be an answer of ours. So calls and answers go in a
-# lane each. Between the lanes the order is kept as well, but only for a short while: then the later one goes first.
-
-HELD: Final = 0.25
-"""Seconds after which a post counts as held."""
+MAX_ORDER_DELAY: Final = 0.25
+"""Seconds that a post waits for an earlier one of the other queue."""
 
 
 class QueuedPost:
-    """A message on its way."""
+    """A message that waits to be posted."""
 
-    __slots__ = ("begun", "done", "frame", "left", "message", "number")
+    __slots__ = ("done", "frame", "message", "number", "started", "written")
 
     def __init__(self, frame: bytes, message: PostedMessage, number: int) -> None:
-        self.frame = frame
-        self.message = message
-        self.number = number
-        self.left = False
+        self.frame: bytes = frame
+        self.message: PostedMessage = message
+        self.number: int = number
+        self.written: bool = False
         """Whether its bytes have left this process."""
-        self.begun: float | None = None
-        self.done = asyncio.Event()
+        self.started: float | None = None
+        self.done: asyncio.Event = asyncio.Event()
 
 
 class PostQueue:
-    """Two lanes, and what waits in them."""
+    """The queues of calls and of responses."""
 
     def __init__(self, clock: Clock, post: Callable[[QueuedPost], Awaitable[None]]) -> None:
-        self.backlog = WriteBacklog()
+        self.backlog: WriteBacklog = WriteBacklog()
         self._clock = clock
         self._post = post
         self._number = 0
         self._calls: deque[QueuedPost] = deque()
-        self._answers: deque[QueuedPost] = deque()
-        self._news = {id(lane): asyncio.Event() for lane in (self._calls, self._answers)}
+        self._responses: deque[QueuedPost] = deque()
+        self._added = {id(queue): asyncio.Event() for queue in (self._calls, self._responses)}
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
 
     def start(self) -> None:
-        """Begin to post."""
+        """Start posting."""
         if not self._tasks:
-            lanes = (self._calls, self._answers), (self._answers, self._calls)
-            self._tasks = [asyncio.ensure_future(self._work(*pair)) for pair in lanes]
+            queues = (self._calls, self._responses), (self._responses, self._calls)
+            self._tasks = [asyncio.ensure_future(self._post_all(*pair)) for pair in queues]
 
     def add(self, frame: bytes) -> None:
         """Queue a message."""
         self._number += 1
         post = QueuedPost(frame, read_message(frame), self._number)
-        lane = self._answers if post.message.kind == "answer" else self._calls
-        lane.append(post)
+        queue = self._responses if post.message.kind == "response" else self._calls
+        queue.append(post)
         self.backlog.size += len(frame)
         self._idle.clear()
-        self._news[id(lane)].set()
+        self._added[id(queue)].set()
 
-    def gone(self, post: QueuedPost) -> None:
-        """Its bytes have left, or never will."""
-        if not post.left:
-            post.left = True
+    def mark_written(self, post: QueuedPost) -> None:
+        """Note that the bytes of a post have left, or never will."""
+        if not post.written:
+            post.written = True
             self.backlog.sent(len(post.frame))
 
     async def all_posted(self) -> None:
-        """Wait until nothing is left to do."""
+        """Wait until all messages are posted."""
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """Post nothing more."""
+        """Stop posting."""
         self.backlog.close()
-        ours = asyncio.current_task()
-        others = [task for task in self._tasks if task is not ours]
-        for task in others:
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        for task in tasks:
             task.cancel()
-        if others:
-            await asyncio.wait(others)
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _work(self, lane: deque[QueuedPost], other: deque[QueuedPost]) -> None:
-        news = self._news[id(lane)]
+    async def _post_all(self, queue: deque[QueuedPost], other: deque[QueuedPost]) -> None:
+        added = self._added[id(queue)]
         while True:
-            if not lane:
+            if not queue:
                 if not other:
                     self._idle.set()
-                news.clear()
-                await news.wait()
+                added.clear()
+                await added.wait()
                 continue
-            post = lane[0]
-            await self._turn_of(post, other)
-            post.begun = self._clock.now()
+            post = queue[0]
+            await self._wait_for_earlier(post, other)
+            post.started = self._clock.now()
             try:
                 await self._post(post)
             finally:
-                self.gone(post)
+                self.mark_written(post)
                 post.done.set()
-                lane.popleft()
+                queue.popleft()
 
-    async def _turn_of(self, post: QueuedPost, other: deque[QueuedPost]) -> None:
-        """Wait for what was sent before, unless that is held."""
+    async def _wait_for_earlier(self, post: QueuedPost, other: deque[QueuedPost]) -> None:
+        """Wait for an earlier post of the other queue, for at most `MAX_ORDER_DELAY`."""
         while other and other[0].number < post.number:
             before = other[0]
-            begun = self._clock.now() if before.begun is None else before.begun
-            left = begun + HELD - self._clock.now()
+            started = self._clock.now() if before.started is None else before.started
+            left = started + MAX_ORDER_DELAY - self._clock.now()
             if left <= 0:
                 return
             waiting = asyncio.ensure_future(before.done.wait())

@@ -1,7 +1,7 @@
-"""What a WebSocket client remembers so that a dropped connection can go on: counts, and the frames nobody has confirmed.
+"""The unconfirmed frames and counters of a WebSocket client, so that a dropped connection can be resumed.
 
-Both sides count the text frames they got on a connection; confirmations and the words of coming back do not count. Only a
-server that announces it is spoken to in this way. Pure: frames in, frames out.
+Both sides count the text frames they received on a connection, except confirmations and the resume request
+itself. Used only with servers that announce it. No I/O: frames in, frames out.
 """
 
 from collections import deque
@@ -18,147 +18,147 @@ RESUME_ID: Final = "accord-resume"
 
 ACK_FRAMES: Final = 64
 ACK_BYTES: Final = 1024 * 1024
-"""After so many frames, or bytes, what arrived is confirmed."""
+"""Received frames are confirmed after this many frames or bytes."""
 
 MOST_FRAMES: Final = 65_536
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""What is kept at most; beyond it the oldest goes, and with it the way back."""
+"""The most that is kept. Beyond it the oldest frames are dropped, and the connection may not be resumable."""
 
 _ACK_MARK: Final = ACK.encode()
-_ACK_LONGEST: Final = 512
+_LONGEST_ACK: Final = 512
 
 
 class ResumeFailed(Exception):
-    """The connection cannot be had back; the message says why."""
+    """The connection cannot be resumed; the message says why."""
 
 
 class ResumeBuffer:
-    """The book of one connection, over all sockets that carry it."""
+    """The frames and counters of one connection, across all its sockets."""
 
     def __init__(self) -> None:
-        self.received = 0
-        self._known = False  # whether the server has said what it can do
+        self.received: int = 0
+        self._decided = False  # whether the server has announced what it supports
         self._announced = False
-        self._initialize: Any = None  # the id of that request
+        self._initialize: Any = None  # the id of the `initialize` request
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
-        self._first = 0  # the number of the first frame that is kept
+        self._first = 0  # the number of the first kept frame
         self._unconfirmed = 0  # frames received since the last confirmation, and their bytes
         self._unconfirmed_bytes = 0
 
     @property
     def resumable(self) -> bool:
-        """Whether the server has announced that a connection can be had back."""
+        """Whether the server has announced that connections can be resumed."""
         return self._announced
 
     def sent(self, frame: bytes) -> None:
-        """A frame goes to the server, now or later."""
+        """Keep a frame that goes to the server, now or later."""
         if not self._announced:
-            if self._known:
+            if self._decided:
                 return
             if self._initialize is None:
                 self._initialize = _id_of_initialize(frame)
-                self._known = self._initialize is None
-                if self._known:
+                self._decided = self._initialize is None
+                if self._decided:
                     return
         self._kept.append(frame)
         self._kept_bytes += len(frame)
         while len(self._kept) > MOST_FRAMES or self._kept_bytes > MOST_BYTES:
-            self._forget_one()
+            self._drop_oldest()
 
-    def heard(self, frames: list[bytes]) -> list[bytes]:
-        """Frames came from the server; those that are for the application."""
-        if not self._known:
+    def receive(self, frames: list[bytes]) -> list[bytes]:
+        """Count frames from the server; return those that are for the application."""
+        if not self._decided:
             for frame in frames:
-                self._look_for_announcement(frame)
+                self._read_announcement(frame)
         if not self._announced:
             self.received += len(frames)
             return frames
-        theirs = [frame for frame in frames if not self._is_ack(frame)]
-        self.received += len(theirs)
-        self._unconfirmed += len(theirs)
-        self._unconfirmed_bytes += sum(map(len, theirs))
-        return theirs
+        for_application = [frame for frame in frames if not self._is_ack(frame)]
+        self.received += len(for_application)
+        self._unconfirmed += len(for_application)
+        self._unconfirmed_bytes += sum(map(len, for_application))
+        return for_application
 
     def confirmation(self) -> bytes | None:
-        """What to tell the server about what has arrived, if it is time for that."""
+        """Return the confirmation for the server when one is due, else None."""
         if not self._announced or (self._unconfirmed < ACK_FRAMES and self._unconfirmed_bytes < ACK_BYTES):
             return None
         self._unconfirmed = self._unconfirmed_bytes = 0
         return encode({"jsonrpc": "2.0", "method": ACK, "params": {"received": self.received}})
 
     def request(self, connection_id: str) -> bytes:
-        """The first frame on a new socket."""
+        """Return the resume request, the first frame on a new socket."""
         params = {"connectionId": connection_id, "received": self.received}
         self._unconfirmed = self._unconfirmed_bytes = 0
         return encode({"jsonrpc": "2.0", "id": RESUME_ID, "method": RESUME, "params": params})
 
-    def missed(self, answer: bytes) -> list[bytes]:
-        """The frames that the server has not got, by its answer to `request`. Raises Gone."""
-        told = _parsed(answer)
-        if told.get("id") != RESUME_ID:
-            raise ResumeFailed("the server did not answer the request to go on")
-        if "error" in told:
-            said = one_line(str(_member(told["error"], "message")))
-            raise ResumeFailed(f"the server no longer has the connection: {said}")
-        received = _count(told.get("result"))
+    def missed(self, response: bytes) -> list[bytes]:
+        """Return the frames that the server missed, by its response to `request`. Raises ResumeFailed."""
+        message = _parse(response)
+        if message.get("id") != RESUME_ID:
+            raise ResumeFailed("the server did not answer the resume request")
+        if "error" in message:
+            reason = one_line(str(_member(message["error"], "message")))
+            raise ResumeFailed(f"the server no longer has the connection: {reason}")
+        received = _count(message.get("result"))
         if received is None or received > self._first + len(self._kept):
-            raise ResumeFailed("the server cannot say what it has received")
+            raise ResumeFailed("the server sent an invalid count of received messages")
         if received < self._first:
-            raise ResumeFailed(f"{self._first - received} messages that the server missed are no longer here")
-        self._confirmed(received)
+            raise ResumeFailed(f"{self._first - received} messages that the server missed are no longer kept")
+        self._drop_confirmed(received)
         return list(self._kept)
 
     def _is_ack(self, frame: bytes) -> bool:
-        if len(frame) > _ACK_LONGEST or _ACK_MARK not in frame:
+        if len(frame) > _LONGEST_ACK or _ACK_MARK not in frame:
             return False
-        told = _parsed(frame)
-        if told.get("method") != ACK or "id" in told:
+        message = _parse(frame)
+        if message.get("method") != ACK or "id" in message:
             return False
-        received = _count(told.get("params"))
+        received = _count(message.get("params"))
         if received is not None and received <= self._first + len(self._kept):
-            self._confirmed(received)
+            self._drop_confirmed(received)
         return True
 
-    def _confirmed(self, received: int) -> None:
+    def _drop_confirmed(self, received: int) -> None:
         while self._first < received:
-            self._forget_one()
+            self._drop_oldest()
 
-    def _forget_one(self) -> None:
+    def _drop_oldest(self) -> None:
         self._kept_bytes -= len(self._kept.popleft())
         self._first += 1
 
-    def _look_for_announcement(self, frame: bytes) -> None:
-        if self._known:
+    def _read_announcement(self, frame: bytes) -> None:
+        if self._decided:
             return
-        told = _parsed(frame)
-        if "method" in told or told.get("id") != self._initialize:
+        message = _parse(frame)
+        if "method" in message or message.get("id") != self._initialize:
             return
-        self._known = True
-        self._announced = _announces(told)
+        self._decided = True
+        self._announced = _announces(message)
         if not self._announced:
             self._kept.clear()
             self._kept_bytes = 0
 
 
-def announces_return(welcome: bytes) -> bool:
-    """Whether the server's answer to `initialize` says that a connection to it can be had back."""
-    return _announces(_parsed(welcome))
+def announces_resume(response: bytes) -> bool:
+    """Return whether the response to `initialize` announces that connections can be resumed."""
+    return _announces(_parse(response))
 
 
-def _announces(told: dict[str, Any]) -> bool:
-    found: Any = told.get("result")
+def _announces(message: dict[str, Any]) -> bool:
+    value: Any = message.get("result")
     for name in ("agentCapabilities", "_meta", "accord", "resume", "version"):
-        found = _member(found, name)
-    return type(found) is int and found == 1
+        value = _member(value, name)
+    return type(value) is int and value == 1
 
 
-def _parsed(frame: bytes) -> dict[str, Any]:
+def _parse(frame: bytes) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(frame)
+        value = msgspec.json.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _member(value: Any, name: str) -> Any:
@@ -171,5 +171,5 @@ def _count(value: Any) -> int | None:
 
 
 def _id_of_initialize(frame: bytes) -> Any:
-    told = _parsed(frame)
-    return told.get("id") if told.get("method") == "initialize" else None
+    message = _parse(frame)
+    return message.get("id") if message.get("method") == "initialize" else None

@@ -1,5 +1,8 @@
 """Parse server-sent events; follow a stream and resume it after the last id.
 
+A server that announces that connections can be resumed numbers its events one by one. There a gap ends the
+stream: loading the session again is better than continuing without a part of it.
+
 Imported on first use.
 """
 
@@ -15,37 +18,47 @@ from accord.wire.remote.http_client import (
     NetworkFailure,
     StreamRejected,
 )
-from accord.wire.transport import DEFAULT_LIMIT, SHOWN, Frame, OversizedFrame
-
-# MERGED wire.remote.sse: Server-sent events from bytes, however the reads cut them. Pure, no I/O.
-#
-# A line ends with LF, CR or CRLF; several `data` lines make one event; comments are signs of life; other fields mean nothing
-# here. An event over the limit becomes one `OversizedFrame` in its place and streams past in bounded memory.
+from accord.wire.transport import DEFAULT_LIMIT, OVERSIZED_SAMPLE, Frame, OversizedFrame
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LONGEST_ID: Final = 1024
-_SLACK: Final = 16  # the name of a field and the blank behind it
+_FIELD_NAME: Final = 16
+"""Room for the name of a field and the space behind it."""
 
 
 class EventParser:
-    """Feed it every read of one stream; it gives the data of each event that is complete."""
+    """Parses the bytes of one stream: `feed` every read and get the data of each complete event.
 
-    __slots__ = ("_after_cr", "_begun", "_data", "_id", "_limit", "_line", "_passing", "comments", "last_id")
+    A line ends with LF, CR or CRLF. Several `data` lines make one event. Comments are keep-alives; other
+    fields are ignored. An event over the limit becomes one `OversizedFrame` and takes bounded memory. No I/O.
+    """
+
+    __slots__ = (
+        "_after_cr",
+        "_data",
+        "_first_line_read",
+        "_id",
+        "_limit",
+        "_line",
+        "_oversized",
+        "comments",
+        "last_id",
+    )
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.last_id: str | None = None
         """The id of the last complete event that had one."""
-        self.comments = 0
+        self.comments: int = 0
         self._limit = limit
-        self._begun = False
+        self._first_line_read = False
         self._after_cr = False
-        self._line = bytearray()  # the unfinished line; of one that is too long only its ends
-        self._passing = _Passing()  # what went by of it
+        self._line = bytearray()  # the unfinished line; if it is too long, only its end
+        self._oversized = _OversizedLine()  # the dropped part of it
         self._data: list[bytes | OversizedFrame] = []
         self._id: str | None = None
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The events that these bytes complete, in order."""
+        """Return the events that these bytes complete, in order."""
         if not data:
             return []
         if self._after_cr and data.startswith(b"\n"):
@@ -59,39 +72,41 @@ class EventParser:
         frames: list[Frame] = []
         for line in lines:
             text = line.rstrip(b"\r\n")
-            if self._line or len(text) > self._limit + _SLACK:
-                self._keep(text)
+            if self._line or len(text) > self._limit + _FIELD_NAME:
+                self._append(text)
                 self._finish_line(frames)
             else:
                 self._field(text, frames)
         if rest:
-            self._keep(rest)
+            self._append(rest)
         return frames
 
-    def _keep(self, piece: bytes) -> None:
+    def _append(self, piece: bytes) -> None:
         self._line += piece
-        if self._passing.size:
-            self._passing.size += len(piece)
-            del self._line[:-SHOWN]
-        elif len(self._line) > self._limit + _SLACK:
-            self._passing = _Passing(len(self._line), bytes(self._line[: SHOWN + _SLACK]))
-            del self._line[:-SHOWN]
+        if self._oversized.size:
+            self._oversized.size += len(piece)
+            del self._line[:-OVERSIZED_SAMPLE]
+        elif len(self._line) > self._limit + _FIELD_NAME:
+            self._oversized = _OversizedLine(
+                len(self._line), bytes(self._line[: OVERSIZED_SAMPLE + _FIELD_NAME])
+            )
+            del self._line[:-OVERSIZED_SAMPLE]
 
     def _finish_line(self, frames: list[Frame]) -> None:
-        line, passed = bytes(self._line), self._passing
-        self._line, self._passing = bytearray(), _Passing()
-        if not passed.size:
+        line, oversized = bytes(self._line), self._oversized
+        self._line, self._oversized = bytearray(), _OversizedLine()
+        if not oversized.size:
             self._field(line, frames)
             return
-        name, mark, value = passed.head.partition(b":")
+        name, mark, value = oversized.head.partition(b":")
         if name == b"data" and mark:
             head = value.removeprefix(b" ")
-            size = passed.size - (len(passed.head) - len(head))
-            self._data.append(OversizedFrame(size, head[:SHOWN], line[-SHOWN:]))
+            size = oversized.size - (len(oversized.head) - len(head))
+            self._data.append(OversizedFrame(size, head[:OVERSIZED_SAMPLE], line[-OVERSIZED_SAMPLE:]))
 
     def _field(self, line: bytes, frames: list[Frame]) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._first_line_read:
+            self._first_line_read = True
             line = line.removeprefix(_BOM)
         if not line:
             self._dispatch(frames)
@@ -112,13 +127,13 @@ class EventParser:
             return
         frame = data[0] if len(data) == 1 else _joined(data)
         if isinstance(frame, bytes) and len(frame) > self._limit:
-            frame = OversizedFrame(len(frame), frame[:SHOWN], frame[-SHOWN:])
+            frame = OversizedFrame(len(frame), frame[:OVERSIZED_SAMPLE], frame[-OVERSIZED_SAMPLE:])
         if isinstance(frame, OversizedFrame) or frame.strip():
             frames.append(frame)
 
 
-class _Passing:
-    """A line that is too long: how much of it there was so far, and how it began."""
+class _OversizedLine:
+    """A line that is too long: its size so far, and its first bytes."""
 
     __slots__ = ("head", "size")
 
@@ -132,86 +147,81 @@ def _joined(data: list[bytes | OversizedFrame]) -> bytes | OversizedFrame:
         return b"\n".join(part for part in data if isinstance(part, bytes))
     size = len(data) - 1 + sum(part.size if isinstance(part, OversizedFrame) else len(part) for part in data)
     first, last = data[0], data[-1]
-    head = first.head if isinstance(first, OversizedFrame) else first[:SHOWN]
-    tail = last.tail if isinstance(last, OversizedFrame) else last[-SHOWN:]
+    head = first.head if isinstance(first, OversizedFrame) else first[:OVERSIZED_SAMPLE]
+    tail = last.tail if isinstance(last, OversizedFrame) else last[-OVERSIZED_SAMPLE:]
     return OversizedFrame(size, head, tail)
 
 
-# MERGED wire.remote.streams: One stream of events, followed to its end. Where its events carry ids, a stream that breaks off is taken up behind the last.
-#
-# A server that announces that connections to it can be had back numbers its events one by one. There a gap is noticed, and is the
-# end: better to load a session anew than to go on without a part of it.
-
-_LATER: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
-"""Refusals that may pass: the server may not have noticed yet that the stream before broke off."""
+_RETRY_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+"""Temporary refusals: the server may not have noticed yet that the previous stream broke."""
 
 
 _GONE: Final = 410
 
 
 class EventsLost(Exception):
-    """Events of a stream will never come."""
+    """Events of a stream were lost."""
 
 
 class SseReceiver(Protocol):
-    """Who reads a stream."""
+    """Receives the frames of a stream."""
 
     async def ready(self) -> None:
-        """Wait until more is wanted."""
+        """Wait until the receiver accepts more frames."""
         ...
 
-    def came(self, stream: "SseStream", frames: list[Frame]) -> None:
-        """Everything that one read completed, in order."""
+    def receive(self, stream: "SseStream", frames: list[Frame]) -> None:
+        """Take all frames that one read completed, in order."""
         ...
 
-    def over(self, stream: "SseStream", reason: str, status: int | None) -> None:
-        """The stream has ended for good; `status` where the server refused it."""
+    def stream_ended(self, stream: "SseStream", reason: str, status: int | None) -> None:
+        """Take the final end of a stream; `status` is set if the server refused it."""
         ...
 
 
 class SseStream:
-    """The stream of a session, or (None) of the connection itself."""
+    """The event stream of one session, or of the connection itself if `session` is None."""
 
     def __init__(
         self,
         session: str | None,
-        reader: SseReceiver,
-        exchange: HttpClient,
+        receiver: SseReceiver,
+        client: HttpClient,
         *,
         limit: int,
         times: NetworkTimeouts,
         clock: Clock,
         numbered: bool = False,
     ) -> None:
-        self.session = session
-        self.heard = 0
-        """Counts up with every read."""
+        self.session: str | None = session
+        self.reads: int = 0
+        """Counts the reads."""
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once the server has begun to answer; else Rejected or Unreachable."""
-        self._reader = reader
-        self._exchange = exchange
+        """Done once the server has started to respond; else StreamRejected or NetworkFailure."""
+        self._receiver = receiver
+        self._client = client
         self._limit = limit
         self._times = times
         self._clock = clock
         self._numbered = numbered
         self._parser = EventParser(limit)
-        self._reading = True  # not while more is unwanted
-        self._watch: Timer | None = None
+        self._reading = True  # False while the receiver is not ready
+        self._silence_timer: Timer | None = None
         self._cutting: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def was_open(self) -> bool:
-        """Whether the server has ever begun to answer."""
+        """Whether the server has ever started to respond."""
         return self.opened.done() and not self.opened.cancelled() and self.opened.exception() is None
 
     def start(self, connection_id: dict[str, str]) -> None:
-        """Open it and follow it."""
+        """Open the stream and follow it."""
         ids = dict(connection_id) if self.session is None else {**connection_id, SESSION_ID: self.session}
         self._task = asyncio.ensure_future(self._run(ids))
 
     async def stop(self) -> None:
-        """Follow it no further."""
+        """Stop following the stream."""
         tasks = [task for task in (self._task, self._cutting) if task is not None]
         for task in tasks:
             task.cancel()
@@ -223,25 +233,25 @@ class SseStream:
     async def _run(self, ids: dict[str, str]) -> None:
         number, until, status = 0, self._clock.now() + self._times.connect, None
         while True:
-            heard, began = self.heard, self._clock.now()
+            reads, started = self.reads, self._clock.now()
             try:
                 await self._follow(ids)
                 reason = "the server ended the stream"
             except StreamRejected as rejected:
                 reason, status = str(rejected), rejected.status
-                if rejected.status not in _LATER:
+                if rejected.status not in _RETRY_STATUSES:
                     break
-            except EventsLost as missed:
-                reason, status = str(missed), _GONE
+            except EventsLost as lost:
+                reason, status = str(lost), _GONE
                 break
             except NetworkFailure as unreachable:
-                reason = f"the stream broke off: {unreachable}"
+                reason = f"the stream broke: {unreachable}"
                 if not self.opened.done():
                     reason = str(unreachable)
                     break
             if self.opened.done() and self._parser.last_id is None:
                 break
-            if self.heard != heard or self._clock.now() - began > self._times.back:
+            if self.reads != reads or self._clock.now() - started > self._times.back:
                 number, status, until = 0, None, self._clock.now() + self._times.back
             number += 1
             pause = self._times.pause_before(number)
@@ -252,45 +262,47 @@ class SseStream:
             self.opened.set_exception(
                 StreamRejected(status) if status is not None else NetworkFailure(reason, sent=False)
             )
-            self.opened.exception()  # whoever waits for it has it
-        self._reader.over(self, reason, status)
+            self.opened.exception()  # mark it as retrieved
+        self._receiver.stream_ended(self, reason, status)
 
     async def _follow(self, ids: dict[str, str]) -> None:
         last_id = self._parser.last_id
         self._parser = EventParser(self._limit)
         self._parser.last_id = last_id
-        async with self._exchange.events(ids, last_id) as events:
+        async with self._client.events(ids, last_id) as events:
             if not self.opened.done():
                 self.opened.set_result(None)
-            self._look(events, -1)
+            self._check_alive(events, -1)
             try:
                 async for data in events:
                     self._reading = False
-                    await self._reader.ready()
+                    await self._receiver.ready()
                     self._reading = True
-                    self.heard += 1
+                    self.reads += 1
                     before = self._parser.last_id
                     frames = self._parser.feed(data)
                     if self._numbered and before is not None:
-                        _insist_on_all(before, self._parser.last_id, len(frames))
+                        _check_complete(before, self._parser.last_id, len(frames))
                     if frames:
-                        self._reader.came(self, frames)
+                        self._receiver.receive(self, frames)
             finally:
-                if self._watch is not None:
-                    self._watch.cancel()
+                if self._silence_timer is not None:
+                    self._silence_timer.cancel()
 
-    def _look(self, events: EventResponse, heard: int) -> None:
-        """A stream on which signs of life come by themselves, and that has fallen silent, is dead."""
-        if heard == self.heard and self._reading and self._parser.comments:
+    def _check_alive(self, events: EventResponse, reads: int) -> None:
+        """Cut a stream that had keep-alive comments and has been silent for too long."""
+        if reads == self.reads and self._reading and self._parser.comments:
             self._cutting = asyncio.ensure_future(events.cut())
             return
-        now = self.heard
-        self._watch = self._clock.call_later(self._times.silence, lambda: self._look(events, now))
+        now = self.reads
+        self._silence_timer = self._clock.call_later(
+            self._times.silence, lambda: self._check_alive(events, now)
+        )
 
 
-def _insist_on_all(before: str, after: str | None, came: int) -> None:
-    """Raises Missed where the numbers say that more was sent than came."""
+def _check_complete(before: str, after: str | None, count: int) -> None:
+    """Raise EventsLost if the event numbers show that events are missing."""
     if before.isdecimal() and after is not None and after.isdecimal():
-        missing = int(after) - int(before) - came
+        missing = int(after) - int(before) - count
         if missing > 0:
-            raise EventsLost(f"{missing} messages were missed that the server no longer has")
+            raise EventsLost(f"{missing} messages were lost that the server no longer has")

@@ -1,7 +1,10 @@
-"""The transport over streamable HTTP: messages are posted one by one, and come back on streams of events.
+"""The transport over streamable HTTP: messages are posted one by one, and received on event streams.
 
-The connection has a stream of its own, each session one more, which is open before anything that concerns the session is
-posted. Whatever the server refuses fails that request alone, unless it says that the connection is gone.
+The connection has an event stream, and so has each session; the stream of a session is open before its
+messages are posted. A refused post fails only that request, unless the server says that the connection is
+gone.
+
+Imported on first use: it loads httpx2.
 """
 
 import asyncio
@@ -23,25 +26,35 @@ from accord.wire.remote.http_client import (
     StreamRejected,
 )
 from accord.wire.remote.network_errors import FINAL_STATUSES, status_sentence
-from accord.wire.remote.post_queue import HELD, OPENING, UPDATE, PostQueue, QueuedPost, failure, read_message
-from accord.wire.remote.resume_buffer import announces_return
+from accord.wire.remote.post_queue import (
+    MAX_ORDER_DELAY,
+    SESSION_OPENING,
+    UPDATE,
+    PostQueue,
+    QueuedPost,
+    encode_failed_call,
+    read_message,
+)
+from accord.wire.remote.resume_buffer import announces_resume
 from accord.wire.remote.server_sent_events import SseStream
 from accord.wire.transport import DEFAULT_LIMIT, Frame, Receiver, TransportEnd
 
-_QUIET: Final = 0.1
-_ROUNDS: Final = 50
-"""An answer that closes a replay on another stream is held until the session's own is quiet, but not for ever."""
+_QUIET_SECONDS: Final = 0.1
+_QUIET_ROUNDS: Final = 50
+"""A response that ends a replay on another stream waits until the session's stream is quiet, for so many
+rounds.
+"""
 
 
 class _Call(Struct, frozen=True):
-    """A request of ours that is open."""
+    """One of our requests that waits for its response."""
 
     method: str
     session: str | None
 
 
 class StreamableHttpTransport:
-    """One connection; it begins with the first message, which has to be `initialize`."""
+    """One connection; its first message has to be `initialize`."""
 
     def __init__(
         self,
@@ -55,50 +68,50 @@ class StreamableHttpTransport:
         self._limit = limit
         self._times = times or NetworkTimeouts()
         self._clock = clock
-        self._exchange = HttpClient(address, self._times)
-        self._posting = PostQueue(clock, self._post)
-        self._ids: dict[str, str] = {}  # the connection's header, once it has one
+        self._client = HttpClient(address, self._times)
+        self._posts = PostQueue(clock, self._post)
+        self._ids: dict[str, str] = {}  # the header with the connection id, once there is one
         self._numbered = False
         self._streams: dict[str | None, SseStream] = {}
-        self._unknown: set[str] = set()  # sessions of which the server knew no stream
+        self._unknown: set[str] = set()  # sessions that the server did not know
         self._calls: dict[bytes, _Call] = {}
-        self._asked: dict[bytes, str | None] = {}  # the agent's requests, and the stream that carried each
+        self._agent_requests: dict[bytes, str | None] = {}  # by id: the session whose stream brought it
         self._receiver: Receiver | None = None
-        self._wanted = asyncio.Event()
-        self._wanted.set()
-        self._deaf = False
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._discard = False
         self._end: TransportEnd | None = None
-        self._held: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
-        self._releasing: asyncio.Task[None] | None = None
+        self._release_task: asyncio.Task[None] | None = None
 
-    # -- the contract of a transport ----------------------------------------------------------------------------
+    # -- the contract of a transport --------------------------------------------------------------
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         if self._end is not None:
             asyncio.get_running_loop().call_soon(receiver.ended, self._end)
         else:
-            self._posting.start()
+            self._posts.start()
 
     def send(self, frame: bytes) -> None:
         if self._end is None and self._closing is None:
-            self._posting.add(frame)
+            self._posts.add(frame)
 
     @property
     def unsent(self) -> int:
-        return self._posting.backlog.size
+        return self._posts.backlog.size
 
     async def drain(self) -> None:
         if self.unsent >= HIGH_WATER:
-            await self._posting.backlog.below(HIGH_WATER // 4)
+            await self._posts.backlog.wait_below(HIGH_WATER // 4)
 
     def pause(self) -> None:
         if self._closing is None:
-            self._wanted.clear()
+            self._reading.clear()
 
     def resume(self) -> None:
-        self._wanted.set()
+        self._reading.set()
 
     async def aclose(self) -> None:
         if self._closing is None:
@@ -106,25 +119,25 @@ class StreamableHttpTransport:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self._deaf = not self._wanted.is_set()
-        self._wanted.set()
+        self._discard = not self._reading.is_set()
+        self._reading.set()
         if self._end is None and self._receiver is not None:
-            posted = asyncio.ensure_future(self._posting.all_posted())
+            posted = asyncio.ensure_future(self._posts.all_posted())
             await within(self._clock, self._times.leave, posted)
             posted.cancel()
         self._finish(f"this side closed the connection to {self._address}")
-        if self._releasing is not None:
-            await asyncio.wait([self._releasing])
+        if self._release_task is not None:
+            await asyncio.wait([self._release_task])
 
-    # -- posting ------------------------------------------------------------------------------------------------
+    # -- posting ----------------------------------------------------------------------------------
 
     async def _post(self, post: QueuedPost) -> None:
         message = post.message
         if message.method == "initialize" and message.kind == "request" and not self._ids:
             await self._initialize(post)
             return
-        if message.kind == "answer":
-            session = self._asked.pop(message.id, None)
+        if message.kind == "response":
+            session = self._agent_requests.pop(message.id, None)
         else:
             session = message.session
             if message.kind == "request":
@@ -132,64 +145,64 @@ class StreamableHttpTransport:
             if session is not None and not await self._stream_is_open(session, post):
                 return
         ids = self._ids
-        if session is not None and not (session in self._unknown and message.method in OPENING):
+        if session is not None and not (session in self._unknown and message.method in SESSION_OPENING):
             ids = {**ids, SESSION_ID: session}
         try:
-            answer = await self._exchange.post(post.frame, ids, lambda: self._posting.gone(post))
+            response = await self._client.post(post.frame, ids, lambda: self._posts.mark_written(post))
         except NetworkFailure as unreachable:
-            self._finish(f"{self._address}: the connection broke off: {unreachable}")
+            self._finish(f"{self._address}: the connection broke: {unreachable}")
         else:
-            self._posted(post, session, answer)
+            self._posted(post, session, response)
 
     async def _initialize(self, post: QueuedPost) -> None:
         try:
-            answer = await self._exchange.post(
-                post.frame, {}, lambda: self._posting.gone(post), longest=self._limit
+            response = await self._client.post(
+                post.frame, {}, lambda: self._posts.mark_written(post), longest=self._limit
             )
         except NetworkFailure as unreachable:
             self._cannot_connect(str(unreachable))
             return
-        if answer.status != 200:
-            self._cannot_connect(status_sentence(answer.status, answer.body[:BODY_SHOWN]))
-        elif not answer.json or len(answer.body) > self._limit:
-            self._cannot_connect("what is there is no ACP server")
-        elif answer.connection_id is None:
-            # A refusal needs no connection. With anything else there would be nothing to go on with.
-            self._give([answer.body])
+        if response.status != 200:
+            self._cannot_connect(status_sentence(response.status, response.body[:BODY_SHOWN]))
+        elif not response.json or len(response.body) > self._limit:
+            self._cannot_connect("there is no ACP server at this address")
+        elif response.connection_id is None:
+            # An error response needs no connection; any other one cannot be continued.
+            self._deliver([response.body])
             self._finish(f"{self._address}: the server opened no connection")
         else:
-            self._ids = {CONNECTION_ID: answer.connection_id}
-            self._numbered = announces_return(answer.body)
+            self._ids = {CONNECTION_ID: response.connection_id}
+            self._numbered = announces_resume(response.body)
             stream = self._open(None)
             await asyncio.wait([stream.opened])
-            self._give([answer.body])
+            self._deliver([response.body])
 
     def _cannot_connect(self, why: str) -> None:
         self._finish(f"{self._address}: cannot connect: {why}", connected=False)
 
-    def _posted(self, post: QueuedPost, session: str | None, answer: PostResponse) -> None:
-        status = answer.status
+    def _posted(self, post: QueuedPost, session: str | None, response: PostResponse) -> None:
+        status = response.status
         if status < 300:
-            if status == 200 and answer.json and answer.body.strip() and len(answer.body) <= BODY_SHOWN:
-                self._take(None, [answer.body])
+            if status == 200 and response.json and response.body.strip() and len(response.body) <= BODY_SHOWN:
+                self._take(None, [response.body])
         elif status in FINAL_STATUSES and not (status == 404 and session in self._unknown):
-            self._finish(f"{self._address}: {status_sentence(status, answer.body, connected=True)}")
+            self._finish(f"{self._address}: {status_sentence(status, response.body, connected=True)}")
         else:
             if status == 409 and session is not None:
-                self._forget(session, status_sentence(status, answer.body))
-            self._fail(post.message.id, status_sentence(status, answer.body), status, answer.body)
+                self._forget(session, status_sentence(status, response.body))
+            self._fail(post.message.id, status_sentence(status, response.body), status, response.body)
 
     def _fail(self, id: bytes, why: str, status: int | None = None, body: bytes = b"") -> None:
-        """A request of ours was not carried: its error is made here."""
+        """Answer one of our requests that could not be posted with an error."""
         if self._calls.pop(id, None) is not None:
             data = (
                 None
                 if status is None
                 else {"status": status, "body": body[:BODY_SHOWN].decode(errors="replace")}
             )
-            self._give([failure(id, f"{self._address}: {why}", data)])
+            self._deliver([encode_failed_call(id, f"{self._address}: {why}", data)])
 
-    # -- streams ------------------------------------------------------------------------------------------------
+    # -- streams ----------------------------------------------------------------------------------
 
     def _open(self, session: str | None) -> SseStream:
         stream = self._streams.get(session)
@@ -197,7 +210,7 @@ class StreamableHttpTransport:
             stream = SseStream(
                 session,
                 self,
-                self._exchange,
+                self._client,
                 limit=self._limit,
                 times=self._times,
                 clock=self._clock,
@@ -208,7 +221,9 @@ class StreamableHttpTransport:
         return stream
 
     async def _stream_is_open(self, session: str, post: QueuedPost) -> bool:
-        """Whether a message of a session may be posted: its stream is open, or the server does not want that yet."""
+        """Return whether a message of a session may be posted: its stream is open, or the server does not
+        know it yet.
+        """
         stream = self._open(session)
         await asyncio.wait([stream.opened])
         error = None if stream.opened.cancelled() else stream.opened.exception()
@@ -224,13 +239,13 @@ class StreamableHttpTransport:
         return False
 
     async def ready(self) -> None:
-        if not self._wanted.is_set():
-            await self._wanted.wait()
+        if not self._reading.is_set():
+            await self._reading.wait()
 
-    def came(self, stream: SseStream, frames: list[Frame]) -> None:
+    def receive(self, stream: SseStream, frames: list[Frame]) -> None:
         self._take(stream.session, frames)
 
-    def over(self, stream: SseStream, reason: str, status: int | None) -> None:
+    def stream_ended(self, stream: SseStream, reason: str, status: int | None) -> None:
         session = stream.session
         if self._streams.get(session) is stream:
             del self._streams[session]
@@ -239,29 +254,29 @@ class StreamableHttpTransport:
         if session is None or status in FINAL_STATUSES - {404}:
             self._finish(f"{self._address}: {reason}")
         elif stream.was_open:
-            self._own(self._fail_later(self._calls_of(session), f"the session {session}: {reason}"))
+            self._start_task(self._fail_later(self._calls_of(session), f"the session {session}: {reason}"))
 
     def _forget(self, session: str, why: str) -> None:
-        """The server has lost the session: whoever waits in it is told."""
+        """Fail the calls of a session that the server has lost."""
         stream = self._streams.pop(session, None)
         if stream is not None:
-            self._own(stream.stop())
+            self._start_task(stream.stop())
         for id in self._calls_of(session):
             self._fail(id, f"the session {session}: {why}")
 
     async def _fail_later(self, ids: list[bytes], why: str) -> None:
-        """The stream of a session is over. Often that is the server's end; then, in a moment, it is the connection that fails."""
-        await self._clock.sleep(HELD)
+        """Fail calls of an ended stream after a moment: if the server has ended, the connection fails first."""
+        await self._clock.sleep(MAX_ORDER_DELAY)
         for id in ids:
             self._fail(id, why)
 
     def _calls_of(self, session: str) -> list[bytes]:
         return [id for id, call in self._calls.items() if call.session == session]
 
-    # -- what arrives -------------------------------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------
 
     def _take(self, carrier: str | None, frames: list[Frame]) -> None:
-        """Frames of one read: note who asked and who was answered, and pass them on."""
+        """Pass on the frames of one read; keep track of the agent's requests and of responses to ours."""
         kept: list[Frame] = []
         for frame in frames:
             if not isinstance(frame, bytes) or frame.startswith(UPDATE):
@@ -269,64 +284,64 @@ class StreamableHttpTransport:
                 continue
             message = read_message(frame)
             if message.kind == "request":
-                self._asked[message.id] = carrier
-            elif message.kind == "answer":
+                self._agent_requests[message.id] = carrier
+            elif message.kind == "response":
                 call = self._calls.pop(message.id, None)
                 if message.session is not None and self._ids and call is not None:
                     self._open(message.session)
-                if call is not None and call.method in OPENING and carrier != call.session:
-                    self._own(self._give_when_quiet(frame, call.session))
+                if call is not None and call.method in SESSION_OPENING and carrier != call.session:
+                    self._start_task(self._deliver_when_quiet(frame, call.session))
                     continue
             kept.append(frame)
-        self._give(kept)
+        self._deliver(kept)
 
-    async def _give_when_quiet(self, frame: bytes, session: str | None) -> None:
-        """The replay is on the session's stream, its end came on another one: let the replay come first."""
-        for _ in range(_ROUNDS):
+    async def _deliver_when_quiet(self, frame: bytes, session: str | None) -> None:
+        """Deliver a response after the replay on the session's stream, because it came on another stream."""
+        for _ in range(_QUIET_ROUNDS):
             stream = self._streams.get(session)
-            heard = 0 if stream is None else stream.heard
-            await self._clock.sleep(_QUIET)
-            if stream is None or stream.heard == heard:
+            reads = 0 if stream is None else stream.reads
+            await self._clock.sleep(_QUIET_SECONDS)
+            if stream is None or stream.reads == reads:
                 break
-        self._give([frame])
+        self._deliver([frame])
 
-    def _give(self, frames: list[Frame]) -> None:
-        if frames and self._receiver is not None and self._end is None and not self._deaf:
+    def _deliver(self, frames: list[Frame]) -> None:
+        if frames and self._receiver is not None and self._end is None and not self._discard:
             self._receiver.frames(frames)
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._held.add(task)
-        task.add_done_callback(self._held.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _finish(self, reason: str, *, connected: bool = True) -> None:
         if self._end is not None:
             return
         self._end = TransportEnd(reason, connected=connected)
-        self._posting.backlog.close()
-        self._releasing = asyncio.ensure_future(self._release())
+        self._posts.backlog.close()
+        self._release_task = asyncio.ensure_future(self._release())
         if self._receiver is not None:
             self._receiver.ended(self._end)
 
     async def _release(self) -> None:
-        """Stop everything, say goodbye, let the sockets go; each step bounded."""
-        await self._posting.stop()
-        for task in self._held:
+        """Stop all tasks, delete the connection at the server and close the sockets; each step is bounded."""
+        await self._posts.stop()
+        for task in self._tasks:
             task.cancel()
         streams = list(self._streams.values())
         if streams:
             stopping = asyncio.gather(*(stream.stop() for stream in streams))
             await within(self._clock, self._times.leave, stopping)
         if self._ids:
-            leaving = asyncio.ensure_future(self._goodbye())
+            leaving = asyncio.ensure_future(self._delete())
             if not await within(self._clock, self._times.leave, leaving):
                 leaving.cancel()
-        await self._exchange.aclose()
+        await self._client.aclose()
 
-    async def _goodbye(self) -> None:
+    async def _delete(self) -> None:
         try:
-            await self._exchange.goodbye(self._ids)
+            await self._client.delete(self._ids)
         except NetworkFailure:
-            pass  # it is gone by itself
+            pass  # the server cannot be reached any more

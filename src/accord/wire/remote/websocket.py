@@ -1,7 +1,10 @@
-"""The transport over a WebSocket: one message a text frame.
+"""The transport over a WebSocket: one message per text frame.
 
-Where the server announces that it can, a dropped connection goes on over a new socket, and nobody above notices: what
-was missed on either side is sent again, once and in order. With any other server a drop is the end.
+If the server announces it, a dropped connection is resumed over a new socket: both sides send what the other
+missed, once and in order, and the layers above do not notice. With any other server a dropped connection has
+ended.
+
+Imported on first use: it loads websockets.
 """
 
 import asyncio
@@ -27,7 +30,7 @@ async def open_websocket(
     times: NetworkTimeouts | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "WebSocketTransport":
-    """Connect to a server. Raises NeverStarted where that leads to no WebSocket."""
+    """Connect to a server. Raises NeverStarted if no WebSocket can be opened."""
     transport = WebSocketTransport(address, limit, times or NetworkTimeouts(), clock)
     try:
         await transport.open()
@@ -37,33 +40,35 @@ async def open_websocket(
 
 
 class WebSocketTransport:
-    """One connection, over one socket or several after each other; made by `open_websocket`."""
+    """One connection over one or more sockets, one after the other; created by `open_websocket`."""
 
     def __init__(self, address: AgentAddress, limit: int, times: NetworkTimeouts, clock: Clock) -> None:
         self._address = address
         self._limit = limit
         self._times = times
         self._clock = clock
-        self._ledger = ResumeBuffer()
+        self._resume_buffer = ResumeBuffer()
         self._connection_id: str | None = None
         self._receiver: Receiver | None = None
         self._socket: WebSocketConnection | None = None
-        self._candidate: WebSocketConnection | None = None  # a new socket on which nothing is agreed yet
-        self._agreeing: asyncio.Future[None] | None = None
-        self._coming_back: asyncio.Task[None] | None = None
-        self._waiting = 0  # bytes sent while there is no socket
+        self._candidate: WebSocketConnection | None = (
+            None  # a new socket whose resume request is not answered yet
+        )
+        self._resume_response: asyncio.Future[None] | None = None
+        self._resume_task: asyncio.Task[None] | None = None
+        self._waiting = 0  # bytes to send while there is no socket
         self._paused = False
-        self._deaf = False  # what still comes is for nobody
+        self._discard = False  # drop further messages
         self._end: TransportEnd | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._relieved = asyncio.Event()
-        self._relieved.set()
+        self._below_high_water = asyncio.Event()
+        self._below_high_water.set()
 
     async def open(self) -> None:
-        """Get the first socket. Raises Refused."""
+        """Open the first socket. Raises WebSocketRefused."""
         self._socket = await self._new_socket()
         if self._socket.closed.done():
-            raise WebSocketRefused("it hung up as soon as the WebSocket was open", final=False)
+            raise WebSocketRefused("the server closed the WebSocket as soon as it was open", final=False)
         self._connection_id = self._socket.connection_id
 
     def start(self, receiver: Receiver) -> None:
@@ -73,20 +78,20 @@ class WebSocketTransport:
     def send(self, frame: bytes) -> None:
         if self._end is not None or self._closing is not None:
             return
-        self._ledger.sent(frame)
+        self._resume_buffer.sent(frame)
         if self._socket is not None:
             self._socket.send(frame)
         else:
             self._waiting += len(frame)
             if self._waiting >= HIGH_WATER:
-                self._relieved.clear()
+                self._below_high_water.clear()
 
     @property
     def unsent(self) -> int:
         return self._waiting + (self._socket.unsent if self._socket is not None else 0)
 
     async def drain(self) -> None:
-        await self._relieved.wait()
+        await self._below_high_water.wait()
 
     def pause(self) -> None:
         self._paused = True
@@ -104,13 +109,13 @@ class WebSocketTransport:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._coming_back is not None:
-            self._coming_back.cancel()
-            await asyncio.wait([self._coming_back])
+        if self._resume_task is not None:
+            self._resume_task.cancel()
+            await asyncio.wait([self._resume_task])
         socket = self._socket
         if socket is not None:
-            # The server's goodbye has to be read, whoever does not want what comes before it.
-            self._deaf = self._paused or self._receiver is None
+            # The server's close frame has to be read, even if the messages before it are dropped.
+            self._discard = self._paused or self._receiver is None
             socket.close()
             socket.resume()
             try:
@@ -119,110 +124,116 @@ class WebSocketTransport:
                 socket.abort()
         self._finish(f"this side closed the connection to {self._address}")
 
-    # -- what a socket tells ------------------------------------------------------------------------------------
+    # -- events of the socket ---------------------------------------------------------------------
 
     def messages(self, socket: WebSocketConnection, messages: list[bytes]) -> None:
-        if socket is self._candidate and self._agreeing is not None:
-            messages = self._agreed(socket, self._agreeing, messages)
+        if socket is self._candidate and self._resume_response is not None:
+            messages = self._handle_resume_response(socket, self._resume_response, messages)
         elif socket is not self._socket:
             return
-        theirs = self._ledger.heard(messages)
-        if self._socket is not None and (confirmation := self._ledger.confirmation()) is not None:
+        received = self._resume_buffer.receive(messages)
+        if self._socket is not None and (confirmation := self._resume_buffer.confirmation()) is not None:
             self._socket.send(confirmation)
-        if theirs and self._receiver is not None and not self._deaf and self._end is None:
-            frames: list[Frame] = list(theirs)
+        if received and self._receiver is not None and not self._discard and self._end is None:
+            frames: list[Frame] = list(received)
             self._receiver.frames(frames)
 
     def lost(self, socket: WebSocketConnection, loss: WebSocketLoss) -> None:
-        if socket is self._candidate and self._agreeing is not None and not self._agreeing.done():
-            self._agreeing.set_exception(WebSocketRefused(loss.reason, final=loss.final))
+        if (
+            socket is self._candidate
+            and self._resume_response is not None
+            and not self._resume_response.done()
+        ):
+            self._resume_response.set_exception(WebSocketRefused(loss.reason, final=loss.final))
         if socket is not self._socket:
             return
         self._socket = None
-        self._relieved.set()
+        self._below_high_water.set()
         if self._closing is not None:
             return
-        if loss.final or not self._ledger.resumable or self._connection_id is None:
+        if loss.final or not self._resume_buffer.resumable or self._connection_id is None:
             self._finish(f"{self._address}: {loss.reason}")
         else:
-            self._coming_back = asyncio.ensure_future(self._come_back(loss.reason))
+            self._resume_task = asyncio.ensure_future(self._resume_connection(loss.reason))
 
     def writable(self, socket: WebSocketConnection, writable: bool) -> None:
         if socket is not self._socket and socket is not self._candidate:
             return
         if writable:
-            self._relieved.set()
+            self._below_high_water.set()
         else:
-            self._relieved.clear()
+            self._below_high_water.clear()
 
-    # -- coming back --------------------------------------------------------------------------------------------
+    # -- resuming ---------------------------------------------------------------------------------
 
-    async def _come_back(self, why: str) -> None:
-        until = self._clock.now() + self._times.back
-        number = 0
+    async def _resume_connection(self, why: str) -> None:
+        deadline = self._clock.now() + self._times.back
+        attempt = 0
         while True:
             try:
-                await self._take_up()
-            except (ResumeFailed, UsageError) as gone:
-                self._finish(f"{self._address}: {why}; {gone}")
+                await self._resume_once()
+            except (ResumeFailed, UsageError) as error:
+                self._finish(f"{self._address}: {why}; {error}")
                 return
             except WebSocketRefused as refused:
-                number += 1
-                pause = self._times.pause_before(number)
-                if refused.final or self._clock.now() + pause > until:
-                    self._finish(f"{self._address}: {why}; the way back failed: {refused}")
+                attempt += 1
+                pause = self._times.pause_before(attempt)
+                if refused.final or self._clock.now() + pause > deadline:
+                    self._finish(f"{self._address}: {why}; resuming failed: {refused}")
                     return
                 await self._clock.sleep(pause)
             else:
                 return
 
-    async def _take_up(self) -> None:
-        """Get a new socket and agree with the server on what is missing. Raises Gone, Refused."""
-        assert self._connection_id is not None, "without an id there is no way back"
+    async def _resume_once(self) -> None:
+        """Open a new socket and send the resume request. Raises ResumeFailed, WebSocketRefused."""
+        assert self._connection_id is not None, "a connection without an id cannot be resumed"
         socket = await self._new_socket()
-        self._agreeing = agreeing = asyncio.get_running_loop().create_future()
+        self._resume_response = response = asyncio.get_running_loop().create_future()
         self._candidate = socket
         try:
-            socket.send(self._ledger.request(self._connection_id))
+            socket.send(self._resume_buffer.request(self._connection_id))
             socket.resume()
-            if not await within(self._clock, self._times.connect, agreeing):
-                raise WebSocketRefused("the request to go on was not answered", final=False)
-            await agreeing
+            if not await within(self._clock, self._times.connect, response):
+                raise WebSocketRefused("the resume request was not answered", final=False)
+            await response
         finally:
-            self._candidate = self._agreeing = None
+            self._candidate = self._resume_response = None
             if self._socket is not socket:
                 socket.abort()
 
-    def _agreed(
-        self, socket: WebSocketConnection, agreeing: "asyncio.Future[None]", messages: list[bytes]
+    def _handle_resume_response(
+        self, socket: WebSocketConnection, response: "asyncio.Future[None]", messages: list[bytes]
     ) -> list[bytes]:
-        """The first message on a new socket is the server's answer; what follows it is what we missed."""
-        if agreeing.done():
+        """Handle the first message on a new socket, the response to the resume request; return the missed
+        messages.
+        """
+        if response.done():
             return []
         try:
-            missed = self._ledger.missed(messages[0])
-        except ResumeFailed as gone:
-            agreeing.set_exception(gone)
+            missed = self._resume_buffer.missed(messages[0])
+        except ResumeFailed as error:
+            response.set_exception(error)
             return []
-        self._candidate = self._agreeing = None
+        self._candidate = self._resume_response = None
         self._socket = socket
         self._waiting = 0
-        self._relieved.set()
+        self._below_high_water.set()
         for frame in missed:
             socket.send(frame)
         if self._paused:
             socket.pause()
-        agreeing.set_result(None)
+        response.set_result(None)
         return messages[1:]
 
     async def _new_socket(self) -> WebSocketConnection:
         return await open_socket(self._address, self, limit=self._limit, times=self._times, clock=self._clock)
 
-    # -- begin and end ------------------------------------------------------------------------------------------
+    # -- begin and end ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
         if self._end is not None:
-            self._tell_end()
+            self._report_end()
         elif self._socket is not None and not self._paused:
             self._socket.resume()
 
@@ -230,11 +241,11 @@ class WebSocketTransport:
         if self._end is None:
             self._end = TransportEnd(reason)
             self._waiting = 0
-            self._relieved.set()
+            self._below_high_water.set()
             if self._receiver is not None:
-                self._tell_end()
+                self._report_end()
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         receiver, self._receiver = self._receiver, None
         if receiver is not None and self._end is not None:
             receiver.ended(self._end)

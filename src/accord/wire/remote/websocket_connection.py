@@ -1,6 +1,9 @@
 """One WebSocket on one TCP connection: handshake, cookies, messages, pings, loss.
 
-Imported on first use.
+The `websockets` package implements the protocol, without its I/O: all messages of one read are delivered in
+one call, and all messages of one loop iteration leave in one write.
+
+Imported on first use: it loads websockets.
 """
 
 import asyncio
@@ -24,27 +27,27 @@ from accord.wire.pipes import HIGH_WATER
 from accord.wire.remote.address import AgentAddress, NetworkTimeouts
 from accord.wire.remote.network_errors import FINAL_CODES, close_sentence, error_sentence, status_sentence
 
-# MERGED wire.remote.cookies: Cookies of a WebSocket handshake, in the jar that the HTTP requests to the same server use, too.
-
 
 def cookie_header(address: AgentAddress) -> str | None:
-    """What to show to the server."""
+    """Return the `Cookie` header for the handshake."""
     request = Request(address.http_url)
     address.cookies.add_cookie_header(request)
     return request.get_header("Cookie")
 
 
 def keep_cookies(address: AgentAddress, headers: Iterable[tuple[str, str]]) -> None:
-    """Keep what the server set in its answer."""
-    found = Message()
+    """Keep the cookies that the server set in its response."""
+    error_found = Message()
     for name, value in headers:
         if name.lower() == "set-cookie":
-            found[name] = value
-    address.cookies.extract_cookies(cast(HTTPResponse, _Answer(found)), Request(address.http_url))
+            error_found[name] = value
+    address.cookies.extract_cookies(
+        cast(HTTPResponse, _ResponseHeaders(error_found)), Request(address.http_url)
+    )
 
 
-class _Answer:
-    """Headers in the only form that the standard library's jar takes them."""
+class _ResponseHeaders:
+    """Headers in the form that the standard library's cookie jar needs."""
 
     def __init__(self, headers: Message) -> None:
         self._headers = headers
@@ -53,86 +56,86 @@ class _Answer:
         return self._headers
 
 
-# MERGED wire.remote.losses: How WebSockets are refused and lost, and whether another one may take the place of one that was.
-
-
 class WebSocketLoss(Struct, frozen=True):
-    """How a socket ended, and whether another one may take its place."""
+    """Why a socket was lost; `final` if it cannot be replaced by another one."""
 
     reason: str
     final: bool = False
 
 
 class WebSocketRefused(Exception):
-    """The handshake did not lead to a WebSocket."""
+    """The handshake failed; `final` if another attempt makes no sense."""
 
     def __init__(self, reason: str, *, final: bool) -> None:
         super().__init__(reason)
-        self.final = final
+        self.final: bool = final
 
 
 def refusal_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketRefused:
-    """Why there is no WebSocket."""
-    found = websocket.handshake_exc
-    if isinstance(found, InvalidStatus):
-        status = found.response.status_code
+    """Explain why the handshake failed."""
+    error_found = websocket.handshake_exc
+    if isinstance(error_found, InvalidStatus):
+        status = error_found.response.status_code
         final = status < 500 and status != 429
-        return WebSocketRefused(status_sentence(status, bytes(found.response.body or b"")), final=final)
-    if isinstance(found, InvalidHandshake) and not isinstance(found.__cause__, EOFError):
+        return WebSocketRefused(status_sentence(status, bytes(error_found.response.body or b"")), final=final)
+    if isinstance(error_found, InvalidHandshake) and not isinstance(error_found.__cause__, EOFError):
         return WebSocketRefused(
-            f"what is there is no ACP server over WebSocket: {error_sentence(found)}", final=True
+            f"there is no ACP server over WebSocket at this address: {error_sentence(error_found)}",
+            final=True,
         )
     if error is not None:
         return WebSocketRefused(error_sentence(error), final=False)
-    return WebSocketRefused("it hung up before a WebSocket was opened", final=False)
+    return WebSocketRefused("the server closed the connection before a WebSocket was opened", final=False)
 
 
 def loss_of(websocket: ClientProtocol, error: Exception | None) -> WebSocketLoss:
-    """Why there is one no longer."""
-    found = websocket.parser_exc
-    if isinstance(found, PayloadTooBig):
+    """Explain why the socket was lost."""
+    error_found = websocket.parser_exc
+    if isinstance(error_found, PayloadTooBig):
         return WebSocketLoss(
             f"the server sent a message over the limit of {websocket.max_message_size} bytes", final=True
         )
-    if found is not None and not isinstance(found, EOFError):
-        return WebSocketLoss(f"the server broke the WebSocket protocol: {error_sentence(found)}", final=True)
-    said = websocket.close_rcvd
-    if said is not None:
-        return WebSocketLoss(close_sentence(said.code, said.reason), final=said.code in FINAL_CODES)
-    how = f": {error_sentence(error)}" if error is not None else ""
-    return WebSocketLoss(f"the connection broke off{how}")
+    if error_found is not None and not isinstance(error_found, EOFError):
+        return WebSocketLoss(
+            f"the server broke the WebSocket protocol: {error_sentence(error_found)}", final=True
+        )
+    close_frame = websocket.close_rcvd
+    if close_frame is not None:
+        return WebSocketLoss(
+            close_sentence(close_frame.code, close_frame.reason), final=close_frame.code in FINAL_CODES
+        )
+    detail = f": {error_sentence(error)}" if error is not None else ""
+    return WebSocketLoss(f"the connection broke{detail}")
 
 
-# MERGED wire.remote.sockets: One WebSocket on one TCP connection: its handshake, whole text messages in and out, signs of life, its end.
-#
-# The protocol itself is the `websockets` package's, without its I/O: what one read brings is handed over in one call, and
-# what one turn of the event loop sends leaves in one write.
-
-_JOINED: Final = 64 * 1024  # a turn's messages leave early once they are this many bytes
+_MAX_JOINED: Final = 64 * 1024
+"""Messages of one loop iteration are written early at this many bytes."""
 _SILENT: Final = logging.Logger("accord.websocket", logging.CRITICAL + 1)
-"""Outside the tree of loggers: what it would write at the lowest level has the token in it."""
+"""Not part of the logger tree, because at debug level it would log the token."""
 
 
 class WebSocketListener(Protocol):
-    """Who is told what happens on a socket."""
+    """Receives the events of a socket."""
 
     def messages(self, socket: "WebSocketConnection", messages: list[bytes]) -> None:
-        """Everything that one read completed, in order."""
+        """Take all messages that one read completed, in order."""
         ...
 
     def lost(self, socket: "WebSocketConnection", loss: WebSocketLoss) -> None:
-        """The socket is closed; called once, after the last message."""
+        """Take the loss of the socket; called once, after the last message."""
         ...
 
     def writable(self, socket: "WebSocketConnection", writable: bool) -> None:
-        """More waits to be written than should, or no longer does."""
+        """Take whether the write buffer is below its limit."""
         ...
 
 
 async def open_socket(
     address: AgentAddress, listener: WebSocketListener, *, limit: int, times: NetworkTimeouts, clock: Clock
 ) -> "WebSocketConnection":
-    """Connect, and shake hands. Nothing is read beyond that until `resume`. Raises Refused, UsageError."""
+    """Connect and make the handshake. Messages are read only after `resume`. Raises WebSocketRefused,
+    UsageError.
+    """
     socket = WebSocketConnection(address, listener, limit, times, clock)
     context = address.tls_context() if address.secure else None
     if context is not None:
@@ -148,7 +151,7 @@ async def open_socket(
     )
     try:
         if not await within(clock, times.connect, connecting):
-            raise WebSocketRefused(f"it does not answer within {times.connect:g} s", final=False)
+            raise WebSocketRefused(f"it does not respond within {times.connect:g} s", final=False)
         await connecting
         if not await within(clock, times.connect, socket.opened):
             raise WebSocketRefused(f"no WebSocket was opened within {times.connect:g} s", final=False)
@@ -163,7 +166,7 @@ async def open_socket(
 
 
 class WebSocketConnection(asyncio.Protocol):
-    """Made by `open_socket`."""
+    """One open socket; created by `open_socket`."""
 
     def __init__(
         self,
@@ -185,17 +188,17 @@ class WebSocketConnection(asyncio.Protocol):
         self._websocket = ClientProtocol(parse_uri(address.url), max_size=limit, logger=_SILENT)
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._parts: list[bytes] = []  # of a message that comes in several frames
+        self._parts: list[bytes] = []  # of a message in several frames
         self._text = False  # whether those are text
-        self._early: list[bytes] = []  # came with the handshake
+        self._early: list[bytes] = []  # received with the handshake
         self._started = False
-        self._held: list[bytes] = []  # messages of this turn
-        self._held_bytes = 0
-        self._turn = False
-        self._heard = 0
-        self._pulse: tuple[int, bool] = (0, False)  # what was heard at the last look; whether a ping is out
+        self._queued: list[bytes] = []  # messages of this loop iteration
+        self._queued_bytes = 0
+        self._flush_scheduled = False
+        self._reads = 0
+        self._last_check: tuple[int, bool] = (0, False)  # reads at the last check; whether a ping was sent
         self._timer: Timer | None = None
-        self._fault: WebSocketLoss | None = None
+        self._loss: WebSocketLoss | None = None
 
     @property
     def is_open(self) -> bool:
@@ -204,55 +207,55 @@ class WebSocketConnection(asyncio.Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that have not left this process."""
+        """Bytes that have not left this process yet."""
         waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return waiting + self._held_bytes
+        return waiting + self._queued_bytes
 
     def send(self, message: bytes) -> None:
-        """Queue a text message; dropped when the socket is no longer open."""
+        """Queue a text message; drop it if the socket is not open."""
         if not self.is_open:
             return
-        self._held.append(message)
-        self._held_bytes += len(message)
-        if not self._turn:
-            self._turn = True
-            self._loop.call_soon(self._turn_over)
+        self._queued.append(message)
+        self._queued_bytes += len(message)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._iteration_ended)
             self._flush()
-        elif self._held_bytes >= _JOINED:
+        elif self._queued_bytes >= _MAX_JOINED:
             self._flush()
 
     def pause(self) -> None:
-        """Read nothing more for now."""
+        """Stop reading until `resume`."""
         self._paused = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on; the first time, begin with what came with the handshake."""
+        """Continue reading; the first time, deliver the messages received with the handshake."""
         self._paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
         if not self._started:
             self._started = True
-            self._beat()
+            self._check_alive()
         if self._early:
             early, self._early = self._early, []
             self._listener.messages(self, early)
 
     def close(self) -> None:
-        """Say goodbye; `closed` is done when the server has, or was given up."""
+        """Send a close frame; `closed` is done when the server has closed or did not in time."""
         self._flush()
         if self.is_open:
             self._websocket.send_close(1000)
             self._write()
-            self._expect_the_end()
+            self._await_close()
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once."""
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what the event loop calls ------------------------------------------------------------------------------
+    # -- called by the event loop -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -266,17 +269,17 @@ class WebSocketConnection(asyncio.Protocol):
         self._write()
 
     def data_received(self, data: bytes) -> None:
-        self._heard += 1
+        self._reads += 1
         self._websocket.receive_data(data)
         messages: list[bytes] = []
         for event in self._websocket.events_received():
             if isinstance(event, Frame):
-                self._take(event, messages)
+                self._take_frame(event, messages)
             elif isinstance(event, Response):
-                self._answered(event)
+                self._handshake_response(event)
         self._write()
         if self._websocket.close_expected():
-            self._expect_the_end()
+            self._await_close()
         if messages:
             if self._started:
                 self._listener.messages(self, messages)
@@ -290,14 +293,14 @@ class WebSocketConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._websocket.receive_eof()
         self._stop_timer()
-        self._held.clear()
-        self._held_bytes = 0
+        self._queued.clear()
+        self._queued_bytes = 0
         if not self.opened.done():
             self.opened.set_exception(refusal_of(self._websocket, exc))
-            self.opened.exception()  # whoever waits for it has it
+            self.opened.exception()  # mark it as retrieved
             self.closed.set_result(None)
             return
-        self._listener.lost(self, self._fault or loss_of(self._websocket, exc))
+        self._listener.lost(self, self._loss or loss_of(self._websocket, exc))
         self.closed.set_result(None)
 
     def pause_writing(self) -> None:
@@ -306,27 +309,27 @@ class WebSocketConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._listener.writable(self, True)
 
-    # -- the handshake ------------------------------------------------------------------------------------------
+    # -- the handshake ----------------------------------------------------------------------------
 
-    def _answered(self, response: Response) -> None:
+    def _handshake_response(self, response: Response) -> None:
         keep_cookies(self._address, response.headers.raw_items())
         if self._websocket.handshake_exc is not None:
-            return  # `connection_lost` tells
+            return  # `connection_lost` reports it
         self.connection_id = response.headers.get("Acp-Connection-Id")
         if self._transport is not None and not self._started:
             self._transport.pause_reading()
         if not self.opened.done():
             self.opened.set_result(None)
 
-    # -- messages -----------------------------------------------------------------------------------------------
+    # -- messages ---------------------------------------------------------------------------------
 
-    def _take(self, frame: Frame, messages: list[bytes]) -> None:
+    def _take_frame(self, frame: Frame, messages: list[bytes]) -> None:
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
             self._text = frame.opcode is Opcode.TEXT
         elif frame.opcode is not Opcode.CONT:
             return
         if not self._text:
-            return  # binary messages mean nothing here
+            return  # binary messages are ignored
         if not frame.fin:
             self._parts.append(bytes(frame.data))
         elif self._parts:
@@ -335,15 +338,15 @@ class WebSocketConnection(asyncio.Protocol):
         else:
             messages.append(bytes(frame.data))
 
-    def _turn_over(self) -> None:
-        self._turn = False
-        if self._held:
+    def _iteration_ended(self) -> None:
+        self._flush_scheduled = False
+        if self._queued:
             self._flush()
 
     def _flush(self) -> None:
-        held, self._held, self._held_bytes = self._held, [], 0
+        queued, self._queued, self._queued_bytes = self._queued, [], 0
         if self.is_open:
-            for message in held:
+            for message in queued:
                 self._websocket.send_text(message)
             self._write()
 
@@ -362,24 +365,24 @@ class WebSocketConnection(asyncio.Protocol):
         if over:
             transport.close()
 
-    # -- signs of life and the end ------------------------------------------------------------------------------
+    # -- pings and the end ------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        """Look whether anything was heard since the last look; if not, ask, and the next time give up."""
-        heard, asked = self._pulse
-        if self._heard != heard or self._paused:
-            self._pulse = (self._heard, False)
-        elif asked:
-            self._fault = WebSocketLoss(f"the server gave no sign of life for {2 * self._times.ping:g} s")
+    def _check_alive(self) -> None:
+        """Check for reads since the last check; send a ping if there were none, and give up the next time."""
+        reads, pinged = self._last_check
+        if self._reads != reads or self._paused:
+            self._last_check = (self._reads, False)
+        elif pinged:
+            self._loss = WebSocketLoss(f"the server did not respond for {2 * self._times.ping:g} s")
             self.abort()
             return
         elif self.is_open:
-            self._pulse = (heard, True)
+            self._last_check = (reads, True)
             self._websocket.send_ping(b"")
             self._write()
-        self._timer = self._clock.call_later(self._times.ping, self._beat)
+        self._timer = self._clock.call_later(self._times.ping, self._check_alive)
 
-    def _expect_the_end(self) -> None:
+    def _await_close(self) -> None:
         self._stop_timer()
         self._timer = self._clock.call_later(self._times.leave, self.abort)
 
