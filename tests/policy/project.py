@@ -25,10 +25,10 @@ class Project:
     extra: Path
     home: Path
     elsewhere: Path
-    bounds: SessionDirectories
+    directories: SessionDirectories
 
     def request(self, **more: Any) -> ActionRequest:
-        defaults: dict[str, Any] = {"bounds": self.bounds, "mode": "ask"}
+        defaults: dict[str, Any] = {"directories": self.directories, "mode": "ask"}
         return ActionRequest(**(defaults | more))
 
     def run(self, line: str | tuple[str, ...], **more: Any) -> ActionRequest:

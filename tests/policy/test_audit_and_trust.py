@@ -101,7 +101,10 @@ def test_a_session_in_the_home_folder_can_write_its_audit_log(
 ):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / ".accord-home"))
     request = ActionRequest(
-        bounds=SessionDirectories.of(tmp_path), tool="list_files", category="read-only", mode="full-access"
+        directories=SessionDirectories.of(tmp_path),
+        tool="list_files",
+        category="read-only",
+        mode="full-access",
     )
     DecisionLog().record(request, Policy().decide(request))
     assert DecisionLog().path.is_relative_to(tmp_path)

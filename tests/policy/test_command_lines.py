@@ -46,7 +46,8 @@ from accord.policy import ActionRequest, Policy, SessionDirectories
 for line in ("ls", "rm -rf /"):
     for mode in ("ask", "full-access"):
         request = ActionRequest(
-            bounds=SessionDirectories.of("/tmp"), category="execute", kind="execute", command=line, mode=mode
+            directories=SessionDirectories.of("/tmp"),
+            category="execute", kind="execute", command=line, mode=mode,
         )
         print(Policy().decide(request).effect)
 """
@@ -66,15 +67,15 @@ def test_git_in_a_planted_repository_is_asked_for(project: Project, tmp_path: Pa
     for name in ("objects", "refs", "deep"):
         (planted / name).mkdir(parents=True)
     (planted / "HEAD").write_text("ref: refs/heads/main")
-    bounds = SessionDirectories.of(tmp_path / "project", home=project.home)
+    directories = SessionDirectories.of(tmp_path / "project", home=project.home)
     for line in (
         "git -C planted status",
         "cd planted && git log",
         "cd planted/deep; git diff",
         "git -C planted/deep log",
     ):
-        assert project.verdict(line, bounds=bounds) == "ask", line
-    assert project.verdict("git status && git -C . log", bounds=bounds) == "allow"
+        assert project.verdict(line, directories=directories) == "ask", line
+    assert project.verdict("git status && git -C . log", directories=directories) == "allow"
 
 
 def test_paths_of_git_are_resolved_from_its_start_folder(project: Project):

@@ -342,7 +342,7 @@ def test_links_to_essential_paths_are_followed(project: Project, tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("/")
     (tmp_path / "work" / "passwords").symlink_to("/etc/passwd")
-    bounds = SessionDirectories.of(tmp_path / "work", home=project.home)
+    directories = SessionDirectories.of(tmp_path / "work", home=project.home)
     for line in (
         "rm -rf link/",
         "rm -rf link/*",
@@ -350,5 +350,10 @@ def test_links_to_essential_paths_are_followed(project: Project, tmp_path):
         "echo > passwords",
         "cd link && rm -rf *",
     ):
-        assert project.decide(project.run(line, bounds=bounds, mode="full-access")).rule == "floor", line
-    assert project.decide(project.run("rm -rf link", bounds=bounds, mode="full-access")).rule != "floor"
+        assert (
+            project.decide(project.run(line, directories=directories, mode="full-access")).rule == "floor"
+        ), line
+    assert (
+        project.decide(project.run("rm -rf link", directories=directories, mode="full-access")).rule
+        != "floor"
+    )

@@ -78,9 +78,9 @@ def test_a_file_that_only_resembles_a_secret_is_allowed(project: Project, name: 
 def test_ambiguous_names_are_secret_only_when_they_are_files(project: Project, tmp_path: Path):
     (tmp_path / "token").write_text("x")
     (tmp_path / "secrets").mkdir()
-    bounds = SessionDirectories.of(tmp_path)
-    assert project.decide(project.read("token", bounds=bounds)).effect == "ask"
-    assert project.decide(project.read("secrets/main.py", bounds=bounds)).effect == "allow"
+    directories = SessionDirectories.of(tmp_path)
+    assert project.decide(project.read("token", directories=directories)).effect == "ask"
+    assert project.decide(project.read("secrets/main.py", directories=directories)).effect == "allow"
     assert project.decide(project.read("token")).effect == "allow"
 
 
@@ -91,11 +91,17 @@ def test_a_link_to_a_secret_is_secret(project: Project):
 
 def test_the_files_of_accord_are_secret(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "own"))
-    bounds = SessionDirectories.of(tmp_path)
+    directories = SessionDirectories.of(tmp_path)
     for path in ("own/data/trust/x.json", "own/config/config.json"):
-        for request in (project.read(path, bounds=bounds), project.edit(path, bounds=bounds)):
+        for request in (
+            project.read(path, directories=directories),
+            project.edit(path, directories=directories),
+        ):
             assert project.decide(request).rule == "secret"
-    assert project.decide(project.edit("own/data/x", bounds=bounds, mode="full-access")).effect == "ask"
+    assert (
+        project.decide(project.edit("own/data/x", directories=directories, mode="full-access")).effect
+        == "ask"
+    )
 
 
 def test_a_search_leaves_out_files_that_would_be_asked_for(project: Project):

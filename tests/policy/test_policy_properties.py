@@ -88,10 +88,10 @@ def test_lines_with_unknown_programs_are_never_allowed(project: Project, line: s
     # These lines contain no program that runs without a question, or they run nothing.
     decision = project.decide(project.run(line))
     if decision.effect == "allow":
-        from accord.policy.programs.executed_commands import runs
-        from accord.policy.shell import read_line
+        from accord.policy.programs.executed_commands import executed_commands
+        from accord.policy.shell import parse_line
 
-        found = runs(read_line(line))
+        found = executed_commands(parse_line(line))
         assert found.parsed
         assert not found.doubts
         assert not [command for command in found.commands if command.name in ("ok1", "ok2", "no1", "say")]
@@ -213,7 +213,7 @@ def test_additional_deny_and_ask_rules_never_widen_permissions(
     asked = project.request(**request)
     before = STRICTNESS[Policy(rules(user)).decide(asked).effect]
     for effect in ("deny", "ask"):
-        if effect == "ask" and rules(user).word == "none":
+        if effect == "ask" and rules(user).permission_default == "none":
             continue  # an ask rule takes precedence over the default
         stricter = user | {effect: [*user.get(effect, []), more]}
         assert STRICTNESS[Policy(rules(stricter)).decide(asked).effect] >= before
@@ -234,8 +234,8 @@ def test_only_full_access_or_a_path_rule_allows_paths_outside(
     project: Project, request: dict[str, Any], user: Any
 ):
     asked = project.request(**request)
-    paths = [asked.bounds.place(path) for path in asked.paths]
-    assume(any(place and not asked.bounds.is_inside(place.real) for place in paths))
+    paths = [asked.directories.resolve(path) for path in asked.paths]
+    assume(any(place and not asked.directories.is_inside(place.real) for place in paths))
     assume(
         asked.mode != "full-access"
         and not any("path" in rule for rule in user.get("allow", []) if isinstance(rule, dict))

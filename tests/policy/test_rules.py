@@ -10,7 +10,7 @@ from accord.policy import BadRules, read_permissions
 
 @pytest.mark.parametrize("word", ["ask", "reads", "all", "none"])
 def test_permissions_can_be_one_word(word: str):
-    assert read_permissions(word).word == word
+    assert read_permissions(word).permission_default == word
 
 
 def test_permissions_can_be_an_object():
@@ -27,7 +27,7 @@ def test_permissions_can_be_an_object():
         },
         file="config.json",
     )
-    assert read.word == "none"
+    assert read.permission_default == "none"
     assert [name for name, _ in read.rules("deny")] == [
         "deny rule 1 of config.json (path secrets/**)",
         "deny rule 2 of config.json (host *.evil.example)",

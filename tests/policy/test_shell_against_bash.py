@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.policy.bash_recorder import STUBS, BashRecorder
 from tests.policy.shell_line_strategies import composed, damaged, random_fragments
 
-from accord.policy.programs.executed_commands import ExecutedCommands, runs
-from accord.policy.shell import SimpleCommand, read_line
+from accord.policy.programs.executed_commands import ExecutedCommands, executed_commands
+from accord.policy.shell import SimpleCommand, parse_line
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
@@ -26,7 +26,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> BashRecorder:
 
 def predicted(line: str) -> ExecutedCommands | None:
     """Return the predicted commands, or None if the parser has doubts about the line."""
-    found = runs(read_line(line))
+    found = executed_commands(parse_line(line))
     certain = found.parsed and not found.doubts and all(command.program for command in found.commands)
     return found if certain else None
 
@@ -96,7 +96,7 @@ LINES = [
 @pytest.mark.parametrize("line", LINES)
 def test_the_parser_predicts_what_bash_runs_for_common_lines(recorder: BashRecorder, line: str):
     found = predicted(line)
-    assert found is not None, runs(read_line(line)).doubts
+    assert found is not None, executed_commands(parse_line(line)).doubts
     calls = recorder.run(line)
     assert calls
     assert [call for call in calls if not was_predicted(call, found.commands)] == []
@@ -141,7 +141,7 @@ def test_a_redirection_to_a_word_that_may_change_when_expanded_again_is_doubted(
 
 
 def test_a_quoted_descriptor_with_a_minus_is_the_name_of_a_file():
-    (command,) = read_line("ok1 >&'1-'").commands
+    (command,) = parse_line("ok1 >&'1-'").commands
     assert [redirect.target.text for redirect in command.redirects] == ["1-"]
 
 
@@ -187,5 +187,5 @@ def common_line(drawn: random.Random) -> str:
 @given(text=st.text(max_size=60))
 @settings(deadline=None, max_examples=300)
 def test_any_text_is_parsed_without_an_exception(text: str):
-    found = runs(read_line(text))
+    found = executed_commands(parse_line(text))
     assert isinstance(found.parsed, bool)

@@ -81,7 +81,7 @@ def facts(server: ConfiguredAgent, servers: ConfiguredAgents) -> Iterable[tuple[
 
 
 def _rules(label: str, rules: Any) -> Iterable[tuple[str, str]]:
-    yield label, rules.word or "ask"
+    yield label, rules.permission_default or "ask"
     for effect in ("allow", "ask", "deny"):
         for _, rule in rules.rules(effect):
             yield label, f"{effect} {rule}"

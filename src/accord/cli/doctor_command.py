@@ -279,13 +279,13 @@ async def _sandbox() -> DoctorFinding:
     from accord.policy.sandbox import Sandbox, contradictions, run_self_test
 
     with tempfile.TemporaryDirectory(prefix="accord-doctor-") as root, Sandbox([root]) as sandbox:
-        boundary = sandbox.boundary
-        broken = contradictions(boundary, await run_self_test(sandbox))
+        report = sandbox.report
+        broken = contradictions(report, await run_self_test(sandbox))
     if broken:
         return DoctorFinding("sandbox", BROKEN, "; ".join(map(str, broken)))
-    remarks = [boundary.summary().partition(": ")[2], *boundary.why]
-    if boundary.backend == "none":
+    remarks = [report.summary().partition(": ")[2], *report.reasons]
+    if report.backend == "none":
         remarks.append("every command is asked about: install bubblewrap (docs/sandbox.md)")
     else:
         remarks.insert(1, "tried, and held")
-    return DoctorFinding("sandbox", boundary.backend, "; ".join(remarks))
+    return DoctorFinding("sandbox", report.backend, "; ".join(remarks))

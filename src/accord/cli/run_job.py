@@ -455,6 +455,6 @@ def _word(given: RunArguments, server: ConfiguredAgent, somebody: bool) -> Permi
         return given.permissions
     if not somebody and server.unattended is not None:
         return server.unattended
-    if server.permissions is not None and server.permissions.word is not None:
+    if server.permissions is not None and server.permissions.permission_default is not None:
         return None
     return "ask" if somebody else "reads"

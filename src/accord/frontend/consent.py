@@ -39,7 +39,7 @@ class Approval:
         self._session = asked.session
         self._call_id = asked.call.tool_call_id
         self._kind = request.kind
-        self._places = {place.real for path in request.paths if (place := request.bounds.place(path))}
+        self._places = {place.real for path in request.paths if (place := request.directories.resolve(path))}
         self._command = command_in(asked)
         self._where = _where(request)
 
@@ -60,7 +60,7 @@ class Approval:
         return self._kind in _CHANGING and self._names(wanted)
 
     def _names(self, wanted: ActionRequest) -> bool:
-        places = [wanted.bounds.place(path) for path in wanted.paths]
+        places = [wanted.directories.resolve(path) for path in wanted.paths]
         return bool(places) and all(place is not None and place.real in self._places for place in places)
 
     def _runs(self, wanted: ActionRequest) -> bool:
@@ -70,7 +70,7 @@ class Approval:
 
 
 def _where(request: ActionRequest) -> ResolvedPath | None:
-    return request.bounds.place(request.cwd or request.bounds.cwd)
+    return request.directories.resolve(request.cwd or request.directories.cwd)
 
 
 def _lines(command: str | tuple[str, ...]) -> set[str]:
@@ -313,6 +313,6 @@ class PermissionWorkspace(LocalWorkspace):
 
     async def _insist(self, what: str, extras: Sequence[str] = (), **request: Unpack[_Wanted]) -> None:
         session, consent = self._session, self._consent
-        wanted = ActionRequest(bounds=bounds_of(session), grants=consent.grants_of(session), **request)
+        wanted = ActionRequest(directories=bounds_of(session), grants=consent.grants_of(session), **request)
         if not await consent.may(session, wanted, what, extras):
             raise InvalidParams(f"Permission denied: {what}")

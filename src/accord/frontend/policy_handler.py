@@ -60,7 +60,7 @@ def request_of(asked: PermissionRequest, grants: Grants) -> ActionRequest:
     said = _input(asked)
     command = _command(said)
     return ActionRequest(
-        bounds=bounds_of(asked.session),
+        directories=bounds_of(asked.session),
         tool=asked.call.name or "",
         category=category_of(official),
         kind=official,

@@ -18,7 +18,7 @@ from accord.paths import data_dir, private_folder
 from accord.policy.request import ActionRequest, Decision
 from accord.policy.user_answer import UserAnswer
 
-_LONGEST: Final = 4000
+_MAX_LENGTH: Final = 4000
 _VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
 # `NAME=value`, `Name: Bearer value`; and `--name value`, for after a blank only an option takes a value.
 _SET: Final = re.compile(
@@ -53,13 +53,13 @@ class DecisionLog:
         answer: UserAnswer | None = None,
         *,
         session: str = "",
-        more: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         """Append one decision, and the user's answer where there was one. Raises AuditFailed."""
-        real, bounds = Path(os.path.realpath(self.path)), request.bounds
+        real, directories = Path(os.path.realpath(self.path)), request.directories
         # A session in the home folder has Accord's own folder in a root; that one is asked for by name in every mode.
-        own = any(real.is_relative_to(folder) for folder in bounds.private)
-        if not own and any(real.is_relative_to(root) for root in bounds.roots):
+        in_accord_folder = any(real.is_relative_to(folder) for folder in directories.accord_folders)
+        if not in_accord_folder and any(real.is_relative_to(root) for root in directories.roots):
             raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -68,7 +68,7 @@ class DecisionLog:
             "kind": request.kind,
             "category": request.category,
             "mode": request.mode,
-            "cwd": str(request.bounds.cwd),
+            "cwd": str(request.directories.cwd),
             "paths": [str(path) for path in request.paths] or None,
             "command": _shown(request.command),
             "url": redacted(request.url) if request.url else None,
@@ -77,7 +77,7 @@ class DecisionLog:
             "rule": decision.rule,
             "reason": redacted(decision.reason),
             "answer": None if answer is None else answer.kind or "no",
-            **(more or {}),
+            **(extra or {}),
         }
         self._append({name: value for name, value in entry.items() if value not in (None, "")})
 
@@ -100,10 +100,10 @@ class DecisionLog:
 
 def redacted(text: str) -> str:
     """The text without what looks like a password, key or token."""
-    shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _LONGEST])
+    shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _MAX_LENGTH])
     for pattern in (_SET, _OPTION):
         shown = pattern.sub(_hidden, shown)
-    return _KEYS.sub("***", shown)[:_LONGEST]
+    return _KEYS.sub("***", shown)[:_MAX_LENGTH]
 
 
 def _hidden(found: "re.Match[str]") -> str:
@@ -112,10 +112,10 @@ def _hidden(found: "re.Match[str]") -> str:
 
 def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:
     if command is None or isinstance(command, str):
-        return None if command is None else redacted(_clean(command))
-    return [redacted(_clean(word)) for word in command]
+        return None if command is None else redacted(_utf8(command))
+    return [redacted(_utf8(word)) for word in command]
 
 
-def _clean(text: str) -> str:
+def _utf8(text: str) -> str:
     """What can be written as UTF-8."""
     return text.encode(errors="backslashreplace").decode()

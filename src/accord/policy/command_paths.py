@@ -13,22 +13,22 @@ from accord.policy.programs.executed_commands import ExecutedCommands
 from accord.policy.request import ResolvedPath, SessionDirectories
 from accord.policy.shell.syntax import UNKNOWN, SimpleCommand, Word, WordPart, literal
 
-_MOST_FOLDERS: Final = 16
-_MOST_FILES: Final = 300
-_LONGEST: Final = 4096
+_MAX_FOLDERS: Final = 16
+_MAX_FILES: Final = 300
+_MAX_PATTERN_LENGTH: Final = 4096
 HARMLESS_DEVICES: Final = frozenset(
     f"/dev/{name}"
     for name in ("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty")
 )
-_ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_URL: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"[=:,@;]+")
 
 
 class NamedPaths(NamedTuple):
     """The places that words may name."""
 
-    places: list[ResolvedPath]
-    lost: bool
+    paths: list[ResolvedPath]
+    unresolved: bool
     """Whether some could not be told."""
     open_ended: bool
     """Whether of some only the folder is certain."""
@@ -38,45 +38,45 @@ class NamedPaths(NamedTuple):
 class PossibleDirectories:
     """Where a line may stand while it runs: every folder it may have changed to."""
 
-    bounds: SessionDirectories
+    directories: SessionDirectories
     folders: tuple[Path, ...]
     """Empty when nobody can tell."""
 
     @staticmethod
     def at(
-        bounds: SessionDirectories, runs: ExecutedCommands, command: SimpleCommand, after: int
+        directories: SessionDirectories, executed: ExecutedCommands, command: SimpleCommand, index: int
     ) -> "PossibleDirectories":
         """Where the line may stand when this command runs, behind so many others.
 
         A change of folder that must have succeeded leaves no choice; any other may or may not count. In a loop those behind
         count as well.
         """
-        here = PossibleDirectories(bounds, (bounds.cwd,))
-        for earlier in runs.commands if runs.loops else runs.commands[:after]:
-            for target in _changes(earlier):
-                surely = earlier.name == "cd" and any(earlier is given for given in command.given)
-                here = here._moved(target, surely and not runs.loops)
+        here = PossibleDirectories(directories, (directories.cwd,))
+        for earlier in executed.commands if executed.loops else executed.commands[:index]:
+            for target in _directory_changes(earlier):
+                surely = earlier.name == "cd" and any(earlier is one for one in command.succeeded)
+                here = here._after_change(target, surely and not executed.loops)
         if command.name not in ("cd", "pushd"):
-            for target in _changes(command):  # `git -C FOLDER`: for itself
-                here = here._moved(target, surely=False)
+            for target in _directory_changes(command):  # `git -C FOLDER`: for itself
+                here = here._after_change(target, surely=False)
         return here
 
-    def _moved(self, target: Word | None, surely: bool) -> "PossibleDirectories":
-        texts = self.texts(target) if target else [str(self.bounds.home)]
+    def _after_change(self, target: Word | None, surely: bool) -> "PossibleDirectories":
+        texts = self.expand(target) if target else [str(self.directories.home)]
         if texts is None or not self.folders:
-            return PossibleDirectories(self.bounds, ())
-        places = [self.bounds.place(text, folder) for text in texts for folder in self.folders]
-        found = [place.real for place in places if place]
+            return PossibleDirectories(self.directories, ())
+        paths = [self.directories.resolve(text, folder) for text in texts for folder in self.folders]
+        found = [resolved.real for resolved in paths if resolved]
         folders = tuple(dict.fromkeys(found if surely else (*self.folders, *found)))
-        lost = None in places or len(folders) > _MOST_FOLDERS
-        return PossibleDirectories(self.bounds, () if lost else folders)
+        unresolved = None in paths or len(folders) > _MAX_FOLDERS
+        return PossibleDirectories(self.directories, () if unresolved else folders)
 
-    def texts(self, word: Word) -> list[str] | None:
+    def expand(self, word: Word) -> list[str] | None:
         """What a word stands for, `~`, $HOME and patterns replaced; None where that is not certain."""
         pattern = self._pattern(word)
-        if pattern is None or word.braces or len(pattern) > _LONGEST:
+        if pattern is None or word.has_braces or len(pattern) > _MAX_PATTERN_LENGTH:
             return None
-        if not word.globs:
+        if not word.has_glob:
             return [_unescaped(pattern)]
         if re.search(r"(?:^|/)\.[*?\[]", pattern):
             return None  # it may name the folder above
@@ -85,10 +85,10 @@ class PossibleDirectories:
             # A class of characters is read as "any character": more names than the shell would find, never fewer.
             wider = re.sub(r"\[(?![*?\[]\])[^\]/]*\]", "?", pattern)
             matches = glob.iglob(wider, root_dir=folder)
-            found += itertools.islice(matches, _MOST_FILES + 1)
-        if len(found) > _MOST_FILES or not self.folders or any(name.startswith("-") for name in found):
+            found += itertools.islice(matches, _MAX_FILES + 1)
+        if len(found) > _MAX_FILES or not self.folders or any(name.startswith("-") for name in found):
             return None
-        return found or [word.spelled or pattern]
+        return found or [word.unquoted or pattern]
 
     def _pattern(self, word: Word) -> str | None:
         pattern = ""
@@ -98,7 +98,7 @@ class PossibleDirectories:
                 if number == 0 and not part.quoted and text.startswith("~"):
                     if text.partition("/")[0] != "~" or (text == "~" and len(word.parts) > 1):
                         return None
-                    pattern, text = glob.escape(str(self.bounds.home)), text[1:]
+                    pattern, text = glob.escape(str(self.directories.home)), text[1:]
                 pattern += glob.escape(text) if part.quoted else text
                 continue
             value = self._value(part)
@@ -110,22 +110,22 @@ class PossibleDirectories:
     def _value(self, part: WordPart) -> str | None:
         """The value of the few variables that are known."""
         if part.kind == "variable" and part.text == "HOME":
-            return str(self.bounds.home)
+            return str(self.directories.home)
         if part.kind == "variable" and part.text == "PWD" and len(self.folders) == 1:
             return str(self.folders[0])
         return None
 
-    def settled(self, command: SimpleCommand) -> SimpleCommand:
+    def with_literal_options(self, command: SimpleCommand) -> SimpleCommand:
         """The command with words such as `--include=*.py` taken literally where no file has such a name."""
         words: list[Word] = []
         for word in command.words:
-            spelled = word.spelled
-            if spelled and spelled.startswith("-") and word.globs and self.texts(word) == [spelled]:
-                word = literal(spelled)
+            unquoted = word.unquoted
+            if unquoted and unquoted.startswith("-") and word.has_glob and self.expand(word) == [unquoted]:
+                word = literal(unquoted)
             words.append(word)
         return replace(command, words=tuple(words))
 
-    def places(self, texts: Iterable[str]) -> list[ResolvedPath] | None:
+    def resolve(self, texts: Iterable[str]) -> list[ResolvedPath] | None:
         """Where these paths lead, from every folder; None if one leads nowhere that can be told."""
         found: list[ResolvedPath] = []
         for text in texts:
@@ -133,49 +133,55 @@ class PossibleDirectories:
                 continue
             if not self.folders and not os.path.isabs(text):
                 return None
-            for folder in self.folders or (self.bounds.cwd,):
-                place = self.bounds.place(text, folder)
-                if place is None:
+            for folder in self.folders or (self.directories.cwd,):
+                resolved = self.directories.resolve(text, folder)
+                if resolved is None:
                     return None
-                found.append(place)
+                found.append(resolved)
         return list(dict.fromkeys(found))
 
-    def files(self, words: Iterable[Word]) -> list[ResolvedPath] | None:
+    def resolve_files(self, words: Iterable[Word]) -> list[ResolvedPath] | None:
         """Where words lead that are known to be files; None if one cannot be told."""
         texts: list[str] = []
         for word in words:
-            some = self.texts(word)
+            some = self.expand(word)
             if some is None:
                 return None
             texts += some
-        return self.places(texts)
+        return self.resolve(texts)
 
-    def mentioned(self, words: Iterable[Word]) -> "NamedPaths":
+    def named_paths(self, words: Iterable[Word]) -> "NamedPaths":
         """Every place that words may name in any way: `of=x`, `-Ix`, `a:b`, the beginning of `x/$NAME`."""
         texts: list[str] = []
         open_ended = False
         for word in words:
-            some = self.texts(word)
-            texts += itertools.chain.from_iterable(_pieces(text) for text in some if text) if some else ()
-            if some is None and (start := self._start(word)):
+            some = self.expand(word)
+            texts += (
+                itertools.chain.from_iterable(_possible_paths(text) for text in some if text) if some else ()
+            )
+            if some is None and (start := self._certain_start(word)):
                 open_ended = True
                 texts.append(start)
         found: list[ResolvedPath] = []
-        lost = False
+        unresolved = False
         for text in dict.fromkeys(texts):
-            some_places = self.places([text])
-            if some_places is None:
-                lost = lost or "/" in text
+            some_paths = self.resolve([text])
+            if some_paths is None:
+                unresolved = unresolved or "/" in text
             else:
-                found += some_places
-        return NamedPaths(list(dict.fromkeys(found)), lost, open_ended)
+                found += some_paths
+        return NamedPaths(list(dict.fromkeys(found)), unresolved, open_ended)
 
-    def _start(self, word: Word) -> str:
+    def _certain_start(self, word: Word) -> str:
         """The certain beginning of a path whose end is not certain."""
         text = ""
         for number, part in enumerate(word.parts):
             if part.kind == "text":
-                text += str(self.bounds.home) + part.text[1:] if number == 0 and word.tilde else part.text
+                text += (
+                    str(self.directories.home) + part.text[1:]
+                    if number == 0 and word.has_tilde
+                    else part.text
+                )
             elif (value := self._value(part)) is not None:
                 text += value
             else:
@@ -188,7 +194,7 @@ def _unescaped(pattern: str) -> str:
     return re.sub(r"\[([*?\[])\]", r"\1", pattern)
 
 
-def _changes(command: SimpleCommand) -> Iterator[Word | None]:
+def _directory_changes(command: SimpleCommand) -> Iterator[Word | None]:
     """The folders that a command changes to, for itself or for what follows; None stands for home."""
     words = command.arguments
     if command.name in ("cd", "pushd"):
@@ -201,9 +207,9 @@ def _changes(command: SimpleCommand) -> Iterator[Word | None]:
                 yield value
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _possible_paths(text: str) -> Iterator[str]:
     """What in an argument may be a path: all of it, what follows `=` or `:`, what is glued to an option."""
-    if _ADDRESS.match(text):
+    if _URL.match(text):
         return
     yield text
     for piece in _SEPARATORS.split(text):

@@ -1,11 +1,28 @@
-"""`Policy.decide`: combines never-allowed checks, rules, modes and grants."""
+"""`Policy.decide`: combines never-allowed checks, rules, modes and grants.
+
+A request is split into single actions. The strictest verdict on any of them is the decision. Each action is checked in
+this order:
+
+1. commands that are never allowed
+2. what the user refused for the session, and rules that deny
+3. what the mode forbids
+4. rules that ask
+5. shell lines that cannot be predicted
+6. secrets, and paths outside the session's folders
+7. rules that allow
+8. what the user allowed for the session
+9. the mode, or the default of the rules
+
+The project's rules are checked separately and can only make the result stricter.
+"""
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from accord.policy.never_allowed import floor
+from accord.policy.never_allowed import never_allowed_reason
 from accord.policy.request import (
     STRICTNESS,
     ActionRequest,
@@ -16,178 +33,8 @@ from accord.policy.request import (
     Mode,
     ResolvedPath,
 )
-from accord.policy.requested_actions import RequestedAction, SensitivePath, acts_of, hazards
+from accord.policy.requested_actions import RequestedAction, SensitivePath, actions_of, sensitive_paths
 from accord.policy.rules import Match, PermissionDefault, Rule, Rules, host_matches
-
-# MERGED policy.matching: Does a rule speak of this act? Generously where it tightens, strictly where it allows.
-
-# A command may do any of these to the paths it is given.
-_DONE_TO_PATHS = frozenset(("read", "search", "edit", "delete", "move"))
-
-
-def tightens(rule: Rule, act: RequestedAction, request: ActionRequest) -> Match:
-    """Whether a rule that asks or denies is met, or may turn out to be."""
-    met: list[Match] = []
-    if rule.kinds:
-        met.append(_kind(rule, act, request))
-    if rule.tools:
-        met.append(_yes_or_no(_named(rule.tools, request.tool, fold=True)) if request.tool else "maybe")
-    if rule.paths:
-        met.append(_paths(rule, act, request))
-    if rule.commands:
-        met.append(_commands(rule, act))
-    if rule.hosts:
-        unclear = act.sort == "fetch" and act.host is None
-        met.append("maybe" if unclear else _yes_or_no(_host(rule, act)))
-    return "no" if "no" in met else "maybe" if "maybe" in met else "yes"
-
-
-def allows(rule: Rule, act: RequestedAction, request: ActionRequest) -> bool:
-    """Whether a rule allows this act, all of it and beyond doubt."""
-    if rule.kinds and not (request.kind in rule.kinds or (act.in_line and _line_kind(act) in rule.kinds)):
-        return False
-    if rule.tools and not (request.tool and _named(rule.tools, request.tool, fold=False)):
-        return False
-    if act.sort == "doubt":
-        # What nobody can read is covered only by a rule that covers whatever the tool may run.
-        return not (act.broken or rule.paths or rule.commands or rule.hosts)
-    if rule.commands and not (act.command and any(pattern.allows(act.command) for pattern in rule.commands)):
-        return False
-    if rule.hosts and not _host(rule, act):
-        return False
-    if not rule.paths:
-        return True
-    if act.lost or not act.places or (act.sort == "run" and not rule.commands):
-        return False
-    return all(names(rule, place, request) for place in act.places)
-
-
-def names(rule: Rule, place: ResolvedPath, request: ActionRequest) -> bool:
-    """Whether a rule that allows speaks of this place."""
-    return any(pattern.matches(place, request.bounds, tightens=False) for pattern in rule.paths)
-
-
-def _kind(rule: Rule, act: RequestedAction, request: ActionRequest) -> Match:
-    if request.kind in rule.kinds:
-        return "yes"
-    if request.kind is None:
-        return "maybe"
-    if act.in_line and _line_kind(act) in rule.kinds:
-        return "yes"
-    return _yes_or_no(
-        act.sort == "run" and bool(rule.paths) and bool(_DONE_TO_PATHS.intersection(rule.kinds))
-    )
-
-
-def _line_kind(act: RequestedAction) -> str | None:
-    """What a redirection is a kind of."""
-    return {"read": "read", "write": "edit"}.get(act.sort)
-
-
-def _paths(rule: Rule, act: RequestedAction, request: ActionRequest) -> Match:
-    for place in act.places:
-        if any(pattern.matches(place, request.bounds, tightens=True) for pattern in rule.paths):
-            return "yes"
-    if not (act.below or act.open_ended):
-        return "maybe" if act.lost else "no"
-    below = [pattern.below(place.real, request.bounds) for place in act.places for pattern in rule.paths]
-    if "yes" in below and act.below:
-        return "yes"
-    return "maybe" if act.lost or "yes" in below or "maybe" in below else "no"
-
-
-def _commands(rule: Rule, act: RequestedAction) -> Match:
-    if act.command is None:
-        return "maybe" if act.sort in ("run", "doubt") else "no"
-    found = [pattern.forbids(act.command) for pattern in rule.commands]
-    return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
-
-
-def _host(rule: Rule, act: RequestedAction) -> bool:
-    return act.host is not None and any(host_matches(pattern, act.host) for pattern in rule.hosts)
-
-
-def _named(patterns: Iterable[str], name: str, *, fold: bool) -> bool:
-    if fold:
-        return any(fnmatch.fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _yes_or_no(met: bool) -> Match:
-    return "yes" if met else "no"
-
-
-# MERGED policy.modes: The modes of a session, and the four words of a client: what happens to what no rule and no agreement speaks of.
-
-Verdict = tuple[Effect, str]
-
-
-def posture(act: RequestedAction, request: ActionRequest, word: PermissionDefault | None) -> Verdict:
-    """What the mode says; a default from the rules can only make it stricter. Without a mode the default decides."""
-    if request.mode is None:
-        return _by_word(act, word or "ask")
-    verdict = _by_mode(act, request, request.mode)
-    if word == "none":
-        return ("deny", "the rules allow nothing else")
-    if word in ("ask", "reads") and request.mode == "full-access":
-        asked = _by_mode(act, request, "ask")
-        return asked if STRICTNESS[asked[0]] > STRICTNESS[verdict[0]] else verdict
-    return verdict
-
-
-def forbidden(act: RequestedAction, request: ActionRequest) -> str | None:
-    """Why the mode forbids this whatever else is allowed."""
-    if request.mode not in ("read-only", "plan") or _only_reads(act, request) or act.sort == "fetch":
-        return None
-    if request.kind == "switch_mode":
-        return None
-    return f"{request.mode} mode changes nothing: {act.label}"
-
-
-def runs_anything(request: ActionRequest) -> bool:
-    """Whether even a command that nobody can read may run: everything may, or nothing gets out of the sandbox."""
-    return request.mode == "full-access" or (request.mode == "workspace-write" and request.sandboxed)
-
-
-def _only_reads(act: RequestedAction, request: ActionRequest) -> bool:
-    return act.sort == "read" or act.only_reads or (act.sort == "use" and request.read_only)
-
-
-def _by_word(act: RequestedAction, word: PermissionDefault) -> Verdict:
-    if word == "all":
-        return ("allow", "everything is allowed")
-    if word == "none":
-        return ("deny", "nothing is allowed")
-    if word == "reads" and act.sort == "read" and not act.in_line:
-        return ("allow", "reading is allowed")
-    return ("ask", f"{act.label} needs your permission")
-
-
-def _by_mode(act: RequestedAction, request: ActionRequest, mode: Mode) -> Verdict:
-    if mode == "full-access":
-        return ("allow", "full-access mode allows it")
-    if request.kind == "switch_mode":
-        return ("ask", "changing the mode needs your permission")
-    if _only_reads(act, request):
-        return ("allow", "reading is allowed")
-    if act.sort == "fetch":
-        return ("ask", f"{act.label} for the first time in this session")
-    if mode == "workspace-write":
-        if act.sort == "write" and not act.in_line and act.places:
-            return ("allow", "workspace-write mode allows writing in the session's folders")
-        if act.in_line and request.sandboxed:
-            return ("allow", "it runs inside the sandbox")
-        if act.sort == "run" and not request.sandboxed:
-            return ("ask", f"{act.label} would run without a sandbox")
-    return ("ask", f"{act.label} needs your permission")
-
-
-# MERGED policy.policy: May this be done? The one place where floor, rules, modes, agreements and confinement come together.
-#
-# A request is taken apart into single acts; the strictest verdict on any of them is the decision. For each act, in this order:
-# the hard floor; what was refused for the session and what rules deny; what the mode forbids; what rules ask for; lines that
-# cannot be read; secrets and places outside; what rules allow; what was agreed to; what the mode says. A project's rules are
-# judged on their own and can only make the outcome stricter.
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,193 +42,362 @@ class _Verdict:
     effect: Effect
     reason: str
     rule: str
-    needs: tuple[Grant, ...] | None = None
-    """What would have to be agreed to for this to pass; None where no agreement helps."""
+    required_grants: tuple[Grant, ...] | None = None
+    """The grants that would allow it; None if no grant helps."""
 
 
 class Policy:
-    """Decides requests by the user's rules and, where the user trusted them, the project's."""
+    """Decides requests by the user's rules and, if the user trusted them, the project's rules."""
 
     def __init__(self, user: Rules | None = None, project: Rules | None = None) -> None:
-        self.user = user or Rules()
-        self.project = project
+        self.user: Rules = user or Rules()
+        self.project: Rules | None = project
 
     def decide(self, request: ActionRequest) -> Decision:
-        """Allow, ask or deny. Never raises for what a request says: what cannot be judged is asked for or denied."""
-        acts = acts_of(request)
-        if reason := floor(request, acts):
+        """Allow, ask or deny. Never raises because of the content of a request: unclear requests are asked or denied."""
+        requested = actions_of(request)
+        if reason := never_allowed_reason(request, requested):
             return Decision("deny", reason, "floor")
-        everything = tuple(grant for act in acts.acts for grant in self._needs(act, request) or ())
-        if request.grants.refuses(everything):
+        grants = tuple(
+            grant for action in requested.actions for grant in self._required_grants(action, request) or ()
+        )
+        if request.grants.refuses(grants):
             return Decision("deny", "you refused this for the session", "always")
-        verdicts = [self._judge(act, request) for act in acts.acts]
+        verdicts = [self._judge(action, request) for action in requested.actions]
         worst = max(verdicts, key=lambda verdict: STRICTNESS[verdict.effect], default=None)
         if worst is None:
             return Decision("allow", "it does nothing", "nothing")
-        scope = _scope(verdicts) if worst.effect == "ask" else None
+        scope = _grant_scope(verdicts) if worst.effect == "ask" else None
         return Decision(worst.effect, worst.reason, worst.rule, scope)
 
     def may_show(self, path: Path, request: ActionRequest) -> bool:
-        """Whether a tool that looks through many files may show this one: no secret, not denied, not asked for."""
-        place = request.bounds.place(path)
-        if place is None:
+        """Whether a tool that searches many files may show this one: it is no secret, and no rule denies it or asks."""
+        resolved = request.directories.resolve(path)
+        if resolved is None:
             return False
-        act = RequestedAction("read", f"reading {path}", (place,))
-        return self._judge(act, request).effect == "allow"
+        action = RequestedAction("read", f"reading {path}", (resolved,))
+        return self._judge(action, request).effect == "allow"
 
-    def _judge(self, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        verdict = self._by_user(act, request)
+    def _judge(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        verdict = self._by_user(action, request)
         if self.project is None or verdict.effect == "deny":
             return verdict
-        return _stricter(self._by_project(self.project, act, request), verdict)
+        return _stricter(self._by_project(self.project, action, request), verdict)
 
-    def _by_user(self, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        sure, perhaps = _forbidding(self.user, act, request)
-        if sure is not None and sure.effect == "deny":
-            return sure
-        if reason := forbidden(act, request):
+    def _by_user(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        certain, possible = _restricting_verdicts(self.user, action, request)
+        if certain is not None and certain.effect == "deny":
+            return certain
+        if reason := _forbidden_by_mode(action, request):
             return _Verdict("deny", reason, f"mode {request.mode}")
-        return sure or _stricter(perhaps, self._otherwise(act, request))
+        return certain or _stricter(possible, self._unrestricted(action, request))
 
-    def _otherwise(self, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        """What becomes of an act that no rule denies or asks for."""
-        if act.sort == "doubt":
-            return self._doubtful(act, request)
-        for hazard in hazards(act, request.bounds):
-            if not self._lifted(hazard, act, request):
-                return self._unless_denied(
-                    _Verdict("ask", hazard.reason, hazard.danger, self._needs(act, request)), act, request
-                )
-        if act.lost and not runs_anything(request):
-            asked = _Verdict("ask", f"where {act.label} leads is not certain", "outside")
-            return self._unless_denied(asked, act, request)
+    def _unrestricted(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        """Return the verdict on an action that no rule denies or asks for."""
+        if action.operation == "doubt":
+            return self._doubtful(action, request)
+        for sensitive in sensitive_paths(action, request.directories):
+            if not self._is_allowed_by_name(sensitive, action, request):
+                grants = self._required_grants(action, request)
+                ask = _Verdict("ask", sensitive.reason, sensitive.danger, grants)
+                return self._unless_denied(ask, action, request)
+        if action.unresolved and not _allows_any_command(request):
+            ask = _Verdict("ask", f"where {action.label} leads is not certain", "outside")
+            return self._unless_denied(ask, action, request)
         for name, rule in self.user.rules("allow"):
-            if allows(rule, act, request):
-                return _Verdict("allow", f"{act.label} is allowed by your rules", name)
-        if request.grants.covers(act.main):
-            return _Verdict("allow", f"{act.label} was agreed to for this session", "always")
-        return self._by_posture(act, request)
+            if _allows(rule, action, request):
+                return _Verdict("allow", f"{action.label} is allowed by your rules", name)
+        if request.grants.covers(action.grant):
+            return _Verdict("allow", f"you allowed {action.label} for this session", "always")
+        return self._by_mode_or_default(action, request)
 
-    def _by_posture(self, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        effect, reason = posture(act, request, self.user.word)
-        by = f"mode {request.mode}" if request.mode else f"default {self.user.word or 'ask'}"
-        return _Verdict(effect, reason, by, self._needs(act, request))
+    def _by_mode_or_default(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        effect, reason = _mode_verdict(action, request, self.user.permission_default)
+        rule = f"mode {request.mode}" if request.mode else f"default {self.user.permission_default or 'ask'}"
+        return _Verdict(effect, reason, rule, self._required_grants(action, request))
 
-    def _unless_denied(self, asked: _Verdict, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        """A question, unless the default is to deny what no rule speaks of."""
-        default = self._by_posture(act, request)
-        return default if default.effect == "deny" else asked
+    def _unless_denied(self, ask: _Verdict, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        """Return the question, unless the default denies what no rule covers."""
+        default = self._by_mode_or_default(action, request)
+        return default if default.effect == "deny" else ask
 
-    def _doubtful(self, act: RequestedAction, request: ActionRequest) -> _Verdict:
-        reason = f"this line cannot be judged: {act.label}"
-        if act.broken:
-            return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
-        # A rule about commands may well be meant for what nobody can see here.
-        speaks = [*self.user.rules("deny"), *self.user.rules("ask")]
-        if any(rule.commands for _, rule in speaks):
-            return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
+    def _doubtful(self, action: RequestedAction, request: ActionRequest) -> _Verdict:
+        default = self.user.permission_default
+        ask = _Verdict("ask", f"this line cannot be checked: {action.label}", "shell")
+        if action.unparsable:
+            return self._unless_denied(ask, action, request)
+        # A rule about commands may apply to the commands that the parser cannot see.
+        if any(rule.commands for _, rule in (*self.user.rules("deny"), *self.user.rules("ask"))):
+            return self._unless_denied(ask, action, request)
         for name, rule in self.user.rules("allow"):
-            if allows(rule, act, request):
-                return _Verdict("allow", "whatever it runs is allowed by your rules", name)
-        if runs_anything(request) and posture(act, request, self.user.word)[0] == "allow":
-            return _Verdict("allow", "whatever it runs is allowed in this mode", f"mode {request.mode}")
-        if request.mode is None and self.user.word == "all":
-            return self._by_posture(act, request)
-        return self._unless_denied(_Verdict("ask", reason, "shell"), act, request)
+            if _allows(rule, action, request):
+                return _Verdict("allow", "your rules allow every command", name)
+        if _allows_any_command(request) and _mode_verdict(action, request, default)[0] == "allow":
+            return _Verdict("allow", "this mode allows every command", f"mode {request.mode}")
+        if request.mode is None and default == "all":
+            return self._by_mode_or_default(action, request)
+        return self._unless_denied(ask, action, request)
 
-    def _by_project(self, rules: Rules, act: RequestedAction, request: ActionRequest) -> _Verdict | None:
-        """What the project's rules add: a denial, a question, or nothing."""
-        sure, perhaps = _forbidding(rules, act, request)
-        if sure is not None:
-            return sure
-        harmless = act.sort == "read" or act.only_reads
-        silent = rules.word in (None, "all") or (
-            harmless and (rules.word == "reads" or request.mode is not None)
+    def _by_project(self, rules: Rules, action: RequestedAction, request: ActionRequest) -> _Verdict | None:
+        """Return what the project's rules add: a denial, a question, or nothing."""
+        certain, possible = _restricting_verdicts(rules, action, request)
+        if certain is not None:
+            return certain
+        default = rules.permission_default
+        reads = action.operation == "read" or action.only_reads
+        adds_nothing = default in (None, "all") or (
+            reads and default != "none" and (default == "reads" or request.mode is not None)
         )
-        if (silent and rules.word != "none") or any(
-            allows(rule, act, request) for _, rule in rules.rules("allow")
-        ):
-            return perhaps
-        reason = f"{act.label}: the project's rules do not allow it"
-        added = _Verdict(
-            "deny" if rules.word == "none" else "ask", reason, f"default {rules.word} of the project"
-        )
-        return _stricter(perhaps, added)
+        if adds_nothing or any(_allows(rule, action, request) for _, rule in rules.rules("allow")):
+            return possible
+        reason = f"{action.label}: the project's rules do not allow it"
+        effect: Effect = "deny" if default == "none" else "ask"
+        return _stricter(possible, _Verdict(effect, reason, f"default {default} of the project"))
 
-    def _lifted(self, hazard: SensitivePath, act: RequestedAction, request: ActionRequest) -> bool:
-        """Whether a place that is asked for by name was allowed by name."""
-        if hazard.danger != "secret" and request.mode == "full-access":
+    def _is_allowed_by_name(
+        self, sensitive: SensitivePath, action: RequestedAction, request: ActionRequest
+    ) -> bool:
+        """Whether a rule or grant allows this sensitive path by name."""
+        if sensitive.danger != "secret" and request.mode == "full-access":
             return True
-        if request.grants.covers(hazard.grant(act, request)):
+        if request.grants.covers(sensitive.grant(action, request)):
             return True
         return any(
-            _by_name(rule, hazard, request) and allows(rule, act, request)
+            _rule_names_path(rule, sensitive, request) and _allows(rule, action, request)
             for _, rule in self.user.rules("allow")
         )
 
-    def _needs(self, act: RequestedAction, request: ActionRequest) -> tuple[Grant, ...] | None:
-        """Everything an "always" for this act has to cover."""
-        if act.sort == "doubt" or act.lost:
+    def _required_grants(self, action: RequestedAction, request: ActionRequest) -> tuple[Grant, ...] | None:
+        """Return everything that an "always" answer for this action must cover."""
+        if action.operation == "doubt" or action.unresolved:
             return None
-        named = tuple(
-            hazard.grant(act, request)
-            for hazard in hazards(act, request.bounds)
-            if not (request.mode == "full-access" and hazard.danger != "secret")
+        path_grants = tuple(
+            sensitive.grant(action, request)
+            for sensitive in sensitive_paths(action, request.directories)
+            if not (request.mode == "full-access" and sensitive.danger != "secret")
         )
-        if act.sort == "read" or act.only_reads:
-            return (*((act.main,) if act.main and request.mode is None else ()), *named)
-        return (act.main, *named) if act.main else None
+        if action.operation == "read" or action.only_reads:
+            return (*((action.grant,) if action.grant and request.mode is None else ()), *path_grants)
+        return (action.grant, *path_grants) if action.grant else None
 
 
-def _by_name(rule: object, hazard: SensitivePath, request: ActionRequest) -> bool:
-    from accord.policy.rules import Rule
-
-    assert isinstance(rule, Rule)
-    place: ResolvedPath = hazard.place
-    for pattern in rule.paths:
-        if not pattern.matches(place, request.bounds, tightens=False):
-            continue
-        if (pattern.leads_outside if hazard.danger == "outside" else pattern.names_it) and names(
-            rule, place, request
-        ):
-            return True
-    return False
-
-
-def _forbidding(
-    rules: Rules, act: RequestedAction, request: ActionRequest
+def _restricting_verdicts(
+    rules: Rules, action: RequestedAction, request: ActionRequest
 ) -> tuple[_Verdict | None, _Verdict | None]:
-    """The strictest rule that denies or asks and is surely met; and a question for one that may be met."""
-    asked: _Verdict | None = None
-    perhaps: _Verdict | None = None
+    """Return the strictest rule that certainly applies (deny or ask), and a question for one that may apply."""
+    ask: _Verdict | None = None
+    possible: _Verdict | None = None
     for name, rule in rules.rules("deny"):
-        met = tightens(rule, act, request)
-        if met == "yes":
-            return _Verdict("deny", f"{act.label} is denied by a rule", name), None
-        if met == "maybe" and perhaps is None:
-            perhaps = _Verdict("ask", f"{act.label} may be what a rule denies", name)
+        match = _restricts(rule, action, request)
+        if match == "yes":
+            return _Verdict("deny", f"{action.label} is denied by a rule", name), None
+        if match == "maybe" and possible is None:
+            possible = _Verdict("ask", f"{action.label} may be what a rule denies", name)
     for name, rule in rules.rules("ask"):
-        met = tightens(rule, act, request)
-        if met == "yes" and asked is None:
-            asked = _Verdict("ask", f"{act.label} is asked for by a rule", name)
-        elif met == "maybe" and perhaps is None:
-            perhaps = _Verdict("ask", f"{act.label} may be what a rule asks for", name)
-    return asked, perhaps
+        match = _restricts(rule, action, request)
+        if match == "yes" and ask is None:
+            ask = _Verdict("ask", f"a rule asks before {action.label}", name)
+        elif match == "maybe" and possible is None:
+            possible = _Verdict("ask", f"{action.label} may be what a rule asks for", name)
+    return ask, possible
 
 
 def _stricter(first: _Verdict | None, second: _Verdict) -> _Verdict:
-    """The stricter of two; the first if they are alike."""
+    """Return the stricter verdict; the first if they are equal."""
     return second if first is None or STRICTNESS[second.effect] > STRICTNESS[first.effect] else first
 
 
-def _scope(verdicts: list[_Verdict]) -> GrantScope | None:
-    """What an "always" would cover, if it would help."""
-    asked = [verdict for verdict in verdicts if verdict.effect == "ask"]
-    if any(not verdict.needs for verdict in asked):
+def _grant_scope(verdicts: list[_Verdict]) -> GrantScope | None:
+    """Return what an "always" answer covers; None if it would not help."""
+    questions = [verdict for verdict in verdicts if verdict.effect == "ask"]
+    if any(not verdict.required_grants for verdict in questions):
         return None
-    return GrantScope(tuple(dict.fromkeys(_all(asked))))
+    grants = (grant for verdict in questions for grant in verdict.required_grants or ())
+    return GrantScope(tuple(dict.fromkeys(grants)))
 
 
-def _all(asked: list[_Verdict]) -> Iterator[Grant]:
-    for verdict in asked:
-        yield from verdict.needs or ()
+# Modes, and the default of the rules.
+
+
+def _mode_verdict(
+    action: RequestedAction, request: ActionRequest, default: PermissionDefault | None
+) -> tuple[Effect, str]:
+    """Return the verdict of the mode. The default of the rules can make it stricter, and decides without a mode."""
+    if request.mode is None:
+        return _default_verdict(action, default or "ask")
+    verdict = _verdict_in_mode(action, request, request.mode)
+    if default == "none":
+        return ("deny", "the rules allow nothing else")
+    if default in ("ask", "reads") and request.mode == "full-access":
+        ask = _verdict_in_mode(action, request, "ask")
+        return ask if STRICTNESS[ask[0]] > STRICTNESS[verdict[0]] else verdict
+    return verdict
+
+
+def _forbidden_by_mode(action: RequestedAction, request: ActionRequest) -> str | None:
+    """Return why the mode forbids this, regardless of rules and grants."""
+    if (
+        request.mode not in ("read-only", "plan")
+        or _only_reads(action, request)
+        or action.operation == "fetch"
+    ):
+        return None
+    if request.kind == "switch_mode":
+        return None
+    return f"{request.mode} mode changes nothing: {action.label}"
+
+
+def _allows_any_command(request: ActionRequest) -> bool:
+    """Whether even an unpredictable command may run: in full-access mode, or in a sandbox that confines it."""
+    return request.mode == "full-access" or (request.mode == "workspace-write" and request.sandboxed)
+
+
+def _only_reads(action: RequestedAction, request: ActionRequest) -> bool:
+    return (
+        action.operation == "read" or action.only_reads or (action.operation == "use" and request.read_only)
+    )
+
+
+def _default_verdict(action: RequestedAction, default: PermissionDefault) -> tuple[Effect, str]:
+    if default == "all":
+        return ("allow", "everything is allowed")
+    if default == "none":
+        return ("deny", "nothing is allowed")
+    if default == "reads" and action.operation == "read" and not action.in_shell_line:
+        return ("allow", "reading is allowed")
+    return ("ask", f"{action.label} needs your permission")
+
+
+def _verdict_in_mode(action: RequestedAction, request: ActionRequest, mode: Mode) -> tuple[Effect, str]:
+    if mode == "full-access":
+        return ("allow", "full-access mode allows it")
+    if request.kind == "switch_mode":
+        return ("ask", "changing the mode needs your permission")
+    if _only_reads(action, request):
+        return ("allow", "reading is allowed")
+    if action.operation == "fetch":
+        return ("ask", f"{action.label} for the first time in this session")
+    if mode == "workspace-write":
+        if action.operation == "write" and not action.in_shell_line and action.paths:
+            return ("allow", "workspace-write mode allows writing in the session's folders")
+        if action.in_shell_line and request.sandboxed:
+            return ("allow", "it runs inside the sandbox")
+        if action.operation == "run" and not request.sandboxed:
+            return ("ask", f"{action.label} would run without a sandbox")
+    return ("ask", f"{action.label} needs your permission")
+
+
+# Matching rules. A rule that denies or asks also applies to what it may mean; a rule that allows must match for certain.
+
+_PATH_KINDS: Final = frozenset(("read", "search", "edit", "delete", "move"))
+"""What a command may do to the paths in its arguments."""
+
+
+def _restricts(rule: Rule, action: RequestedAction, request: ActionRequest) -> Match:
+    """Whether a rule that asks or denies applies to the action, or may apply to it."""
+    matches: list[Match] = []
+    if rule.kinds:
+        matches.append(_match_kind(rule, action, request))
+    if rule.tools:
+        matches.append(
+            _match(_matches_name(rule.tools, request.tool, ignore_case=True)) if request.tool else "maybe"
+        )
+    if rule.paths:
+        matches.append(_match_paths(rule, action, request))
+    if rule.commands:
+        matches.append(_match_commands(rule, action))
+    if rule.hosts:
+        unclear = action.operation == "fetch" and action.host is None
+        matches.append("maybe" if unclear else _match(_matches_host(rule, action)))
+    return "no" if "no" in matches else "maybe" if "maybe" in matches else "yes"
+
+
+def _allows(rule: Rule, action: RequestedAction, request: ActionRequest) -> bool:
+    """Whether a rule certainly allows the whole action."""
+    if rule.kinds and not (
+        request.kind in rule.kinds or (action.in_shell_line and _redirect_kind(action) in rule.kinds)
+    ):
+        return False
+    if rule.tools and not (request.tool and _matches_name(rule.tools, request.tool, ignore_case=False)):
+        return False
+    if action.operation == "doubt":
+        # Only a rule that allows every command of the tool covers a line that cannot be predicted.
+        return not (action.unparsable or rule.paths or rule.commands or rule.hosts)
+    if rule.commands and not (
+        action.command and any(pattern.allows(action.command) for pattern in rule.commands)
+    ):
+        return False
+    if rule.hosts and not _matches_host(rule, action):
+        return False
+    if not rule.paths:
+        return True
+    if action.unresolved or not action.paths or (action.operation == "run" and not rule.commands):
+        return False
+    return all(_covers_path(rule, resolved, request) for resolved in action.paths)
+
+
+def _covers_path(rule: Rule, resolved: ResolvedPath, request: ActionRequest) -> bool:
+    """Whether a rule that allows matches this path."""
+    return any(pattern.matches(resolved, request.directories, restricts=False) for pattern in rule.paths)
+
+
+def _rule_names_path(rule: Rule, sensitive: SensitivePath, request: ActionRequest) -> bool:
+    """Whether a pattern of the rule is specific enough to allow this sensitive path."""
+    return any(
+        (pattern.is_absolute if sensitive.danger == "outside" else pattern.names_file)
+        for pattern in rule.paths
+        if pattern.matches(sensitive.resolved, request.directories, restricts=False)
+    )
+
+
+def _match_kind(rule: Rule, action: RequestedAction, request: ActionRequest) -> Match:
+    if request.kind in rule.kinds:
+        return "yes"
+    if request.kind is None:
+        return "maybe"
+    if action.in_shell_line and _redirect_kind(action) in rule.kinds:
+        return "yes"
+    return _match(
+        action.operation == "run" and bool(rule.paths) and bool(_PATH_KINDS.intersection(rule.kinds))
+    )
+
+
+def _redirect_kind(action: RequestedAction) -> str | None:
+    return {"read": "read", "write": "edit"}.get(action.operation)
+
+
+def _match_paths(rule: Rule, action: RequestedAction, request: ActionRequest) -> Match:
+    for resolved in action.paths:
+        if any(pattern.matches(resolved, request.directories, restricts=True) for pattern in rule.paths):
+            return "yes"
+    if not (action.recursive or action.open_ended):
+        return "maybe" if action.unresolved else "no"
+    below = [
+        pattern.matches_below(resolved.real, request.directories)
+        for resolved in action.paths
+        for pattern in rule.paths
+    ]
+    if "yes" in below and action.recursive:
+        return "yes"
+    return "maybe" if action.unresolved or "yes" in below or "maybe" in below else "no"
+
+
+def _match_commands(rule: Rule, action: RequestedAction) -> Match:
+    if action.command is None:
+        return "maybe" if action.operation in ("run", "doubt") else "no"
+    found = [pattern.forbids(action.command) for pattern in rule.commands]
+    return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
+
+
+def _matches_host(rule: Rule, action: RequestedAction) -> bool:
+    return action.host is not None and any(host_matches(pattern, action.host) for pattern in rule.hosts)
+
+
+def _matches_name(patterns: Iterable[str], name: str, *, ignore_case: bool) -> bool:
+    if ignore_case:
+        return any(fnmatch.fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _match(matches: bool) -> Match:
+    return "yes" if matches else "no"

@@ -17,13 +17,13 @@ from accord.schema.content import ToolKind
 # Resolving looks at the disk for links, nothing else here does. What cannot be resolved has no place, and what has no place is
 # never inside.
 
-_LONGEST: Final = 4096
+_MAX_PATH_LENGTH: Final = 4096
 
 
 class ResolvedPath(NamedTuple):
     """A path as it was named (absolute, `..` folded) and as it really is (links followed)."""
 
-    named: Path
+    path: Path
     real: Path
 
 
@@ -35,7 +35,7 @@ class SessionDirectories:
     roots: tuple[Path, ...]
     """Every folder it may use unasked; the working folder is one of them."""
     home: Path
-    private: tuple[Path, ...] = ()
+    accord_folders: tuple[Path, ...] = ()
     """Where Accord itself keeps settings, logins, trust and logs: nobody else's business in any mode."""
 
     @staticmethod
@@ -51,16 +51,16 @@ class SessionDirectories:
             if not os.path.isabs(folder):
                 raise UsageError(f"the folder of a session must be an absolute path, not {str(folder)!r}")
         real = [Path(os.path.realpath(folder)) for folder in folders]
-        own = Path(os.path.realpath(Path.home() if home is None else home))
-        private = tuple(Path(os.path.realpath(folder)) for folder in (config_dir(), data_dir()))
-        return SessionDirectories(real[0], tuple(dict.fromkeys(real)), own, private)
+        home_folder = Path(os.path.realpath(Path.home() if home is None else home))
+        accord_folders = tuple(Path(os.path.realpath(folder)) for folder in (config_dir(), data_dir()))
+        return SessionDirectories(real[0], tuple(dict.fromkeys(real)), home_folder, accord_folders)
 
-    def place(self, path: str | os.PathLike[str], base: Path | None = None) -> ResolvedPath | None:
+    def resolve(self, path: str | os.PathLike[str], base: Path | None = None) -> ResolvedPath | None:
         """Where a path leads, seen from `base` (or the working folder); None for what is no path."""
         text = os.fspath(path)
         if text == "~" or text.startswith("~/"):
             text = f"{self.home}{text[1:]}"
-        if not text or "\0" in text or len(text) > _LONGEST:
+        if not text or "\0" in text or len(text) > _MAX_PATH_LENGTH:
             return None
         whole = os.path.join(base or self.cwd, text)
         try:
@@ -73,7 +73,7 @@ class SessionDirectories:
         """Whether a real path lies in one of the roots."""
         return any(path.is_relative_to(root) for root in self.roots)
 
-    def relative(self, path: Path) -> list[str]:
+    def relative_paths(self, path: Path) -> list[str]:
         """The path as seen from each of the roots it lies in."""
         return [path.relative_to(root).as_posix() for root in self.roots if path.is_relative_to(root)]
 
@@ -100,11 +100,11 @@ class GrantScope:
     grants: tuple[Grant, ...]
 
     def __str__(self) -> str:
-        said = [str(grant) for grant in self.grants if grant.kind != "path"]
-        places = [grant for grant in self.grants if grant.kind == "path"]
-        said = said or [grant.key[-2] for grant in places]
-        where = " and ".join(dict.fromkeys(str(grant) for grant in places))
-        return ", ".join(dict.fromkeys(said)) + (f" on {where}" if where else "")
+        names = [str(grant) for grant in self.grants if grant.kind != "path"]
+        path_grants = [grant for grant in self.grants if grant.kind == "path"]
+        names = names or [grant.key[-2] for grant in path_grants]
+        where = " and ".join(dict.fromkeys(str(grant) for grant in path_grants))
+        return ", ".join(dict.fromkeys(names)) + (f" on {where}" if where else "")
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Grants:
             self._refused.append(frozenset(scope.grants))
             self._allowed.difference_update(scope.grants)
 
-    def see(self, host: str) -> None:
+    def allow_host(self, host: str) -> None:
         """A host was fetched from with the user's consent: it is not asked for again."""
         self._allowed.add(Grant("host", (host,)))
 
@@ -164,9 +164,9 @@ _HOST: Final = re.compile(
 class ActionRequest:
     """What a tool call is about to do."""
 
-    bounds: SessionDirectories
+    directories: SessionDirectories
     tool: str = ""
-    """The tool's own name, where it is known."""
+    """The tool's home_folder name, where it is known."""
     category: Category = "external"
     kind: ToolKind | None = None
     """The official kind. At a client: only as the agent itself sent it, never a repaired or assumed one."""

@@ -1,267 +1,278 @@
-"""Splits a request into single actions, and finds what is risky about each."""
+"""Splits a request into single actions, and finds the paths that need a permission of their own.
+
+`actions_of` returns one action for each file that is read or written, each program that runs, and each doubt about a
+shell line. The policy must allow all of them. `sensitive_paths` names the paths of an action that lie outside the
+session's folders, may hold secrets, or configure other programs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from accord.policy.command_paths import HARMLESS_DEVICES, PossibleDirectories
 from accord.policy.programs.command_scopes import scope_of
-from accord.policy.programs.executed_commands import ExecutedCommands, runs
+from accord.policy.programs.executed_commands import ExecutedCommands, executed_commands
 from accord.policy.programs.readonly_commands import (
     PrintableVariables,
-    exports,
-    is_reader,
-    open_variables,
-    reads,
+    exports_variables,
+    is_reading_program,
+    printable_variables,
+    read_only_use,
 )
 from accord.policy.request import ActionRequest, Grant, ResolvedPath, SessionDirectories, host_of
-from accord.policy.secret_files import is_secret, steers
-from accord.policy.shell.command_line import line_of, read_line
+from accord.policy.secret_files import configures_programs, is_secret
+from accord.policy.shell.command_line import line_from_arguments, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
 
-# MERGED policy.acts: A request, taken apart into single acts: this is read, that is written, this program runs. Each must be allowed.
-
-Sort = Literal["read", "write", "run", "fetch", "use", "doubt"]
-_TAKES_ALL: frozenset[str] = frozenset(
-    ("rm", "mv", "rmdir", "shred", "rsync", "trash", "chmod", "chown", "tar", "zip", "cp")
-)
+Operation = Literal["read", "write", "run", "fetch", "use", "doubt"]
+"""`use` calls an external tool. `doubt` stands for something in a shell line that the parser cannot predict."""
+Danger = Literal["secret", "outside", "steering"]
+"""Why a path needs its own permission. The audit log contains these words."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
     """One thing that a request does."""
 
-    sort: Sort
+    operation: Operation
     label: str
-    """What it is, for people."""
-    places: tuple[ResolvedPath, ...] = ()
+    """A short description for the user."""
+    paths: tuple[ResolvedPath, ...] = ()
     command: SimpleCommand | None = None
     host: str | None = None
-    below: bool = False
-    """Whether it takes everything below its places along."""
+    recursive: bool = False
+    """Whether it affects everything below its paths."""
     open_ended: bool = False
-    """Whether it may mean something below one of its places instead."""
+    """Whether it may affect something below one of its paths instead."""
     only_reads: bool = False
-    """Whether a program that runs is known to change nothing and to tell nobody."""
-    lost: bool = False
-    """Whether it touches a place that could not be told."""
-    in_line: bool = False
-    """Whether it happens in a shell line rather than by a tool of its own."""
-    broken: bool = False
-    """Whether the doubt is that the line is no line of shell at all."""
-    main: Grant | None = None
-    """What an "always" for it would have to cover, besides places that are asked for by name."""
+    """Whether the program is known to change nothing and to send nothing."""
+    unresolved: bool = False
+    """Whether it touches a path that cannot be resolved in advance."""
+    in_shell_line: bool = False
+    """Whether it is part of a shell line, not a tool call of its own."""
+    unparsable: bool = False
+    """Whether the doubt is that the line is not valid shell syntax."""
+    grant: Grant | None = None
+    """The grant that an "always" answer needs, without those for its sensitive paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedActions:
     """Everything a request does."""
 
-    acts: tuple[RequestedAction, ...]
-    bounds: SessionDirectories
-    """With the folder that it happens in."""
-    runs: ExecutedCommands | None = None
+    actions: tuple[RequestedAction, ...]
+    directories: SessionDirectories
+    """The session's directories, with the working directory of the request."""
+    executed: ExecutedCommands | None = None
     """The commands of its shell line."""
 
 
-def acts_of(request: ActionRequest) -> RequestedActions:
-    """Take a request apart."""
+class SensitivePath(NamedTuple):
+    """One path that needs its own permission, and why."""
+
+    danger: Danger
+    resolved: ResolvedPath
+
+    @property
+    def reason(self) -> str:
+        """The reason in one line."""
+        path, real = self.resolved
+        target = f" (which leads to {real})" if real != path else ""
+        match self.danger:
+            case "secret":
+                return f"{path}{target} may hold secrets"
+            case "outside":
+                return f"{path}{target} lies outside the session's folders"
+            case _:
+                return f"{path}{target} decides what other programs run"
+
+    def grant(self, action: RequestedAction, request: ActionRequest) -> Grant:
+        """Return the grant of an "always" answer: this path, for this tool or program."""
+        subject = action.command.name if action.command else request.tool or request.kind or action.operation
+        return Grant("path", (self.danger, subject, str(self.resolved.real)))
+
+
+def actions_of(request: ActionRequest) -> RequestedActions:
+    """Split a request into its actions."""
     if request.category == "execute" and request.command is not None:
-        return _executed(request)
-    return RequestedActions(tuple(_simple(request)), request.bounds)
+        return _command_actions(request)
+    return RequestedActions(tuple(_tool_actions(request)), request.directories)
 
 
-def _simple(request: ActionRequest) -> Iterator[RequestedAction]:
-    named = request.tool or request.kind or ""
-    tool = Grant("tool", (named,)) if named else None
-    places = [request.bounds.place(path) for path in request.paths]
-    known = tuple(place for place in places if place)
+def sensitive_paths(action: RequestedAction, directories: SessionDirectories) -> Iterator[SensitivePath]:
+    """Yield the paths of an action that need their own permission."""
+    writes = action.operation in ("write", "use") or (action.operation == "run" and not action.only_reads)
+    for resolved in action.paths:
+        if _is_secret(resolved, directories):
+            yield SensitivePath("secret", resolved)
+        if not directories.is_inside(resolved.real):
+            yield SensitivePath("outside", resolved)
+        elif writes and _configures_programs(resolved, directories):
+            yield SensitivePath("steering", resolved)
+
+
+def _tool_actions(request: ActionRequest) -> Iterator[RequestedAction]:
+    name = request.tool or request.kind or ""
+    tool = Grant("tool", (name,)) if name else None
+    resolved_paths = [request.directories.resolve(path) for path in request.paths]
+    paths = tuple(resolved for resolved in resolved_paths if resolved)
     if request.url is not None or request.kind == "fetch":
         host = host_of(request.url) if request.url is not None else None
         grant = Grant("host", (host,)) if host else None
-        yield RequestedAction(
-            "fetch", f"fetching from {host or 'an unclear address'}", known, host=host, main=grant
-        )
+        label = f"fetching from {host or 'an unclear address'}"
+        yield RequestedAction("fetch", label, paths, host=host, grant=grant)
         if request.category in ("read-only", "external"):
             return
     if request.category in ("execute", "external"):
-        sort: Sort = "run" if request.category == "execute" else "use"
-        yield RequestedAction(sort, named or "an unnamed tool", known, lost=None in places, main=tool)
+        operation: Operation = "run" if request.category == "execute" else "use"
+        unresolved = None in resolved_paths
+        yield RequestedAction(operation, name or "an unnamed tool", paths, unresolved=unresolved, grant=tool)
         return
-    sort = "read" if request.category == "read-only" else "write"
-    verb, whole = "reading" if sort == "read" else "writing", request.kind in ("delete", "move")
-    for path, place in zip(request.paths, places, strict=True):
-        found = (place,) if place else ()
-        yield RequestedAction(sort, f"{verb} {path}", found, below=whole, lost=place is None, main=tool)
-    if not places:
-        yield RequestedAction(sort, named or "an unnamed tool", main=tool)
+    operation = "read" if request.category == "read-only" else "write"
+    verb, recursive = "reading" if operation == "read" else "writing", request.kind in ("delete", "move")
+    for path, resolved in zip(request.paths, resolved_paths, strict=True):
+        found, unresolved = (resolved,) if resolved else (), resolved is None
+        label = f"{verb} {path}"
+        yield RequestedAction(operation, label, found, recursive=recursive, unresolved=unresolved, grant=tool)
+    if not resolved_paths:
+        yield RequestedAction(operation, name or "an unnamed tool", grant=tool)
 
 
-def _executed(request: ActionRequest) -> RequestedActions:
-    assert request.command is not None
-    line = read_line(request.command) if isinstance(request.command, str) else line_of(request.command)
-    found = runs(line)
-    bounds = request.bounds
-    acts: list[RequestedAction] = []
-    if request.cwd is not None:
-        place = bounds.place(request.cwd)
-        bounds = replace(bounds, cwd=place.real) if place else bounds
-        inside = place is not None and bounds.is_inside(place.real)
-        known = (place,) if place else ()
-        acts += (
-            []
-            if inside
-            else [
-                RequestedAction("read", f"running in {request.cwd}", known, lost=place is None, in_line=True)
-            ]
+def _command_actions(request: ActionRequest) -> RequestedActions:
+    command_line = request.command
+    assert command_line is not None
+    line = parse_line(command_line) if isinstance(command_line, str) else line_from_arguments(command_line)
+    executed = executed_commands(line)
+    directories, actions = _working_directory(request)
+    if not executed.parsed:
+        doubt = executed.doubts[0] if executed.doubts else "it cannot be read"
+        actions.append(RequestedAction("doubt", doubt, unparsable=True, in_shell_line=True))
+    actions += [RequestedAction("doubt", doubt, in_shell_line=True) for doubt in executed.doubts]
+    printable = None if exports_variables(executed) else printable_variables(executed)
+    for index, command in enumerate(executed.commands):
+        cwds = PossibleDirectories.at(directories, executed, command, index)
+        actions.append(_command_action(command, cwds, printable, request))
+    for redirect, command, index in executed.redirects:
+        action = _redirect_action(redirect, PossibleDirectories.at(directories, executed, command, index))
+        actions += [action] if action else []
+    resolved_paths = [request.directories.resolve(path) for path in request.paths]
+    if resolved_paths:
+        paths = tuple(resolved for resolved in resolved_paths if resolved)
+        unresolved = None in resolved_paths
+        actions.append(
+            RequestedAction("write", "files it names", paths, unresolved=unresolved, in_shell_line=True)
         )
-    if not found.parsed:
-        acts.append(
-            RequestedAction(
-                "doubt", found.doubts[0] if found.doubts else "it cannot be read", broken=True, in_line=True
-            )
+    if not line.commands and executed.parsed:
+        actions.append(
+            RequestedAction("doubt", "there is no command in it", unparsable=True, in_shell_line=True)
         )
-    acts += [RequestedAction("doubt", doubt, in_line=True) for doubt in found.doubts]
-    shown = None if exports(found) else open_variables(found)
-    for after, command in enumerate(found.commands):
-        standing = PossibleDirectories.at(bounds, found, command, after)
-        acts.append(_run(command, standing, shown, request))
-    for redirect, command, after in found.redirects:
-        act = _redirected(redirect, PossibleDirectories.at(bounds, found, command, after))
-        acts += [act] if act else []
-    places = [request.bounds.place(path) for path in request.paths]
-    if places:
-        known = tuple(place for place in places if place)
-        acts.append(RequestedAction("write", "files it names", known, lost=None in places, in_line=True))
-    if not line.commands and found.parsed:
-        acts.append(RequestedAction("doubt", "there is no command in it", broken=True, in_line=True))
-    return RequestedActions(tuple(acts), bounds, found)
+    return RequestedActions(tuple(actions), directories, executed)
 
 
-def _run(
+def _working_directory(request: ActionRequest) -> tuple[SessionDirectories, list[RequestedAction]]:
+    """Return the directories as the command sees them, and an action if it runs outside the session's folders."""
+    directories = request.directories
+    if request.cwd is None:
+        return directories, []
+    resolved = directories.resolve(request.cwd)
+    directories = replace(directories, cwd=resolved.real) if resolved else directories
+    if resolved is not None and directories.is_inside(resolved.real):
+        return directories, []
+    paths, unresolved = (resolved,) if resolved else (), resolved is None
+    label = f"running in {request.cwd}"
+    return directories, [RequestedAction("read", label, paths, unresolved=unresolved, in_shell_line=True)]
+
+
+_RECURSIVE_PROGRAMS: Final = frozenset(
+    ("rm", "mv", "rmdir", "shred", "rsync", "trash", "chmod", "chown", "tar", "zip", "cp")
+)
+
+
+def _command_action(
     command: SimpleCommand,
-    standing: PossibleDirectories,
-    shown: PrintableVariables | None,
+    cwds: PossibleDirectories,
+    printable: PrintableVariables | None,
     request: ActionRequest,
 ) -> RequestedAction:
     label = " ".join(word.raw for word in command.words)
     label = f"`{label[:80]}...`" if len(label) > 80 else f"`{label}`"
-    command = standing.settled(command)
-    read = reads(command, shown) if shown is not None else None
+    command = cwds.with_literal_options(command)
+    read = read_only_use(command, printable) if printable is not None else None
     if read is not None:
-        places = standing.files(read.files)
-        mentioned = standing.mentioned(read.mentions).places
-        foreign = command.name == "git" and any(map(_is_bare_repository, standing.folders))
-        if places is not None and standing.folders and not foreign:
-            here = [ResolvedPath(folder, folder) for folder in standing.folders]
-            trees = read.trees and (not places or any(place.real.is_dir() for place in places))
+        files = cwds.resolve_files(read.files)
+        mentions = cwds.named_paths(read.mentions).paths
+        untrusted_git = command.name == "git" and any(map(_is_bare_repository, cwds.folders))
+        if files is not None and cwds.folders and not untrusted_git:
+            folders = [ResolvedPath(folder, folder) for folder in cwds.folders]
+            trees = read.trees and (not files or any(resolved.real.is_dir() for resolved in files))
             if not trees or request.sandboxed:
-                known = tuple(dict.fromkeys((*places, *mentioned, *here)))
+                paths = tuple(dict.fromkeys((*files, *mentions, *folders)))
                 return RequestedAction(
-                    "run", label, known, command, below=trees, only_reads=True, in_line=True
+                    "run", label, paths, command, recursive=trees, only_reads=True, in_shell_line=True
                 )
-    places, lost, open_ended = standing.mentioned(command.arguments)
-    scope = scope_of(command, lambda path: _where(path, standing))
+    named = cwds.named_paths(command.arguments)
+    scope = scope_of(command, lambda path: _single_path(path, cwds))
     uncertain = (
-        command.told or not standing.folders or any(standing.texts(w) is None for w in command.arguments)
+        command.stdin_variables or not cwds.folders or any(cwds.expand(w) is None for w in command.arguments)
     )
-    if is_reader(command) and uncertain:
-        scope = None  # nobody can agree beforehand to showing whatever it may be
+    if is_reading_program(command) and uncertain:
+        scope = None  # an "always" would allow it to print any file
     return RequestedAction(
         "run",
         label,
-        tuple(places),
+        tuple(named.paths),
         command,
-        below=command.name in _TAKES_ALL or read is not None,
-        open_ended=open_ended,
-        lost=lost,
-        in_line=True,
-        main=Grant("command", scope) if scope else None,
+        recursive=command.name in _RECURSIVE_PROGRAMS or read is not None,
+        open_ended=named.open_ended,
+        unresolved=named.unresolved,
+        in_shell_line=True,
+        grant=Grant("command", scope) if scope else None,
     )
 
 
 def _is_bare_repository(folder: Path) -> bool:
-    """Whether git would take the folder, or one around it, for a repository, with settings that anybody may have written there."""
-    for above in (folder, *folder.parents):
-        if (above / ".git").exists():
+    """Whether git takes the folder or a parent for a bare repository, whose settings may come from any program."""
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
             return False
-        if (above / "HEAD").exists() and (above / "objects").exists() and (above / "refs").exists():
+        if (parent / "HEAD").exists() and (parent / "objects").exists() and (parent / "refs").exists():
             return True
     return False
 
 
-def _where(path: str, standing: PossibleDirectories) -> str | None:
-    """A program or script by the one place it can mean, wherever the line stands."""
-    places = standing.places([path])
-    return str(places[0].real) if places and len({place.real for place in places}) == 1 else None
+def _single_path(path: str, cwds: PossibleDirectories) -> str | None:
+    """Return the real path of a program or script, if it is the same from every possible directory."""
+    paths = cwds.resolve([path])
+    return str(paths[0].real) if paths and len({resolved.real for resolved in paths}) == 1 else None
 
 
-def _redirected(redirect: Redirect, standing: PossibleDirectories) -> RequestedAction | None:
-    texts = standing.texts(redirect.target)
+def _redirect_action(redirect: Redirect, cwds: PossibleDirectories) -> RequestedAction | None:
+    texts = cwds.expand(redirect.target)
     if texts is not None and all(text in HARMLESS_DEVICES for text in texts):
         return None
     if redirect.target.raw.startswith(("<(", ">(")):
-        return None  # a command, which is an act of its own
-    places = standing.places(texts) if texts is not None else None
-    sort: Sort = "write" if redirect.writes else "read"
+        return None  # the command inside is an action of its own
+    paths = cwds.resolve(texts) if texts is not None else None
+    operation: Operation = "write" if redirect.writes else "read"
     label = f"{'writing' if redirect.writes else 'reading'} {redirect.target.raw[:80]}"
-    single = Grant("path", (sort, str(places[0].real))) if places and len(places) == 1 else None
-    return RequestedAction(sort, label, tuple(places or ()), lost=places is None, in_line=True, main=single)
+    grant = Grant("path", (operation, str(paths[0].real))) if paths and len(paths) == 1 else None
+    return RequestedAction(
+        operation, label, tuple(paths or ()), unresolved=paths is None, in_shell_line=True, grant=grant
+    )
 
 
-# MERGED policy.hazards: Places that are asked for by name: outside the roots, secrets, files that steer other programs.
-
-Danger = Literal["secret", "outside", "steering"]
-
-
-class SensitivePath(NamedTuple):
-    """One place and why it is asked for."""
-
-    danger: Danger
-    place: ResolvedPath
-
-    @property
-    def reason(self) -> str:
-        """In one line."""
-        named = self.place.named
-        leads = f" (which leads to {self.place.real})" if self.place.real != named else ""
-        match self.danger:
-            case "secret":
-                return f"{named}{leads} may hold secrets"
-            case "outside":
-                return f"{named}{leads} lies outside the session's folders"
-            case _:
-                return f"{named}{leads} decides what other programs run"
-
-    def grant(self, act: RequestedAction, request: ActionRequest) -> Grant:
-        """What an "always" for it covers: this place, for this tool or program."""
-        who = act.command.name if act.command else request.tool or request.kind or act.sort
-        return Grant("path", (self.danger, who, str(self.place.real)))
-
-
-def hazards(act: RequestedAction, bounds: SessionDirectories) -> Iterator[SensitivePath]:
-    """Everything about the places of an act that needs a word of its own."""
-    writes = act.sort in ("write", "use") or (act.sort == "run" and not act.only_reads)
-    for place in act.places:
-        if _secret(place, bounds):
-            yield SensitivePath("secret", place)
-        if not bounds.is_inside(place.real):
-            yield SensitivePath("outside", place)
-        elif writes and _steering(place, bounds):
-            yield SensitivePath("steering", place)
-
-
-def _secret(place: ResolvedPath, bounds: SessionDirectories) -> bool:
-    if any(place.real.is_relative_to(folder) for folder in bounds.private):
+def _is_secret(resolved: ResolvedPath, directories: SessionDirectories) -> bool:
+    if any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders):
         return True
-    return is_secret(place.real) or is_secret(place.named)
+    return is_secret(resolved.real) or is_secret(resolved.path)
 
 
-def _steering(place: ResolvedPath, bounds: SessionDirectories) -> bool:
-    # Only what lies inside the roots counts: a root may itself lie in such a folder.
-    inside = [root for root in bounds.roots if place.real.is_relative_to(root)]
-    named = [root for root in bounds.roots if place.named.is_relative_to(root)]
-    return any(steers(place.real.relative_to(root)) for root in inside) or any(
-        steers(place.named.relative_to(root)) for root in named
+def _configures_programs(resolved: ResolvedPath, directories: SessionDirectories) -> bool:
+    # Only the part inside the roots counts: a root may itself lie in such a folder.
+    return any(
+        configures_programs(path.relative_to(root))
+        for path in resolved
+        for root in directories.roots
+        if path.is_relative_to(root)
     )

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from accord.errors import UsageError
-from accord.policy.programs.wrappers import STARTERS
+from accord.policy.programs.wrappers import COMMAND_STARTERS
 from accord.policy.request import ResolvedPath, SessionDirectories
 from accord.policy.shell.syntax import SimpleCommand, Word
 from accord.schema.content import ToolKind
@@ -29,7 +29,7 @@ _WILD = re.compile(r"[*?\[\\]")
 
 
 @lru_cache(maxsize=512)
-def _glob(pattern: str, fold: bool) -> re.Pattern[str]:
+def _glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """A path pattern as in .gitignore, without its `!`. What matches a folder matches everything in it."""
     out, rest = "", pattern.rstrip("/")
     while rest:
@@ -47,7 +47,7 @@ def _glob(pattern: str, fold: bool) -> re.Pattern[str]:
         else:
             literal = rest[1:2] or rest if rest[0] == "\\" else rest[0]
             out, rest = out + re.escape(literal), rest[len(literal) + (rest[0] == "\\" and len(rest) > 1) :]
-    return re.compile(f"{out}(?:/.*)?", re.DOTALL | (re.IGNORECASE if fold else 0))
+    return re.compile(f"{out}(?:/.*)?", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +57,28 @@ class PathPattern:
     text: str
 
     @property
-    def leads_outside(self) -> bool:
+    def is_absolute(self) -> bool:
         """Whether it says in so many words where, so that it may speak of places outside the roots."""
         return self.text.startswith(("/", "~"))
 
     @property
-    def names_it(self) -> bool:
+    def names_file(self) -> bool:
         """Whether its last part says which file is meant, so that it may speak of a secret."""
         last = self.text.rstrip("/").rpartition("/")[2]
         return re.search(r"[\w]", re.sub(r"\[[^\]]*\]", "", last)) is not None
 
-    def matches(self, place: ResolvedPath, bounds: SessionDirectories, *, tightens: bool) -> bool:
+    def matches(self, place: ResolvedPath, directories: SessionDirectories, *, restricts: bool) -> bool:
         """Whether this place is meant. A pattern that tightens is met by the name as by what it leads to."""
-        paths = (place.real, place.named) if tightens else (place.real,)
-        return any(self._matches(path, bounds, tightens) for path in paths)
+        paths = (place.real, place.path) if restricts else (place.real,)
+        return any(self._matches(path, directories, restricts) for path in paths)
 
-    def below(self, folder: Path, bounds: SessionDirectories) -> Match:
+    def matches_below(self, folder: Path, directories: SessionDirectories) -> Match:
         """Whether something that is meant lies below a folder: whoever takes the whole folder takes it, too."""
-        if self._anywhere:
+        if self._any_depth:
             return "maybe"
-        for root in (Path("/"),) if self.leads_outside else bounds.roots:
-            fixed = _WILD.split(self._absolute(bounds, root))[0]
-            start = Path(fixed if fixed == self._absolute(bounds, root) else os.path.dirname(fixed))
+        for root in (Path("/"),) if self.is_absolute else directories.roots:
+            fixed = _WILD.split(self._absolute(directories, root))[0]
+            start = Path(fixed if fixed == self._absolute(directories, root) else os.path.dirname(fixed))
             if start.is_relative_to(folder):
                 return "yes"
             if folder.is_relative_to(start):
@@ -86,20 +86,23 @@ class PathPattern:
         return "no"
 
     @property
-    def _anywhere(self) -> bool:
-        return not self.leads_outside and "/" not in self.text.rstrip("/")
+    def _any_depth(self) -> bool:
+        return not self.is_absolute and "/" not in self.text.rstrip("/")
 
-    def _absolute(self, bounds: SessionDirectories, root: Path) -> str:
+    def _absolute(self, directories: SessionDirectories, root: Path) -> str:
         if self.text == "~" or self.text.startswith("~/"):
-            return f"{bounds.home}{self.text[1:]}"
+            return f"{directories.home}{self.text[1:]}"
         return self.text if self.text.startswith("/") else str(root / self.text.removeprefix("./"))
 
-    def _matches(self, path: Path, bounds: SessionDirectories, fold: bool) -> bool:
-        if self.leads_outside:
-            return _glob(self._absolute(bounds, bounds.cwd), fold).fullmatch(path.as_posix()) is not None
-        glob = _glob(f"**/{self.text}" if self._anywhere else self.text.removeprefix("./"), fold)
-        candidates = bounds.relative(path)
-        if fold and self._anywhere:
+    def _matches(self, path: Path, directories: SessionDirectories, ignore_case: bool) -> bool:
+        if self.is_absolute:
+            return (
+                _glob(self._absolute(directories, directories.cwd), ignore_case).fullmatch(path.as_posix())
+                is not None
+            )
+        glob = _glob(f"**/{self.text}" if self._any_depth else self.text.removeprefix("./"), ignore_case)
+        candidates = directories.relative_paths(path)
+        if ignore_case and self._any_depth:
             candidates = [*candidates, path.as_posix().lstrip("/")]
         return any(glob.fullmatch(candidate) for candidate in candidates)
 
@@ -117,28 +120,30 @@ class CommandPattern:
 
     def allows(self, command: SimpleCommand) -> bool:
         """Whether this very command is meant, beyond doubt."""
-        return _sequence(self.words, command.words, loose=False, fold=False)
+        return _matches_words(self.words, command.words, loose=False, ignore_case=False)
 
     def forbids(self, command: SimpleCommand) -> Match:
         """Whether it is meant, or may turn out to be: wherever its program lies, whatever options stand before."""
-        readings = _readings(command.words)
-        if any(_sequence(self.words, words, loose=False, fold=True) for words in readings):
+        variants = _variants(command.words)
+        if any(_matches_words(self.words, words, loose=False, ignore_case=True) for words in variants):
             return "yes"
-        if command.name in STARTERS:
-            readings += [command.words[start:] for start in range(1, len(command.words))]
+        if command.name in COMMAND_STARTERS:
+            variants += [command.words[start:] for start in range(1, len(command.words))]
         return (
             "maybe"
-            if any(_sequence(self.words, words, loose=True, fold=True) for words in readings)
+            if any(_matches_words(self.words, words, loose=True, ignore_case=True) for words in variants)
             else "no"
         )
 
 
-def _sequence(pattern: tuple[str, ...], words: tuple[Word, ...], *, loose: bool, fold: bool) -> bool:
+def _matches_words(
+    pattern: tuple[str, ...], words: tuple[Word, ...], *, loose: bool, ignore_case: bool
+) -> bool:
     """Whether words fit a pattern. Where `loose`, a word that is not certain yet fits any number of words."""
     # The places in the pattern that may be reached before each word: as with any wildcard match, without going back.
     places = _past_stars(pattern, {0})
-    for number, word in enumerate(words):
-        text = word.text
+    for number, permission_default in enumerate(words):
+        text = permission_default.text
         stay = {place for place in places if place < len(pattern) and pattern[place] == "*"}
         if text is None:
             reached = set(range(min(places), len(pattern) + 1)) if loose and places else set[int]()
@@ -148,7 +153,7 @@ def _sequence(pattern: tuple[str, ...], words: tuple[Word, ...], *, loose: bool,
                 for place in places
                 if place < len(pattern)
                 and pattern[place] != "*"
-                and _fits(pattern[place], text, fold, number == 0)
+                and _matches_word(pattern[place], text, ignore_case, number == 0)
             }
         places = _past_stars(pattern, stay | reached)
     return len(pattern) in places
@@ -163,15 +168,15 @@ def _past_stars(pattern: tuple[str, ...], places: set[int]) -> set[int]:
     return found
 
 
-def _fits(pattern: str, text: str, fold: bool, program: bool) -> bool:
+def _matches_word(pattern: str, text: str, ignore_case: bool, program: bool) -> bool:
     stars = pattern.replace("[", "[[]").replace("?", "[?]")  # only `*` is special here
-    if not fold:
+    if not ignore_case:
         return fnmatch.fnmatchcase(text, stars)
     texts = (text, text.rpartition("/")[2]) if program else (text,)
     return any(fnmatch.fnmatchcase(one.casefold(), stars.casefold()) for one in texts)
 
 
-def _readings(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
+def _variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
     """The command as it is, and without the options between a program and its subcommand, as far as they may go."""
     found = [words]
     if len(words) > 2 and (words[1].text or "-").startswith("-"):
@@ -196,13 +201,13 @@ def host_matches(pattern: str, host: str) -> bool:
 
 PermissionDefault = Literal["ask", "reads", "all", "none"]
 """Ask for everything, allow what reads, allow everything, allow nothing."""
-Default = Literal["ask", "reads", "all", "none", "allow", "deny"]
+DefaultSetting = Literal["ask", "reads", "all", "none", "allow", "deny"]
 """A `PermissionDefault`; `allow` and `deny` are other names of `all` and `none`."""
 
 KINDS: Final[tuple[str, ...]] = get_args(ToolKind)
 PERMISSION_DEFAULTS: Final[tuple[str, ...]] = get_args(PermissionDefault)
 _DEFAULTS: Final[dict[str, PermissionDefault]] = {"allow": "all", "deny": "none"}
-_LISTS: Final = ("allow", "ask", "deny")
+_EFFECTS: Final = ("allow", "ask", "deny")
 _FIELDS: Final = ("kind", "tool", "path", "command", "host")
 
 
@@ -223,27 +228,27 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return _several(self.kind)
+        return _as_tuple(self.kind)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return _several(self.tool)
+        return _as_tuple(self.tool)
 
     @property
     def paths(self) -> tuple[PathPattern, ...]:
-        return tuple(PathPattern(text) for text in _several(self.path))
+        return tuple(PathPattern(text) for text in _as_tuple(self.path))
 
     @property
     def commands(self) -> tuple[CommandPattern, ...]:
-        return tuple(CommandPattern.of(text) for text in _several(self.command))
+        return tuple(CommandPattern.of(text) for text in _as_tuple(self.command))
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        return _several(self.host)
+        return _as_tuple(self.host)
 
     def __str__(self) -> str:
-        said = ((name, _several(getattr(self, name))) for name in _FIELDS)
-        return "; ".join(f"{name} {', '.join(texts)}" for name, texts in said if texts)
+        fields = ((name, _as_tuple(getattr(self, name))) for name in _FIELDS)
+        return "; ".join(f"{name} {', '.join(texts)}" for name, texts in fields if texts)
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -255,12 +260,12 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     allow: tuple[Rule | str, ...] = ()
     ask: tuple[Rule | str, ...] = ()
     deny: tuple[Rule | str, ...] = ()
-    default: Default | None = None
+    default: DefaultSetting | None = None
     source: str = ""
     """Where they come from, for messages; not part of the file."""
 
     @property
-    def word(self) -> PermissionDefault | None:
+    def permission_default(self) -> PermissionDefault | None:
         """The default as one of the four words."""
         return (
             None
@@ -279,20 +284,20 @@ def read_permissions(value: Any, *, file: str = "", key: str = "permissions") ->
     """The rules in a parsed setting: one of the four words, or an object. Raises BadRules."""
     if isinstance(value, str):
         if value not in PERMISSION_DEFAULTS:
-            raise _bad(file, key, f"{value!r} is none of {', '.join(PERMISSION_DEFAULTS)}")
+            raise _error(file, key, f"{value!r} is none of {', '.join(PERMISSION_DEFAULTS)}")
         return Rules(default=cast(PermissionDefault, value), source=file)
     if not isinstance(value, dict):
-        raise _bad(
+        raise _error(
             file, key, "it must be one of " + ", ".join(PERMISSION_DEFAULTS) + " or an object of rules"
         )
     if "source" in value:
-        raise _bad(file, f"{key}.source", "there is no such key")
+        raise _error(file, f"{key}.source", "there is no such key")
     try:
         rules = msgspec.convert(value, Rules)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
-        raise _bad(file, key + place.rstrip("`"), reason) from None
-    for name in _LISTS:
+        raise _error(file, key + place.rstrip("`"), reason) from None
+    for name in _EFFECTS:
         _check(cast("tuple[Rule | str, ...]", getattr(rules, name)), name, file, key)
     return msgspec.structs.replace(rules, source=file)
 
@@ -302,46 +307,46 @@ def _check(rules: Sequence[Rule | str], effect: str, file: str, key: str) -> Non
         place = f"{key}.{effect}[{number}]"
         if isinstance(rule, str):
             rule = Rule(kind=rule)
-        said = [name for name in _FIELDS if getattr(rule, name) is not UNSET]
-        if not said:
-            raise _bad(file, place, f"a rule must name one of {', '.join(_FIELDS)}")
-        for name in said:
-            texts = _several(getattr(rule, name))
+        fields = [name for name in _FIELDS if getattr(rule, name) is not UNSET]
+        if not fields:
+            raise _error(file, place, f"a rule must name one of {', '.join(_FIELDS)}")
+        for name in fields:
+            texts = _as_tuple(getattr(rule, name))
             if not texts:
-                raise _bad(file, f"{place}.{name}", "it is empty; leave it out where it does not matter")
+                raise _error(file, f"{place}.{name}", "it is empty; leave it out where it does not matter")
             for text in texts:
                 _check_text(name, text, effect, file, f"{place}.{name}")
 
 
 def _check_text(name: str, text: str, effect: str, file: str, place: str) -> None:
     if not text.strip() or text != text.strip() or any(ord(char) < 32 for char in text):
-        raise _bad(file, place, f"{text!r} is empty, has blanks around it or has control characters")
+        raise _error(file, place, f"{text!r} is empty, has blanks around it or has control characters")
     if name == "kind" and text not in KINDS:
-        raise _bad(
+        raise _error(
             file, place, f"{text!r} is no kind of tool call: {', '.join(KINDS)}; a tool is named by `tool`"
         )
     strange = text.startswith(("!", "~")) and text.partition("/")[0] != "~"
     if name == "path" and text.count("**") > 4:
-        raise _bad(file, place, f"{text!r} has more than four `**`")
+        raise _error(file, place, f"{text!r} has more than four `**`")
     if name == "path" and (".." in text.split("/") or strange):
-        raise _bad(file, place, f"{text!r} cannot be used: no `..`, no `!`, and `~` only as `~/...`")
+        raise _error(file, place, f"{text!r} cannot be used: no `..`, no `!`, and `~` only as `~/...`")
     if name == "command" and effect == "allow" and "*" in text.split()[0]:
-        raise _bad(file, place, f"{text!r} would allow any program: name it, or allow the kind `execute`")
+        raise _error(file, place, f"{text!r} would allow any program: name it, or allow the kind `execute`")
     if name == "command" and any(char in text for char in "|;&<>$`\n"):
-        raise _bad(
+        raise _error(
             file,
             place,
             f"{text!r} is more than one command: a pattern is matched against each command of a line",
         )
     if name == "host" and ("/" in text or ":" in text or ("*" in text.removeprefix("*.") and text != "*")):
-        raise _bad(file, place, f"{text!r} is no host: write `example.com`, `*.example.com` or `*`")
+        raise _error(file, place, f"{text!r} is no host: write `example.com`, `*.example.com` or `*`")
 
 
-def _several(value: str | tuple[str, ...] | UnsetType) -> tuple[str, ...]:
+def _as_tuple(value: str | tuple[str, ...] | UnsetType) -> tuple[str, ...]:
     if value is UNSET or not value:
         return ()
     return (value,) if isinstance(value, str) else value
 
 
-def _bad(file: str, key: str, reason: str) -> BadRules:
+def _error(file: str, key: str, reason: str) -> BadRules:
     return BadRules(f"{file + ': ' if file else ''}{key}: {reason}")

@@ -4,14 +4,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-# MERGED policy.lists: Long lists of words, written as text.
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(text.split())
-
-
 # MERGED policy.secretfiles: Files that hold keys, logins or tokens, by their names; and files of a project that change what programs do.
 #
 # Both are asked for wherever they lie. Names are compared without regard to case: a disk may not care about it either.
@@ -32,13 +24,13 @@ _SECRET_NAME: Final = re.compile(
 _SECRET_WORD: Final = re.compile(
     r"secrets?|tokens?|.+[-_]token|credentials|g?shadow-?|environ|kubeconfig", re.IGNORECASE
 )
-_SECRET_FOLDERS: Final = words(
+_SECRET_FOLDERS: Final = frozenset(
     """
     .ssh .gnupg .aws .azure .kube .password-store .gcloud .oci .pki .terraform.d .mozilla .thunderbird
     keyrings
-    """
+    """.split()
 )
-_SECRET_TAILS: Final = tuple(
+_SECRET_PATHS: Final = tuple(
     tuple(tail.split("/"))
     for tail in (
         ".git/config", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops", ".config/rclone", ".docker/config.json",
@@ -48,15 +40,15 @@ _SECRET_TAILS: Final = tuple(
     )
 )  # fmt: skip
 # `secret` and `token` are also what people call folders and modules of code; only files in other forms are meant.
-_CODE: Final = words(
+_CODE_SUFFIXES: Final = frozenset(
     """
     .py .js .ts .tsx .jsx .go .rs .java .kt .c .h .cc .cpp .hpp .rb .php .cs .swift .md .rst .html .css
-    """
+    """.split()
 )
-_STEERING_FOLDERS: Final = frozenset(
+_CONFIG_FOLDERS: Final = frozenset(
     (".git", ".accord", ".vscode", ".idea", ".zed", ".husky", ".githooks", ".direnv")
 )
-_STEERING_FILES: Final = frozenset(
+_CONFIG_FILES: Final = frozenset(
     (
         ".gitmodules", ".mcp.json", "acp.json", ".envrc", ".gitattributes", ".pre-commit-config.yaml",
         # What the next agent is told to do: words that one session was talked into would rule all others.
@@ -71,7 +63,7 @@ def is_secret(path: Path) -> bool:
     parts = [part.casefold() for part in path.parts]
     if not parts:
         return False
-    if _SECRET_NAME.fullmatch(parts[-1]) and path.suffix.casefold() not in _CODE:
+    if _SECRET_NAME.fullmatch(parts[-1]) and path.suffix.casefold() not in _CODE_SUFFIXES:
         return True
     if _SECRET_WORD.fullmatch(parts[-1]) and path.is_file():
         return True
@@ -79,13 +71,13 @@ def is_secret(path: Path) -> bool:
         return True
     return any(
         tuple(parts[start : start + len(tail)]) == tail
-        for tail in _SECRET_TAILS
+        for tail in _SECRET_PATHS
         for start, part in enumerate(parts)
         if part == tail[0]
     )
 
 
-def steers(path: Path) -> bool:
+def configures_programs(path: Path) -> bool:
     """Whether writing it changes what other programs will do: hooks, settings of editors, instructions for agents."""
     parts = [part.casefold() for part in path.parts]
-    return bool(_STEERING_FOLDERS.intersection(parts)) or (bool(parts) and parts[-1] in _STEERING_FILES)
+    return bool(_CONFIG_FOLDERS.intersection(parts)) or (bool(parts) and parts[-1] in _CONFIG_FILES)

@@ -41,7 +41,7 @@ class UserAnswer:
         return self.kind in ("allow_always", "reject_always")
 
 
-NO: Final = UserAnswer()
+NO_ANSWER: Final = UserAnswer()
 
 
 def options_for(request: ActionRequest, decision: Decision) -> list[PermissionOption]:
@@ -70,7 +70,7 @@ def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bo
     try:
         result: Any = to_builtins(outcome)
     except (TypeError, ValueError, RecursionError):
-        return NO
+        return NO_ANSWER
     chosen = read_outcome(result, [(option.option_id, option.kind) for option in offered], strict=strict)
     answer = _by_id(offered, chosen.option_id)
     return answer if answer.allowed else UserAnswer(answer.kind, chosen.word)
@@ -79,13 +79,13 @@ def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bo
 def _by_id(offered: Sequence[PermissionOption], option_id: str | None) -> UserAnswer:
     """By the kind of the option offered under this id; an id that was offered for two things stands for neither."""
     kinds: set[PermissionOptionKind] = {option.kind for option in offered if option.option_id == option_id}
-    return UserAnswer(kinds.pop()) if len(kinds) == 1 else NO
+    return UserAnswer(kinds.pop()) if len(kinds) == 1 else NO_ANSWER
 
 
 def remember(request: ActionRequest, decision: Decision, answer: UserAnswer) -> None:
     """Keep for the session what the answer leaves behind: an "always", or a host that has now been seen."""
     if answer.allowed and request.url is not None and (host := host_of(request.url)):
-        request.grants.see(host)
+        request.grants.allow_host(host)
     if answer.always and decision.scope is not None:
         if answer.allowed:
             request.grants.allow(decision.scope)

@@ -204,7 +204,9 @@ class ConnectionOptions:
         said = self.start.permissions
         if said is None and self.questions is None and server.unattended is not None:
             return server.unattended
-        if said is not None or (server.permissions is not None and server.permissions.word is not None):
+        if said is not None or (
+            server.permissions is not None and server.permissions.permission_default is not None
+        ):
             return said
         return "reads" if self.questions is None else "ask"
 

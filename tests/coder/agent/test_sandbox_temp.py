@@ -14,7 +14,7 @@ from accord.policy.sandbox import Sandbox
 def private_temp(tmp_path: Path) -> None:
     """Skip when no sandbox provides commands with a private temporary folder."""
     with Sandbox([str(tmp_path)]) as sandbox:
-        if not sandbox.boundary.fact("temp").enforced or sandbox.temp != "/tmp":
+        if not sandbox.report.fact("temp").enforced or sandbox.temp != "/tmp":
             pytest.skip("no sandbox here gives commands a /tmp of their own: install bubblewrap")
 
 

@@ -57,7 +57,7 @@ def test_all_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_permissions_may_be_a_single_word():
-    assert from_mapping({"permissions": "none"}, "c").rules.word == "none"
+    assert from_mapping({"permissions": "none"}, "c").rules.permission_default == "none"
 
 
 def test_infinite_permission_seconds_means_no_limit():

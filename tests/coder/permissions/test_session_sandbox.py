@@ -100,7 +100,7 @@ async def test_sandbox_is_created_once_and_a_cancelled_wait_does_not_stop_it(
     assert first is not None
     await confinement.ready()
     assert confinement.sandbox is first
-    assert confinement.lines()[0] == f"sandbox: {first.boundary.summary()}"
+    assert confinement.lines()[0] == f"sandbox: {first.report.summary()}"
 
 
 @needs_sandbox
@@ -127,7 +127,7 @@ async def test_secrets_are_searched_again_every_turn(confinement: SessionSandbox
     assert str(tmp_path / "project" / ".env") in confinement.sandbox.secrets
     assert held is True
     # Landlock cannot hide files inside a root.
-    assert confinement.holds is (confinement.sandbox.boundary.backend == "bubblewrap")
+    assert confinement.holds is (confinement.sandbox.report.backend == "bubblewrap")
 
 
 @needs_sandbox

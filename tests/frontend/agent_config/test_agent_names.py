@@ -14,7 +14,7 @@ def edit_request(folders: ConfigFolders) -> ActionRequest:
         kind="edit",
         category="write",
         paths=(folders.project / "a",),
-        bounds=SessionDirectories.of(folders.project),
+        directories=SessionDirectories.of(folders.project),
     )
 
 

@@ -66,7 +66,7 @@ def test_every_key_takes_effect(folders: ConfigFolders) -> None:
     assert options.limits.silence == TimeLimits().silence, "timeoutMs does not limit a prompt"
     assert options.restart == RestartPolicy(max_restarts=5)
     assert server.permissions is not None
-    assert server.permissions.word == "reads"
+    assert server.permissions.permission_default == "reads"
     assert server.mcp_servers() == [McpServerStdio("docs", "docs-server", ["x"], [EnvVariable("A", "b")])]
 
 
@@ -205,10 +205,10 @@ def test_project_permissions_can_only_restrict(folders: ConfigFolders) -> None:
         }
     )
     servers = load(folders.project, trust=once)
-    bounds = SessionDirectories.of(folders.project)
+    directories = SessionDirectories.of(folders.project)
 
     def effect_of(name: str, kind: ToolKind, path: str, word: PermissionDefault | None = None) -> str:
-        request = ActionRequest(kind=kind, category=category_of(kind), bounds=bounds, paths=(path,))
+        request = ActionRequest(kind=kind, category=category_of(kind), directories=directories, paths=(path,))
         return servers[name].policy(word).decide(request).effect
 
     assert effect_of("a", "edit", "notes.txt") == "allow"

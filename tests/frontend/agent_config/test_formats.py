@@ -142,7 +142,10 @@ def test_acpx_agents(folders: ConfigFolders) -> None:
     assert servers["line"].command == ("my-agent", "--flag", "two words")
     assert servers["list"].command == ("prog", "acp")
     assert servers["both"].command == ("prog", "a b")
-    words = [(rules.word if (rules := servers[name].permissions) else None) for name in ("line", "own")]
+    words = [
+        (rules.permission_default if (rules := servers[name].permissions) else None)
+        for name in ("line", "own")
+    ]
     assert words == ["reads", "none"]
     assert servers.default.name == "line"
     assert [entry.name for entry in servers["line"].mcp] == ["docs"]

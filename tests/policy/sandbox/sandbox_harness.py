@@ -53,17 +53,17 @@ class SandboxHarness:
     def __post_init__(self) -> None:
         self.home = self.base / "home"
         self.project = self.home / "src" / "project"
-        self.outside = self.base / "outside"
-        for folder in (self.project, self.outside, self.home / ".ssh", self.home / ".config" / "gcloud"):
+        self.outside_path = self.base / "outside"
+        for folder in (self.project, self.outside_path, self.home / ".ssh", self.home / ".config" / "gcloud"):
             folder.mkdir(parents=True)
-        self.victim = self.outside / "victim"
+        self.victim = self.outside_path / "victim"
         self.victim.write_text("untouched")
         self.secrets = [
             self.home / ".ssh" / "id_ed25519",
             self.home / ".config" / "gcloud" / "access_tokens.db",
             self.home / ".netrc",
             self.home / "diary.txt",
-            self.outside / "kept",
+            self.outside_path / "kept",
         ]
         for secret in self.secrets:
             secret.write_text(SECRET)
@@ -109,7 +109,7 @@ class SandboxHarness:
 
     def untouched(self) -> bool:
         """Whether everything outside the project is unchanged."""
-        outside = {path.name for path in self.outside.iterdir()} == {"victim", "kept"}
+        outside = {path.name for path in self.outside_path.iterdir()} == {"victim", "kept"}
         home = {path.name for path in self.home.iterdir()} == {
             "src",
             ".ssh",

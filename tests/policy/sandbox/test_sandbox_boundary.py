@@ -16,7 +16,7 @@ from accord.policy.sandbox import (
     SandboxFact,
     SandboxReport,
     SelfTestResult,
-    choose,
+    choose_backend,
     contradictions,
     run_self_test,
     sandbox,
@@ -42,9 +42,9 @@ async def test_the_reported_boundary_passes_the_self_test(harness: SandboxHarnes
 
 async def test_without_a_sandbox_nothing_is_reported_as_enforced(tmp_path: Path):
     with Sandbox([tmp_path], backend="none") as sandbox:
-        boundary = sandbox.boundary
+        boundary = sandbox.report
         trials = await run_self_test(sandbox)
-    assert not boundary.holds
+    assert not boundary.is_effective
     assert not any(fact.enforced for fact in boundary.facts)
     assert boundary.lines()[0] == "sandbox: none: commands run with all your rights"
     assert all("NOT enforced" in line for line in boundary.lines()[1:])
@@ -60,8 +60,8 @@ async def test_the_self_test_finds_a_backend_that_reports_too_much(tmp_path: Pat
             return ALL_ENFORCED
 
     with Sandbox([tmp_path], backend=OverclaimingBackend()) as sandbox:
-        assert sandbox.boundary.holds
-        found = contradictions(sandbox.boundary, await run_self_test(sandbox))
+        assert sandbox.report.is_effective
+        found = contradictions(sandbox.report, await run_self_test(sandbox))
     assert {trial.aspect for trial in found} >= {*DECISIVE}
     assert "DID NOT HOLD" in str(found[0])
 
@@ -82,21 +82,21 @@ async def test_a_sandbox_that_cannot_run_commands_fails_the_self_test(tmp_path: 
 @pytest.mark.parametrize("missing", sorted(DECISIVE))
 def test_a_boundary_holds_only_with_every_decisive_aspect(missing: str):
     facts = tuple(fact for fact in ALL_ENFORCED if fact.aspect != missing)
-    assert SandboxReport("some", ALL_ENFORCED).holds
+    assert SandboxReport("some", ALL_ENFORCED).is_effective
     missing_fact = SandboxFact(missing, False, "no")  # pyright: ignore[reportArgumentType]
-    assert not SandboxReport("some", (*facts, missing_fact)).holds
-    assert not SandboxReport("some", facts).holds, "an unknown aspect must not count as enforced"
-    assert not SandboxReport("some", ()).holds
+    assert not SandboxReport("some", (*facts, missing_fact)).is_effective
+    assert not SandboxReport("some", facts).is_effective, "an unknown aspect must not count as enforced"
+    assert not SandboxReport("some", ()).is_effective
 
 
 def test_a_boundary_holds_when_the_network_is_open_by_choice():
     facts = tuple(SandboxFact(fact.aspect, fact.aspect != "network", "") for fact in UNCONFINED)
-    assert SandboxReport("some", facts, network=True).holds
-    assert not SandboxReport("some", facts, network=False).holds
+    assert SandboxReport("some", facts, network=True).is_effective
+    assert not SandboxReport("some", facts, network=False).is_effective
 
 
 def test_the_report_has_a_line_for_every_aspect(harness: SandboxHarness):
-    lines = harness.sandbox.boundary.lines()
+    lines = harness.sandbox.report.lines()
     assert lines[0].startswith("sandbox: ")
     assert [line.split(":")[0] for line in lines[1:8]] == [fact.aspect for fact in UNCONFINED]
     assert all("\n" not in line for line in lines)
@@ -117,21 +117,21 @@ def test_the_report_says_what_older_kernels_do_not_enforce(abi: int, writes: boo
     facts = {fact.aspect: fact for fact in Landlock(abi).facts(FilesystemView("/home/ada"), network=False)}
     assert facts["writes"].enforced is writes
     assert f"{processes} signalled" in facts["processes"].text
-    assert SandboxReport("landlock", tuple(facts.values())).holds is writes
+    assert SandboxReport("landlock", tuple(facts.values())).is_effective is writes
 
 
 def test_an_unknown_backend_is_refused():
     with pytest.raises(
         UsageError, match="no sandbox is called 'seatbelt'; there are: bubblewrap, landlock, none"
     ):
-        choose("seatbelt")
+        choose_backend("seatbelt")
 
 
 def test_choose_returns_the_first_working_backend_and_explains_the_rest():
-    backend, why = choose()
+    backend, reasons = choose_backend()
     better = ["bubblewrap", "landlock", "none"].index(backend.name)
-    assert len(why) == better
-    assert all("is not used: " in line for line in why)
+    assert len(reasons) == better
+    assert all("is not used: " in line for line in reasons)
 
 
 def test_the_root_folder_cannot_be_readable(tmp_path: Path):
@@ -149,8 +149,8 @@ def test_wrap_needs_a_command_and_a_folder_inside_the_roots(harness: SandboxHarn
     with pytest.raises(UsageError, match="no command"):
         harness.sandbox.wrap([])
     with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
-        harness.sandbox.wrap(["true"], cwd=harness.outside)
-    (harness.project / "out").symlink_to(harness.outside)
+        harness.sandbox.wrap(["true"], cwd=harness.outside_path)
+    (harness.project / "out").symlink_to(harness.outside_path)
     with pytest.raises(UsageError, match="not a folder that this sandbox opens"):
         harness.sandbox.wrap(["true"], cwd=harness.project / "out")
 
@@ -217,9 +217,9 @@ def test_accord_doctor_reports_the_sandbox():
         stdin=subprocess.DEVNULL,
     )
     line = next(line for line in done.stdout.splitlines() if line.startswith("sandbox"))
-    backend, why = choose()
+    backend, reasons = choose_backend()
     assert line.split()[1] == backend.name
-    assert all(reason in line for reason in why)
+    assert all(reason in line for reason in reasons)
     assert backend.name == "none" or "tried, and held" in line
 
 
@@ -284,10 +284,12 @@ def test_the_seccomp_filter_refuses_the_listed_calls_on_every_machine(
 
 
 def test_a_bwrap_that_does_not_work_is_not_used():
-    broken = Bubblewrap("/bin/false", user_namespace=True, seals=False, resetter=None)
-    assert sandbox._try(broken) == "exit code 1"
-    missing = Bubblewrap("/nonexistent/bwrap", user_namespace=True, seals=False, resetter=None)
-    assert "/nonexistent/bwrap" in sandbox._try(missing)
+    broken = Bubblewrap("/bin/false", user_namespace=True, can_disable_userns=False, signal_resetter=None)
+    assert sandbox._failure(broken) == "exit code 1"
+    missing = Bubblewrap(
+        "/nonexistent/bwrap", user_namespace=True, can_disable_userns=False, signal_resetter=None
+    )
+    assert "/nonexistent/bwrap" in sandbox._failure(missing)
 
 
 def test_accord_doctor_inside_a_sandbox_reports_what_still_works(mounted: SandboxHarness):

@@ -13,7 +13,7 @@ import pytest
 from tests.policy.sandbox.sandbox_harness import PRELUDE, PYTHON, SandboxHarness, refused
 
 from accord.policy.sandbox import sandbox
-from accord.policy.sandbox.landlock_launcher import abi
+from accord.policy.sandbox.landlock_launcher import landlock_abi
 from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
 
 AT_ONCE = StopTimeouts(leave=0.0, terminate=20.0)
@@ -22,7 +22,7 @@ AT_ONCE = StopTimeouts(leave=0.0, terminate=20.0)
 def begin(harness: SandboxHarness, line: str, out: int) -> ProcessTree:
     """Start a shell line in the sandbox the way the agent does."""
     confined = harness.sandbox.wrap(["/bin/sh", "-c", line])
-    return start_process(confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=out, stderr=out)
+    return start_process(confined.argv, cwd=confined.cwd, env=confined.env_changes, stdout=out, stderr=out)
 
 
 async def read_all(fd: int) -> str:
@@ -121,7 +121,7 @@ def test_the_command_ends_when_its_parent_is_killed(harness: SandboxHarness, tmp
 
 async def test_file_descriptors_are_not_inherited(harness: SandboxHarness):
     ours, theirs = os.pipe()
-    secret = os.open(harness.outside, os.O_RDONLY)
+    secret = os.open(harness.outside_path, os.O_RDONLY)
     os.set_inheritable(secret, True)
     tree = begin(harness, "ls /proc/self/fd; cat /proc/self/fd/*/kept", theirs)
     os.close(theirs)
@@ -138,7 +138,7 @@ async def test_file_descriptors_are_not_inherited(harness: SandboxHarness):
 
 
 def test_the_launcher_closes_inherited_descriptors(landlocked: SandboxHarness):
-    folder = os.open(landlocked.outside, os.O_RDONLY)
+    folder = os.open(landlocked.outside_path, os.O_RDONLY)
     done = landlocked.run("/bin/sh", "-c", f"cat /proc/self/fd/{folder}/kept", pass_fds=[folder])
     os.close(folder)
     assert done.code != 0
@@ -146,7 +146,7 @@ def test_the_launcher_closes_inherited_descriptors(landlocked: SandboxHarness):
 
 
 def test_processes_outside_cannot_be_signalled(harness: SandboxHarness):
-    if not isinstance(harness.sandbox._backend, type(sandbox.bubblewrap().backend)) and abi() < 6:
+    if not isinstance(harness.sandbox._backend, type(sandbox.bubblewrap().backend)) and landlock_abi() < 6:
         pytest.skip("this kernel's Landlock is older than version 6, which knows signals; the report says so")
     with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
         lines = harness.attempt(
@@ -169,7 +169,7 @@ async def on_a_terminal(harness: SandboxHarness, *argv: str) -> str:
     """Run a command on a new terminal and return its output."""
     ours, theirs = pty.openpty()
     confined = harness.sandbox.wrap(argv)
-    tree = start_process(confined.argv, cwd=confined.cwd, env=confined.over_ours, tty=os.ttyname(theirs))
+    tree = start_process(confined.argv, cwd=confined.cwd, env=confined.env_changes, tty=os.ttyname(theirs))
     exited = await tree.wait()
     os.close(theirs)
     output = b""

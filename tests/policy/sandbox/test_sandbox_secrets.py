@@ -9,8 +9,8 @@ import pytest
 from tests.policy.sandbox.sandbox_harness import PYTHON, SECRET, SandboxHarness, refused
 
 from accord.errors import UsageError
-from accord.policy.sandbox.backend import STUB
-from accord.policy.sandbox.filesystem_view import look_through
+from accord.policy.sandbox.backend import HIDDEN_TEXT
+from accord.policy.sandbox.filesystem_view import scan_roots
 
 
 def test_keys_and_other_home_files_cannot_be_read(harness: SandboxHarness):
@@ -24,7 +24,7 @@ def test_keys_and_other_home_files_cannot_be_read(harness: SandboxHarness):
     assert (
         SECRET
         not in harness.shell(
-            f"cat ~/.ssh/* ~/.netrc; cp -r {harness.home} . ; grep -r . {harness.home} {harness.outside}"
+            f"cat ~/.ssh/* ~/.netrc; cp -r {harness.home} . ; grep -r . {harness.home} {harness.outside_path}"
         ).all
     )
 
@@ -49,7 +49,7 @@ def test_the_memory_environment_and_folder_of_the_agent_are_hidden(harness: Sand
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={"KEY": SECRET},
-        cwd=harness.outside,
+        cwd=harness.outside_path,
     ) as agent:
         assert agent.stdout is not None
         agent.stdout.readline()
@@ -85,7 +85,9 @@ def test_secret_files_of_the_project_are_replaced_by_a_stub(mounted: SandboxHarn
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"KEY={SECRET}\n")
     (mounted.project / ".env.example").write_text("KEY=put-yours-here\n")
-    assert mounted.shell("cat .env .env.local deep/er/.env.production deep/id_rsa .netrc").out == STUB * 5
+    assert (
+        mounted.shell("cat .env .env.local deep/er/.env.production deep/id_rsa .netrc").out == HIDDEN_TEXT * 5
+    )
     assert mounted.shell("cat .env.example").out == "KEY=put-yours-here\n"
     moved = mounted.shell(
         "mv .env x; ln .env y; cp .env z; mv deep/er deep/re; "
@@ -107,30 +109,30 @@ def test_a_new_secret_file_is_hidden_after_the_next_scan(mounted: SandboxHarness
     assert mounted.run("true").code == 0
     (mounted.project / ".env").write_text(SECRET)
     mounted.sandbox.scan()
-    assert mounted.shell("cat .env").out == STUB
+    assert mounted.shell("cat .env").out == HIDDEN_TEXT
 
 
 def test_landlock_reports_that_it_cannot_hide_secrets_in_a_root(landlocked: SandboxHarness):
-    assert landlocked.sandbox.boundary.holds
+    assert landlocked.sandbox.report.is_effective
     (landlocked.project / ".env").write_text(SECRET)
     landlocked.sandbox.scan()
-    boundary = landlocked.sandbox.boundary
+    boundary = landlocked.sandbox.report
     assert not boundary.fact("secrets").enforced
     assert str(landlocked.project / ".env") in boundary.fact("secrets").text
-    assert not boundary.holds
+    assert not boundary.is_effective
     assert "NOT enforced: secrets" in boundary.summary()
 
 
 def test_readable_and_hidden_options_are_applied(harness: SandboxHarness):
-    harness.options["readable"] = [harness.outside, harness.home / ".netrc"]
-    harness.options["hidden"] = [harness.outside / "kept"]
+    harness.options["readable"] = [harness.outside_path, harness.home / ".netrc"]
+    harness.options["hidden"] = [harness.outside_path / "kept"]
     assert harness.attempt(
         "for path in sys.argv[1:]: attempt(read, path)", harness.victim, harness.home / ".netrc"
     ) == [
         "done: untouched",
         f"done: {SECRET}",
     ]
-    assert SECRET not in harness.shell(f"cat {harness.outside}/*").all
+    assert SECRET not in harness.shell(f"cat {harness.outside_path}/*").all
     assert refused(harness.attempt("attempt(write, sys.argv[1])", harness.victim))
 
 
@@ -144,7 +146,7 @@ def test_a_home_folder_that_is_a_root_still_hides_its_keys(mounted: SandboxHarne
 
 def test_a_home_folder_as_root_is_not_a_boundary_under_landlock(landlocked: SandboxHarness):
     landlocked.options["writable"] = [landlocked.home]
-    assert not landlocked.sandbox.boundary.holds
+    assert not landlocked.sandbox.report.is_effective
 
 
 def test_a_git_configuration_is_readable_unless_it_has_a_login(harness: SandboxHarness):
@@ -158,7 +160,7 @@ def test_a_git_configuration_is_readable_unless_it_has_a_login(harness: SandboxH
 
 
 def test_system_password_files_cannot_be_read(harness: SandboxHarness):
-    assert harness.sandbox.boundary.fact("secrets").enforced
+    assert harness.sandbox.report.fact("secrets").enforced
     done = harness.shell("cat /etc/shadow /etc/gshadow")
     assert "root:" not in done.out
 
@@ -182,11 +184,11 @@ def test_the_scan_for_secrets_is_bounded_and_reports_it(tmp_path: Path):
     (tmp_path / ".env").mkdir()
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".env").touch()
-    assert look_through([str(tmp_path)]).secrets == (str(tmp_path / "sub" / ".env"),)
-    assert look_through([str(tmp_path)]).complete
+    assert scan_roots([str(tmp_path)]).secrets == (str(tmp_path / "sub" / ".env"),)
+    assert scan_roots([str(tmp_path)]).complete
     for number in range(300):
         (tmp_path / f".env.{number}").touch()
-    found = look_through([str(tmp_path)])
+    found = scan_roots([str(tmp_path)])
     assert not found.complete
     assert len(found.secrets) == 200
 
@@ -194,7 +196,7 @@ def test_the_scan_for_secrets_is_bounded_and_reports_it(tmp_path: Path):
 def test_roots_too_large_to_scan_are_not_a_boundary(harness: SandboxHarness):
     for number in range(300):
         (harness.project / f".env.{number}").touch()
-    assert not harness.sandbox.boundary.holds
+    assert not harness.sandbox.report.is_effective
     assert harness.run("true").code == 0
 
 

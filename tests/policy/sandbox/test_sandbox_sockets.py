@@ -74,8 +74,8 @@ def test_local_sockets_outside_cannot_be_reached(
     harness: SandboxHarness, listeners: ExitStack, network: bool
 ):
     harness.options["network"] = network
-    stream = listen(listeners, socket.AF_UNIX, str(harness.outside / "bus"))
-    datagram = listen(listeners, socket.AF_UNIX, str(harness.outside / "log"), socket.SOCK_DGRAM)
+    stream = listen(listeners, socket.AF_UNIX, str(harness.outside_path / "bus"))
+    datagram = listen(listeners, socket.AF_UNIX, str(harness.outside_path / "log"), socket.SOCK_DGRAM)
     abstract = listen(listeners, socket.AF_UNIX, b"\0accord-test-" + os.urandom(4).hex().encode())
     lines = harness.attempt(
         CONNECT + "attempt(connect, socket.AF_UNIX, sys.argv[1])\n"
@@ -85,9 +85,9 @@ def test_local_sockets_outside_cannot_be_reached(
         "    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
         "    with one, other: one.connect(sys.argv[3]); one.send(b'leak')\n"
         "attempt(reconnect)",
-        harness.outside / "bus",
+        harness.outside_path / "bus",
         abstract.getsockname()[1:].decode(),
-        harness.outside / "log",
+        harness.outside_path / "log",
     )
     assert refused(lines)
     for listener in (stream, abstract):
@@ -95,8 +95,8 @@ def test_local_sockets_outside_cannot_be_reached(
             listener.accept()
     with pytest.raises(BlockingIOError):
         datagram.recv(16)
-    (harness.outside / "bus").unlink()
-    (harness.outside / "log").unlink()
+    (harness.outside_path / "bus").unlink()
+    (harness.outside_path / "log").unlink()
     assert harness.untouched()
 
 
@@ -117,8 +117,8 @@ def test_the_network_is_reachable_when_allowed(harness: SandboxHarness, listener
         CONNECT + "attempt(connect, socket.AF_INET, ('127.0.0.1', int(sys.argv[1])))", tcp.getsockname()[1]
     )
     assert lines == ["done: None"]
-    assert not harness.sandbox.boundary.fact("network").enforced
-    assert harness.sandbox.boundary.holds
+    assert not harness.sandbox.report.fact("network").enforced
+    assert harness.sandbox.report.is_effective
     harness.sandbox.network = False
     assert refused(
         harness.attempt(

@@ -99,9 +99,9 @@ def test_pip_keeps_its_cache_in_the_private_home(harness: SandboxHarness):
 def test_temporary_files_are_kept_for_the_next_command(harness: SandboxHarness):
     assert harness.shell("echo kept > $TMPDIR/note; echo cached > ~/cache").code == 0
     assert harness.shell("cat $TMPDIR/note ~/cache").out == "kept\ncached\n"
-    assert Path(harness.sandbox.outside(f"{harness.sandbox.temp}/note")).read_text() == "kept\n"
-    assert Path(harness.sandbox.outside(f"{harness.sandbox.home}/cache")).read_text() == "cached\n"
-    assert harness.sandbox.outside(harness.project / "main.py") == str(harness.project / "main.py")
+    assert Path(harness.sandbox.outside_path(f"{harness.sandbox.temp}/note")).read_text() == "kept\n"
+    assert Path(harness.sandbox.outside_path(f"{harness.sandbox.home}/cache")).read_text() == "cached\n"
+    assert harness.sandbox.outside_path(harness.project / "main.py") == str(harness.project / "main.py")
     assert harness.untouched()
 
 

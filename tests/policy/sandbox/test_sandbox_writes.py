@@ -36,7 +36,7 @@ def test_writing_by_absolute_path_is_refused(harness: SandboxHarness):
     "way", ["{root}/../../../outside", "/proc/self/root{outside}", "/proc/self/cwd/../../../outside"]
 )
 def test_writing_by_an_indirect_path_is_refused(harness: SandboxHarness, way: str):
-    path = way.format(root=harness.project, outside=harness.outside)
+    path = way.format(root=harness.project, outside=harness.outside_path)
     assert refused(
         harness.attempt("attempt(write, sys.argv[1] + '/victim'); attempt(write, sys.argv[1] + '/new')", path)
     )
@@ -45,11 +45,11 @@ def test_writing_by_an_indirect_path_is_refused(harness: SandboxHarness, way: st
 
 def test_writing_through_links_is_refused(harness: SandboxHarness):
     (harness.project / "file").symlink_to(harness.victim)
-    (harness.project / "folder").symlink_to(harness.outside)
+    (harness.project / "folder").symlink_to(harness.outside_path)
     lines = harness.attempt(
         "attempt(write, 'file'); attempt(write, 'folder/new')\n"
         "os.symlink(sys.argv[1], 'own'); attempt(write, 'own/victim')",
-        harness.outside,
+        harness.outside_path,
     )
     assert refused(lines)
     assert harness.untouched()
@@ -109,7 +109,7 @@ def test_a_new_namespace_cannot_undo_the_restrictions(harness: SandboxHarness):
     harness.shell(
         f"unshare --user --map-root-user --mount sh -c 'umount -l /tmp ~; "
         f"mount -t proc proc /proc; mount -o remount,rw /;"
-        f" echo x > {harness.victim}; echo x > {harness.outside}/new; mkdir {harness.home}/made'"
+        f" echo x > {harness.victim}; echo x > {harness.outside_path}/new; mkdir {harness.home}/made'"
     )
     assert harness.untouched()
 
@@ -142,8 +142,8 @@ def test_links_planted_in_the_private_home_are_not_followed(harness: SandboxHarn
     (harness.home / ".local" / "bin").mkdir(parents=True)
     harness.shell(
         f"mv ~/src ~/src2; mv ~/.local ~/.local2; rm -rf ~/.local; rmdir ~/src;"
-        f"ln -s {harness.outside} ~/src; ln -s /oldroot{harness.outside} ~/.local; "
-        f"ln -s {harness.outside} ~/.cargo"
+        f"ln -s {harness.outside_path} ~/src; ln -s /oldroot{harness.outside_path} ~/.local; "
+        f"ln -s {harness.outside_path} ~/.cargo"
     )
     assert harness.run("true").code == 0
     (harness.home / ".local" / "bin").rmdir()
@@ -159,14 +159,14 @@ def test_a_folder_replaced_by_a_link_is_not_followed_by_the_next_command(harness
     harness.options["writable"] = [harness.project / "deep" / "root"]
     assert (
         harness.shell(
-            f"rm -rf bin deep; ln -s {harness.outside} bin; mkdir deep; ln -s {harness.outside} deep/root"
+            f"rm -rf bin deep; ln -s {harness.outside_path} bin; mkdir deep; ln -s {harness.outside_path} deep/root"
         ).code
         == 0
     )
     harness.sandbox.scan()
     assert refused(
         harness.attempt(
-            "attempt(os.listdir, sys.argv[1]); attempt(write, 'deep/root/victim')", harness.outside
+            "attempt(os.listdir, sys.argv[1]); attempt(write, 'deep/root/victim')", harness.outside_path
         )
     )
     assert harness.untouched()
@@ -180,7 +180,7 @@ def test_a_mounted_file_system_protects_modes_and_times(mounted: SandboxHarness)
 
 
 def test_landlock_reports_that_modes_can_be_changed(landlocked: SandboxHarness):
-    assert "modes and times of files also elsewhere" in landlocked.sandbox.boundary.fact("writes").text
+    assert "modes and times of files also elsewhere" in landlocked.sandbox.report.fact("writes").text
 
 
 def test_closing_the_sandbox_removes_its_private_folder(harness: SandboxHarness, tmp_path: Path):

@@ -168,15 +168,15 @@ class PermissionGate:
         """
         bounds = replace(self.bounds, roots=(*self.bounds.roots, *self._opened))
         if not self._has_rules():
-            place = bounds.place(path)
+            place = bounds.resolve(path)
             return (
                 place is not None
                 and bounds.is_inside(place.real)
-                and not any(place.real.is_relative_to(folder) for folder in bounds.private)
+                and not any(place.real.is_relative_to(folder) for folder in bounds.accord_folders)
                 and not is_secret(place.real)
-                and (place.named == place.real or not is_secret(place.named))
+                and (place.path == place.real or not is_secret(place.path))
             )
-        plain = ActionRequest(bounds=bounds, category="read-only", mode=self._mode(), grants=self.grants)
+        plain = ActionRequest(directories=bounds, category="read-only", mode=self._mode(), grants=self.grants)
         return all(
             self.policy.may_show(Path(path), replace(plain, tool=tool, kind=kind))
             for tool, kind in (("grep", "search"), ("read_file", "read"))
@@ -212,7 +212,7 @@ class PermissionGate:
     def _request(self, tool: Tool, category: Category, subject: CallSubject) -> ActionRequest:
         runs = subject.command is not None
         return ActionRequest(
-            bounds=self.bounds,
+            directories=self.bounds,
             tool=tool.name,
             category=category,
             kind=tool.kind,
@@ -236,7 +236,7 @@ class PermissionGate:
 
     def _has_rules(self) -> bool:
         user, project = self.policy.user, self.policy.project
-        tightens = user.deny or user.ask or user.word == "none"
+        tightens = user.deny or user.ask or user.permission_default == "none"
         return bool(tightens) or project is not None
 
     # -- asking ----------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ class PermissionGate:
     ) -> AccordError | None:
         more: Mapping[str, Any] | None = {"note": note} if note else None
         try:
-            self._audit.record(request, decision, answer, session=self._session_id, more=more)
+            self._audit.record(request, decision, answer, session=self._session_id, extra=more)
         except AccordError as error:
             _LOG.error("%s", error)
             return error

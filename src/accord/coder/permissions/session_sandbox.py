@@ -114,7 +114,7 @@ class SessionSandbox:
     @property
     def holds(self) -> bool:
         """Whether a command in it may run unasked."""
-        return (sandbox := self.sandbox) is not None and sandbox.boundary.holds
+        return (sandbox := self.sandbox) is not None and sandbox.report.is_effective
 
     @property
     def missing(self) -> str:
@@ -128,7 +128,7 @@ class SessionSandbox:
         if not self._settings.enabled:
             return _SWITCHED_OFF
         if self._sandbox is not None:
-            return self._sandbox.boundary.summary()
+            return self._sandbox.report.summary()
         if self._boundary is not None:
             return self._boundary.summary()
         if not self._why:
@@ -139,8 +139,8 @@ class SessionSandbox:
 
     def lines(self) -> list[str]:
         """What is in force, all of it."""
-        boundary = self._sandbox.boundary if self._sandbox is not None else self._boundary
-        facts = [] if boundary is None else [*map(str, boundary.facts), *boundary.why]
+        boundary = self._sandbox.report if self._sandbox is not None else self._boundary
+        facts = [] if boundary is None else [*map(str, boundary.facts), *boundary.reasons]
         elsewhere = [_ELSEWHERE] if self._in_terminals is False else []
         return [f"sandbox: {self.summary()}", *elsewhere, *facts]
 
@@ -149,7 +149,7 @@ class SessionSandbox:
         there is the path that everybody knows."""
         if self._sandbox is None:
             return path
-        place = self._sandbox.outside(path)
+        place = self._sandbox.outside_path(path)
         return place if os.path.lexists(place) else path
 
     @property
@@ -213,8 +213,8 @@ class SessionSandbox:
             keep_env=settings.keep_env,
             backend=settings.backend,
         )
-        if made.boundary.backend == "none":
-            self._boundary = made.boundary
+        if made.report.backend == "none":
+            self._boundary = made.report
             made.close()
         else:
             self._sandbox = made

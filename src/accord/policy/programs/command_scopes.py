@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 from accord.policy.programs.program_options import ParsedArguments, option_names, parse_arguments
-from accord.policy.programs.readonly_specs import GLOBAL_FLAGS, GLOBAL_VALUED
+from accord.policy.programs.readonly_specs import GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED
 from accord.policy.programs.wrappers import SHELLS
-from accord.policy.secret_files import words
 from accord.policy.shell.syntax import SimpleCommand
 
-Scope = tuple[str, ...]
+CommandScope = tuple[str, ...]
 
-NEVER: Final = words(
+NEVER_GRANTED: Final = frozenset(
     """
     rm shred dd mkfs wipefs fdisk parted sudo su doas pkexec chown chgrp chroot kill pkill killall eval
     source . exec env xargs parallel ssh scp sftp rsync nc ncat netcat socat telnet ftp expect screen
@@ -23,15 +22,15 @@ NEVER: Final = words(
     flock script awk gawk mawk sed perl ruby php lua osascript curl wget http https aria2c security
     keyctl gpg passwd useradd usermod visudo mount umount iptables nft printenv set export declare alias
     trap watch entr busybox toybox find fd time crun runc nix-shell direnv
-    """
+    """.split()
 )
 """Programs for which each call is asked for: what they do depends on nothing but their arguments."""
 
 _INTERPRETERS: Final = frozenset(
     ("python", "python2", "python3", "pypy", "pypy3", "node", "deno", "bun", "tsx", "ts-node")
 )
-_ONE: Final = option_names("-h --help -v --verbose -q --quiet --silent -y --yes --no-color")
-_WITH_SUBCOMMANDS: Final = words(
+_COMMON_FLAGS: Final = option_names("-h --help -v --verbose -q --quiet --silent -y --yes --no-color")
+_WITH_SUBCOMMANDS: Final = frozenset(
     """
     npm pnpm yarn bun cargo go pip pip3 uv poetry pdm hatch rye pipenv conda mamba kubectl helm
     terraform tofu dotnet mix rake composer rails brew apt apt-get dnf yum apk pacman rustup pre-commit
@@ -41,19 +40,19 @@ _WITH_SUBCOMMANDS: Final = words(
     vitest playwright cypress ansible vagrant minikube kind skaffold tilt argocd flux istioctl buf sqlx
     diesel mdbook hugo jekyll luarocks opam stack cabal dune rebar3 lein sbt mill ant zig gleam deno
     jupyter dvc mlflow bundle gem
-    """
+    """.split()
 )
 # How many words name what is done.
-_DEPTH: Final[dict[str, int]] = {
+_SUBCOMMAND_DEPTH: Final[dict[str, int]] = {
     **dict.fromkeys(_WITH_SUBCOMMANDS, 1),
-    **dict.fromkeys(words("gh glab aws gcloud az doctl oc"), 2),
+    **dict.fromkeys(frozenset("gh glab aws gcloud az doctl oc".split()), 2),
     "git": 1,
     "docker": 1,
     "podman": 1,
     "make": 1,
     "gmake": 1,
 }
-_DEEPER: Final[dict[Scope, int]] = {
+_DEEPER_SUBCOMMANDS: Final[dict[CommandScope, int]] = {
     ("npm", "run"): 2, ("npm", "run-script"): 2, ("npm", "exec"): 2, ("npm", "x"): 2, ("pnpm", "run"): 2, ("pnpm", "exec"): 2,
     ("pnpm", "dlx"): 2, ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("bun", "run"): 2, ("bun", "x"): 2,
     ("go", "run"): 2, ("go", "tool"): 2, ("go", "mod"): 2, ("go", "work"): 2, ("uv", "pip"): 2, ("uv", "tool"): 3,
@@ -61,7 +60,7 @@ _DEEPER: Final[dict[Scope, int]] = {
     ("docker", "network"): 2, ("podman", "compose"): 2, ("deno", "run"): 2, ("deno", "task"): 2, ("cargo", "run"): 1,
     ("kubectl", "config"): 2, ("kubectl", "rollout"): 2, ("terraform", "state"): 2,
 }  # fmt: skip
-_UNBOUND: Final = frozenset(
+_UNBOUNDED: Final = frozenset(
     tuple(line.split())
     for line in (
         "docker run", "docker exec", "podman run", "podman exec", "docker compose run", "docker compose exec", "kubectl exec",
@@ -74,23 +73,26 @@ _UNBOUND: Final = frozenset(
 )  # fmt: skip
 # The options that may stand before the subcommand.
 _OPTIONS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
-    "git": (GLOBAL_FLAGS, GLOBAL_VALUED),
-    "npm": (_ONE | option_names("-s -d --workspaces --if-present"), option_names("-w --workspace --prefix")),
+    "git": (GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED),
+    "npm": (
+        _COMMON_FLAGS | option_names("-s -d --workspaces --if-present"),
+        option_names("-w --workspace --prefix"),
+    ),
     "pnpm": (
-        _ONE | option_names("-r -s -w --recursive --workspace-root"),
+        _COMMON_FLAGS | option_names("-r -s -w --recursive --workspace-root"),
         option_names("-C --filter --dir -F"),
     ),
-    "yarn": (_ONE, option_names("--cwd")),
-    "cargo": (_ONE | option_names("--locked --offline --frozen"), option_names("--color")),
+    "yarn": (_COMMON_FLAGS, option_names("--cwd")),
+    "cargo": (_COMMON_FLAGS | option_names("--locked --offline --frozen"), option_names("--color")),
     "make": (option_names("-s -k -i -B -n --silent --keep-going"), option_names("-C -j --jobs --directory")),
     "gmake": (option_names("-s -k -i -B -n --silent --keep-going"), option_names("-C -j --jobs --directory")),
-    "kubectl": (_ONE, option_names("-n --namespace --context")),
-    "docker": (_ONE | option_names("-D"), option_names("--context")),
-    "gradle": (_ONE | option_names("--no-daemon --offline --stacktrace --info"), option_names("-p")),
-    "mvn": (_ONE | option_names("-B -o -U"), option_names("-pl -T")),
+    "kubectl": (_COMMON_FLAGS, option_names("-n --namespace --context")),
+    "docker": (_COMMON_FLAGS | option_names("-D"), option_names("--context")),
+    "gradle": (_COMMON_FLAGS | option_names("--no-daemon --offline --stacktrace --info"), option_names("-p")),
+    "mvn": (_COMMON_FLAGS | option_names("-B -o -U"), option_names("-pl -T")),
 }
 # Options by which a call leaves what its subcommand stands for: they run or load what they are given, or lose others' work.
-_STEPS_OUTSIDE: Final[dict[str, tuple[str, ...]]] = {
+_LEAVES_SCOPE: Final[dict[str, tuple[str, ...]]] = {
     "git": (
         "--exec", "-x", "--upload-pack", "--receive-pack", "--ext-diff", "--output", "--open-files-in-pager", "-O", "-c",
         "--config", "--config-env", "--template", "-f", "--force", "--force-with-lease", "--mirror", "--delete", "-d",
@@ -114,44 +116,44 @@ _RUNNERS: Final = frozenset(
 )  # fmt: skip
 """Programs that run another one in their own surroundings: both belong to what is agreed."""
 
-Where = Callable[[str], str | None]
+PathResolver = Callable[[str], str | None]
 
 
-def scope_of(command: SimpleCommand, where: Where = str) -> Scope | None:
+def scope_of(command: SimpleCommand, resolve: PathResolver = str) -> CommandScope | None:
     """What an agreement to this command would cover for the rest of the session.
 
     `where` makes a program or script that is named by its path the same one from every folder; None where it cannot.
     """
     program = command.program
-    if program is None or command.name in NEVER or command.name in SHELLS or _steps_outside(command):
+    if program is None or command.name in NEVER_GRANTED or command.name in SHELLS or _leaves_scope(command):
         return None
     if "/" in program:
-        place = where(program)
-        if place is None:
+        path = resolve(program)
+        if path is None:
             return None
-        program = place
+        program = path
     if command.name in _INTERPRETERS:
-        return _interpreted(command, program, where)
-    flags, valued = _OPTIONS.get(command.name, (_ONE, frozenset()))
+        return _interpreter_scope(command, program, resolve)
+    flags, valued = _OPTIONS.get(command.name, (_COMMON_FLAGS, frozenset()))
     parsed = parse_arguments(command.arguments, flags, valued, first_operand_ends=True)
-    runner = (command.name,) if (command.name,) in _RUNNERS else _start(command.name, parsed, 1)
+    runner = (command.name,) if (command.name,) in _RUNNERS else _first_words(command.name, parsed, 1)
     if runner in _RUNNERS and parsed is not None:
-        inner = command.inner(tuple(parsed.operands[len(runner) - 1 :]))
-        scope = scope_of(inner, where)
+        inner = command.inner_command(tuple(parsed.operands[len(runner) - 1 :]))
+        scope = scope_of(inner, resolve)
         return scope and (program, *runner[1:], *scope)
-    depth = _DEPTH.get(command.name)
+    depth = _SUBCOMMAND_DEPTH.get(command.name)
     if depth is None:
         return (program,)
     if parsed is not None and not parsed.operands:
         return (program,)  # `make`, `cargo --help`
-    first = _start(command.name, parsed, 1)
-    scope = _start(command.name, parsed, _DEEPER.get(first, depth)) if first else None
-    if scope is None or any(scope[: len(unbound)] == unbound for unbound in _UNBOUND):
+    first = _first_words(command.name, parsed, 1)
+    scope = _first_words(command.name, parsed, _DEEPER_SUBCOMMANDS.get(first, depth)) if first else None
+    if scope is None or any(scope[: len(unbounded)] == unbounded for unbounded in _UNBOUNDED):
         return None
     return (program, *scope[1:])
 
 
-def _start(name: str, parsed: ParsedArguments | None, depth: int) -> Scope | None:
+def _first_words(name: str, parsed: ParsedArguments | None, depth: int) -> CommandScope | None:
     """The program and its first words, which must be certain and no options."""
     texts = [word.text for word in parsed.operands[:depth]] if parsed else []
     if len(texts) < depth or any(
@@ -161,7 +163,7 @@ def _start(name: str, parsed: ParsedArguments | None, depth: int) -> Scope | Non
     return (name, *(text for text in texts if text is not None))
 
 
-def _interpreted(command: SimpleCommand, program: str, where: Where) -> Scope | None:
+def _interpreter_scope(command: SimpleCommand, program: str, resolve: PathResolver) -> CommandScope | None:
     """`python -m pytest`, or a script by its name. Code on the command line is never agreed to beforehand."""
     words = [word.text for word in command.arguments]
     first, second = [*words, None, None][:2]
@@ -176,29 +178,31 @@ def _interpreted(command: SimpleCommand, program: str, where: Where) -> Scope | 
         )
     if command.name in ("deno", "bun"):
         if first in ("run", "task"):
-            script = where(second) if second and first == "run" else second
+            script = resolve(second) if second and first == "run" else second
             return (script and (program, first, script)) or None
         return (program, first) if first in ("test", "install", "build", "fmt", "lint", "check") else None
-    script = None if first.startswith("-") else where(first)
+    script = None if first.startswith("-") else resolve(first)
     return (script and (program, script)) or None
 
 
-def _steps_outside(command: SimpleCommand) -> bool:
+def _leaves_scope(command: SimpleCommand) -> bool:
     name = {"pip3": "pip", "gmake": "make", "podman": "docker", "tofu": "terraform"}.get(
         command.name, command.name
     )
-    options = _STEPS_OUTSIDE.get(name)
+    options = _LEAVES_SCOPE.get(name)
     if options is None:
         return False
     letters = {option[1] for option in options if len(option) == 2}
-    for place, word in enumerate(command.arguments):
+    for index, word in enumerate(command.arguments):
         text = word.text
         if text is None:
-            if not _only_said(command, place):
+            if not _cannot_be_option(command, index):
                 return True
         elif text.startswith("--"):
-            given = text.partition("=")[0]  # which may be shortened
-            if any(option.startswith(given) or option == given[1:] for option in options if len(given) > 2):
+            written = text.partition("=")[0]  # may be abbreviated
+            if any(
+                option.startswith(written) or option == written[1:] for option in options if len(written) > 2
+            ):
                 return True
         elif text.startswith("-"):
             if letters & set(text[1:]) or text.partition("=")[0] in options:
@@ -208,12 +212,12 @@ def _steps_outside(command: SimpleCommand) -> bool:
     return False
 
 
-def _only_said(command: SimpleCommand, place: int) -> bool:
+def _cannot_be_option(command: SimpleCommand, index: int) -> bool:
     """Whether a word that is not certain yet can surely not turn out to be an option."""
-    word = command.arguments[place]
+    word = command.arguments[index]
     if word.parts[0].kind == "text" and word.parts[0].text[:1] not in ("", "-", "*", "?", "["):
-        return not word.braces
-    before = command.arguments[place - 1].text if place else None
+        return not word.has_braces
+    before = command.arguments[index - 1].text if index else None
     first = command.arguments[0].text
     message = before in ("-m", "-am", "--message") and command.name == "git" and first in ("commit", "tag")
     return message and all(part.quoted for part in word.parts)

@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from accord.policy.programs.wrappers import open_one
-from accord.policy.secret_files import words
-from accord.policy.shell.command_line import CommandLine, read_line
+from accord.policy.programs.wrappers import unwrap
+from accord.policy.shell.command_line import CommandLine, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
 
 # MERGED policy.programs.variables: Environment variables: which of them make a program run or load something else, and which merely inform it.
@@ -35,33 +34,33 @@ _RUNS_SOMETHING: Final = re.compile(
 _HARMLESS: Final = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|CI|COLORTERM"
 )
-_SPOKEN: Final = words(
+_PUBLIC: Final = frozenset(
     """
     HOME PWD USER LOGNAME SHELL PATH LANG TERM TZ HOSTNAME RANDOM SECONDS ? # $ ! 0
-    """
+    """.split()
 )
 
 
-def steers(name: str) -> bool:
+def changes_programs(name: str) -> bool:
     """Whether setting it can make a program run, load or reach something it otherwise would not."""
     return _RUNS_SOMETHING.fullmatch(name) is not None
 
 
-def harmless(name: str) -> bool:
+def is_harmless(name: str) -> bool:
     """Whether setting it changes nothing but the look of what a program that only reads prints."""
     return _HARMLESS.fullmatch(name) is not None
 
 
-def may_be_shown(name: str) -> bool:
+def is_public(name: str) -> bool:
     """Whether its value is no secret. A variable nobody knows may well hold a key."""
-    return name in _SPOKEN
+    return name in _PUBLIC
 
 
 # MERGED policy.programs.runs: Everything that a shell line runs, wrappers opened: the list that a decision has to cover whole.
 
-DEEPEST: Final = 12
-MOST: Final = 150
-_LANGUAGE: Final = re.compile(r"LC_|LANG")
+MAX_DEPTH: Final = 12
+MAX_COMMANDS: Final = 150
+_LANGUAGE_VARIABLE: Final = re.compile(r"LC_|LANG")
 
 
 class RedirectedCommand(NamedTuple):
@@ -69,7 +68,7 @@ class RedirectedCommand(NamedTuple):
 
     redirect: Redirect
     command: SimpleCommand
-    after: int
+    position: int
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ class ExecutedCommands:
 
     commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     redirects: list[RedirectedCommand] = field(default_factory=list[RedirectedCommand])
-    settings: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    assignment_commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     """The commands that only set variables."""
     loops: bool = False
     """Whether a command may run again after one that stands behind it."""
@@ -86,21 +85,21 @@ class ExecutedCommands:
     """What may run besides, or otherwise than it looks."""
     parsed: bool = True
     functions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list[tuple[str, tuple[str, ...]]])
-    told: list[str] = field(default_factory=list[str])
+    stdin_variables: list[str] = field(default_factory=list[str])
     """Variables whose values are handed to commands in here-documents."""
     lines: list[str] = field(default_factory=list[str])
     """The line itself and every line handed to a shell inside it."""
 
 
-def runs(line: CommandLine) -> ExecutedCommands:
+def executed_commands(line: CommandLine) -> ExecutedCommands:
     """Open the wrappers of a line, and those inside them."""
     found = ExecutedCommands()
-    _line(line, found, DEEPEST)
+    _add_line(line, found, MAX_DEPTH)
     found.doubts = list(dict.fromkeys(found.doubts))
     return found
 
 
-def _line(line: CommandLine, found: ExecutedCommands, depth: int) -> None:
+def _add_line(line: CommandLine, found: ExecutedCommands, depth: int) -> None:
     found.lines.append(line.text)
     found.parsed = found.parsed and line.parsed
     found.loops = found.loops or line.loops
@@ -108,39 +107,41 @@ def _line(line: CommandLine, found: ExecutedCommands, depth: int) -> None:
     found.functions += line.functions
     for command in line.commands:
         found.redirects += [RedirectedCommand(one, command, len(found.commands)) for one in command.redirects]
-        if len(found.redirects) > MOST:
+        if len(found.redirects) > MAX_COMMANDS:
             found.doubts.append("it reads and writes too many files")
             found.parsed = False
             return
-        found.told += command.told
-        _command(command, found, depth)
+        found.stdin_variables += command.stdin_variables
+        _add_command(command, found, depth)
 
 
-def _command(command: SimpleCommand, found: ExecutedCommands, depth: int) -> None:
-    if depth == 0 or len(found.commands) >= MOST:
+def _add_command(command: SimpleCommand, found: ExecutedCommands, depth: int) -> None:
+    if depth == 0 or len(found.commands) >= MAX_COMMANDS:
         found.doubts.append("it runs too many commands" if depth else "commands start commands too often")
         found.parsed = False
         return
     for assignment in command.assignments:
         # An unknown language makes the shell complain, and say its name.
-        tells = _LANGUAGE.match(assignment.name) and any(word.spelled is None for word in assignment.values)
-        if steers(assignment.name) or tells:
+        prints_value = _LANGUAGE_VARIABLE.match(assignment.name) and any(
+            word.unquoted is None for word in assignment.values
+        )
+        if changes_programs(assignment.name) or prints_value:
             found.doubts.append(f"it sets {assignment.name}")
     if not command.words:
-        found.settings.append(command)
+        found.assignment_commands.append(command)
         return
     if command.program is None:
         found.doubts.append(f"what {command.words[0].raw[:60]!r} runs is not certain")
         found.commands.append(command)
         return
-    opened = open_one(command)
-    if opened is None:
+    unwrapped = unwrap(command)
+    if unwrapped is None:
         found.commands.append(command)
         return
-    found.doubts += opened.doubts
-    if opened.itself:
+    found.doubts += unwrapped.doubts
+    if unwrapped.runs_itself:
         found.commands.append(command)
-    for inner in opened.commands:
-        _command(inner, found, depth - 1)
-    for text in opened.lines:
-        _line(read_line(text), found, depth - 1)
+    for inner in unwrapped.commands:
+        _add_command(inner, found, depth - 1)
+    for text in unwrapped.lines:
+        _add_line(parse_line(text), found, depth - 1)

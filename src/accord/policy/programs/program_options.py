@@ -54,7 +54,7 @@ def parse_arguments(
         if text == "--":
             parsed.operands.extend(rest)
             break
-        if text is None and not _surely_operand(word):
+        if text is None and not _is_operand(word):
             return None
         if text is None or text == "-" or not text.startswith("-"):
             parsed.operands.append(word)
@@ -62,25 +62,25 @@ def parse_arguments(
                 parsed.operands.extend(rest)
                 break
         elif text.startswith("--"):
-            if not _long(text, rest, flags, valued, parsed):
+            if not _long_option(text, rest, flags, valued, parsed):
                 return None
         elif digits and text[1:].isdecimal():
             parsed.options.append(("-#", literal(text[1:])))
-        elif not _short(text, rest, flags, valued, parsed):
+        elif not _short_options(text, rest, flags, valued, parsed):
             return None
     return parsed
 
 
-def _surely_operand(word: Word) -> bool:
+def _is_operand(word: Word) -> bool:
     """Whether a word that is not certain cannot turn out to be an option: it begins with text that no option begins with."""
     first = word.parts[0]
     if first.kind != "text":
         return first.kind == "variable" and first.text in ("HOME", "PWD")
     # A pattern may match a file called `-x`: whoever resolves the files looks for that.
-    return not word.braces and bool(first.text) and not first.text.startswith("-")
+    return not word.has_braces and bool(first.text) and not first.text.startswith("-")
 
 
-def _long(
+def _long_option(
     text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
 ) -> bool:
     name, equals, value = text.partition("=")
@@ -90,10 +90,10 @@ def _long(
     if name in flags:
         parsed.options.append((name, None))
         return True
-    return name in valued and _next(name, rest, parsed)
+    return name in valued and _next_value(name, rest, parsed)
 
 
-def _next(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
+def _next_value(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
     """The value is the next word. It must be certain: nothing, or several words, would shift all that follows.
 
     And it may not look like an option: were it one after all, it would pass unseen.
@@ -105,14 +105,14 @@ def _next(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
     return True
 
 
-def _short(
+def _short_options(
     text: str, rest: list[Word], flags: frozenset[str], valued: frozenset[str], parsed: ParsedArguments
 ) -> bool:
     for place, letter in enumerate(text[1:], 2):
         name = f"-{letter}"
         if name in valued and not (name in flags and not text[place:]):
             if not text[place:]:
-                return _next(name, rest, parsed)
+                return _next_value(name, rest, parsed)
             parsed.options.append((name, literal(text[place:])))
             return True
         if name not in flags:

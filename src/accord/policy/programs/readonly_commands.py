@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from accord.policy.programs.executed_commands import ExecutedCommands, harmless, may_be_shown
+from accord.policy.programs.executed_commands import ExecutedCommands, is_harmless, is_public
 from accord.policy.programs.program_options import ParsedArguments, parse_arguments
 from accord.policy.programs.wrappers import is_system_program
 from accord.policy.shell.syntax import SimpleCommand, Word
@@ -24,56 +24,56 @@ class PrintableVariables(NamedTuple):
     bare: frozenset[str] = frozenset()
 
 
-NOTHING_SHOWN = PrintableVariables()
+NOTHING_PRINTABLE = PrintableVariables()
 
 
-def open_variables(found: ExecutedCommands) -> PrintableVariables:
+def printable_variables(found: ExecutedCommands) -> PrintableVariables:
     """The variables that the line sets itself, and to nothing that may be a secret."""
-    if not all(may_be_shown(name) for name in found.told):
-        return NOTHING_SHOWN
+    if not all(is_public(name) for name in found.stdin_variables):
+        return NOTHING_PRINTABLE
     used: dict[str, set[str]] = {}
-    loose: set[str] = set()
-    for assignment in (one for command in found.settings for one in command.assignments):
+    with_globs: set[str] = set()
+    for assignment in (one for command in found.assignment_commands for one in command.assignments):
         used.setdefault(assignment.name, set()).update(
             name for word in assignment.values for name in word.variables
         )
         if not assignment.values or not all(
-            _stays_put(word, assignment.in_turn) for word in assignment.values
+            _has_no_outside_glob(word, assignment.in_loop) for word in assignment.values
         ):
-            loose.add(assignment.name)
-    quoted = _closed(used, set())
+            with_globs.add(assignment.name)
+    quoted = _public_closure(used, set())
     return PrintableVariables(
-        quoted, _closed({name: names for name, names in used.items() if name in quoted}, loose)
+        quoted, _public_closure({name: names for name, names in used.items() if name in quoted}, with_globs)
     )
 
 
-def _closed(used: dict[str, set[str]], without: set[str]) -> frozenset[str]:
+def _public_closure(used: dict[str, set[str]], without: set[str]) -> frozenset[str]:
     """Those that are made of nothing but each other and of what may be shown anyway."""
-    fine: set[str] = set()
+    public: set[str] = set()
     for _ in used:
-        fine |= {
+        public |= {
             name
             for name, names in used.items()
-            if name not in without and all(one in fine or may_be_shown(one) for one in names)
+            if name not in without and all(one in public or is_public(one) for one in names)
         }
-    return frozenset(fine)
+    return frozenset(public)
 
 
-def _stays_put(word: Word, in_turn: bool) -> bool:
+def _has_no_outside_glob(word: Word, in_loop: bool) -> bool:
     """Whether a value cannot turn into the names of files elsewhere when it is used outside of quotes."""
     if any(part.kind == "unknown" for part in word.parts):
         return False
     text = "".join(part.text for part in word.parts if part.kind == "text")
-    if in_turn and word.globs:
+    if in_loop and word.has_glob:
         return not text.startswith(("/", "~", "..")) and "/.." not in text and not word.variables
     return not re.search(r"[*?\[]", text)
 
 
-def exports(found: ExecutedCommands) -> bool:
+def exports_variables(found: ExecutedCommands) -> bool:
     """Whether the line hands variables to its programs that may do more than inform them."""
     return any(
-        "export" in command.via and not harmless(assignment.name)
-        for command in found.settings
+        "export" in command.via and not is_harmless(assignment.name)
+        for command in found.assignment_commands
         for assignment in command.assignments
     )
 
@@ -96,30 +96,32 @@ class ReadOnlyUse:
     """Words that may name a file in another way, such as `HEAD:path`: no secret may be among them."""
 
 
-def reads(command: SimpleCommand, shown: PrintableVariables = NOTHING_SHOWN) -> ReadOnlyUse | None:
+def read_only_use(
+    command: SimpleCommand, printable: PrintableVariables = NOTHING_PRINTABLE
+) -> ReadOnlyUse | None:
     """What it reads, if reading is all it does. `shown` are variables that the line itself has set to no secret."""
-    if not is_system_program(command.program) or not all(harmless(a.name) for a in command.assignments):
+    if not is_system_program(command.program) or not all(is_harmless(a.name) for a in command.assignments):
         return None
     if "nohup" in command.via:
         return None  # it may write nohup.out
-    if not all(name in shown.quoted or may_be_shown(name) for name in command.told):
+    if not all(name in printable.quoted or is_public(name) for name in command.stdin_variables):
         return None
     spec = _specs().get(command.name)
     if spec is None:
-        return _version(command)
-    if any(not _certain(word) for word in command.arguments) and not spec.speaks:
+        return _version_query(command)
+    if any(not _is_certain(word) for word in command.arguments) and not spec.prints_arguments:
         return None
-    if spec.speaks:
-        if not all(_may_be_said(word, shown) for word in command.arguments):
+    if spec.prints_arguments:
+        if not all(_is_printable(word, printable) for word in command.arguments):
             return None
-        return ReadOnlyUse(tuple(word for word in command.arguments if word.globs))  # whose names it says
-    if spec.own_way is not None:
-        return spec.own_way(command.arguments)
+        return ReadOnlyUse(tuple(word for word in command.arguments if word.has_glob))  # whose names it says
+    if spec.parse is not None:
+        return spec.parse(command.arguments)
     parsed = parse_arguments(command.arguments, spec.flags, spec.valued | spec.files, digits=spec.digits)
-    return None if parsed is None else _by_spec(spec, parsed, command.source is not None)
+    return None if parsed is None else _use_by_spec(spec, parsed, command.piped_from is not None)
 
 
-def _by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> ReadOnlyUse | None:
+def _use_by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> ReadOnlyUse | None:
     operands = list(parsed.operands)
     files = parsed.values(*spec.files)
     if spec.pattern and not parsed.has(*spec.patterns):
@@ -134,7 +136,7 @@ def _by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> Read
         return None
     if spec.operands == "none" and operands:
         return None
-    if spec.most is not None and len(operands) > spec.most:
+    if spec.max_operands is not None and len(operands) > spec.max_operands:
         return None
     if spec.operands == "text":
         return ReadOnlyUse(tuple(files)) if all(word.text is not None for word in operands) else None
@@ -143,15 +145,15 @@ def _by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> Read
     return ReadOnlyUse((*files, *operands), trees)
 
 
-def _certain(word: Word) -> bool:
+def _is_certain(word: Word) -> bool:
     """Whether the files that the word names can be found out beforehand."""
-    return not word.braces and all(
+    return not word.has_braces and all(
         part.kind == "text" or (part.kind == "variable" and part.text in ("HOME", "PWD"))
         for part in word.parts
     )
 
 
-def _may_be_said(word: Word, shown: PrintableVariables) -> bool:
+def _is_printable(word: Word, printable: PrintableVariables) -> bool:
     """Whether printing it can tell nobody a secret.
 
     What a command in it prints is that command's affair; but outside of quotes it could turn into the names of files anywhere.
@@ -162,22 +164,27 @@ def _may_be_said(word: Word, shown: PrintableVariables) -> bool:
         if (
             part.kind == "variable"
             and not part.quoted
-            and part.text not in shown.bare
-            and not may_be_shown(part.text)
+            and part.text not in printable.bare
+            and not is_public(part.text)
         ):
             return False
-    return all(name in shown.quoted or may_be_shown(name) for name in word.variables)
+    return all(name in printable.quoted or is_public(name) for name in word.variables)
 
 
-def _version(command: SimpleCommand) -> ReadOnlyUse | None:
-    from accord.policy.programs.readonly_specs import VERSIONED
+def _version_query(command: SimpleCommand) -> ReadOnlyUse | None:
+    from accord.policy.programs.readonly_specs import VERSION_OPTIONS
 
     arguments = [word.text for word in command.arguments]
-    known = command.name in VERSIONED and arguments in (["--version"], ["-V"], ["version"], ["-version"])
-    return ReadOnlyUse() if known and arguments[0] in VERSIONED[command.name] else None
+    known = command.name in VERSION_OPTIONS and arguments in (
+        ["--version"],
+        ["-V"],
+        ["version"],
+        ["-version"],
+    )
+    return ReadOnlyUse() if known and arguments[0] in VERSION_OPTIONS[command.name] else None
 
 
-def is_reader(command: SimpleCommand) -> bool:
+def is_reading_program(command: SimpleCommand) -> bool:
     """Whether its program shows whatever it is pointed at. (Git shows what is shared anyway.)"""
     return command.name in _specs() and command.name != "git"
 

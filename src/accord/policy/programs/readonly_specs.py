@@ -10,28 +10,27 @@ from typing import Final, Literal
 
 from accord.policy.programs.program_options import ParsedArguments, option_names, parse_arguments
 from accord.policy.programs.readonly_commands import ReadOnlyUse
-from accord.policy.secret_files import words
 from accord.policy.shell.syntax import Word, WordPart
 
 # MERGED policy.programs.finding: `find`, where all it does is to find.
 
-_PLAIN: Final = words(
+_FIND_FLAGS: Final = frozenset(
     """
     ! ( ) , -a -and -o -or -not -depth -d -empty -executable -readable -writable -false -true
     -ls -mount -xdev -nogroup -nouser -print -print0 -prune -quit -daystart -noleaf -ignore_readdir_race
-    """
+    """.split()
 )
-_VALUED: Final = words(
+_FIND_VALUED: Final = frozenset(
     """
     -amin -atime -cmin -ctime -mmin -mtime -gid -uid -group -user -iname -name -ipath -path -iwholename
     -wholename -iregex -regex -regextype -inum -links -lname -ilname -maxdepth -mindepth -perm -size
     -type -xtype -used -printf -fstype
-    """
+    """.split()
 )
-_FILES: Final = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
+_FIND_FILES: Final = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 
 
-def find_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _find_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """The folders it starts from. It shows names, no content."""
     words = list(arguments)
     files: list[Word] = []
@@ -41,14 +40,14 @@ def find_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
         files.append(words.pop(0))
     while words:
         test = words.pop(0).text
-        if test in _PLAIN:
+        if test in _FIND_FLAGS:
             continue
-        if test not in _VALUED and test not in _FILES:
+        if test not in _FIND_VALUED and test not in _FIND_FILES:
             return None
         if not words or words[0].text is None:
             return None
         value = words.pop(0)
-        if test in _FILES:
+        if test in _FIND_FILES:
             files.append(value)
     return ReadOnlyUse(tuple(files))
 
@@ -77,7 +76,7 @@ _JQ_SUSPICIOUS: Final = re.compile(
 )
 
 
-def sed_only_reads(script: str) -> bool:
+def _sed_only_reads(script: str) -> bool:
     """Whether a sed script neither writes files (`w`) nor runs commands (`e`) nor reads other files (`r`)."""
     at = 0
     while at < len(script):
@@ -88,12 +87,12 @@ def sed_only_reads(script: str) -> bool:
     return bool(script.strip())
 
 
-def awk_only_reads(program: str) -> bool:
+def _awk_only_reads(program: str) -> bool:
     """Whether an awk program neither runs, writes nor reads anything but its input."""
     return _AWK_SUSPICIOUS.search(program) is None
 
 
-def jq_only_reads(program: str) -> bool:
+def _jq_only_reads(program: str) -> bool:
     """Whether a jq filter looks at nothing but its input."""
     return _JQ_SUSPICIOUS.search(program) is None
 
@@ -103,10 +102,10 @@ def jq_only_reads(program: str) -> bool:
 # Missing on purpose: whatever writes a file (`--output`), runs another program (`--ext-diff`, `-O`, `--exec`), asks the
 # network, shows addresses (which may hold logins), or sets configuration for the call (`-c`).
 
-GLOBAL_FLAGS: Final = option_names(
+GIT_GLOBAL_FLAGS: Final = option_names(
     "-P --no-pager --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs"
 )
-GLOBAL_VALUED: Final = option_names("-C")
+GIT_GLOBAL_VALUED: Final = option_names("-C")
 
 _DIFF_FLAGS: Final = option_names(
     """
@@ -145,7 +144,7 @@ _LOG_VALUED: Final = _DIFF_VALUED | option_names(
 _DIFF: Final = (_DIFF_FLAGS, _DIFF_VALUED)
 _LOG: Final = (_LOG_FLAGS, _LOG_VALUED)
 
-_SHOWS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
+_GIT_READING: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "status": (
         option_names(
             "-s -b -v -z -u --short --branch --long --porcelain --show-stash --ahead-behind --no-ahead-behind --renames "
@@ -214,7 +213,7 @@ _SHOWS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     ),
     "version": (option_names("--build-options"), option_names("")),
 }  # fmt: skip
-_LISTS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
+_GIT_LISTING: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "branch": (
         option_names(
             "-a -r -v -l -i --all --remotes --list --show-current --verbose --no-color --color --ignore-case --abbrev --column"
@@ -230,26 +229,26 @@ _LISTS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
 }
 
 
-def git_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _git_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """The files, revisions and folders it looks at, if it only looks."""
-    outer = parse_arguments(arguments, GLOBAL_FLAGS, GLOBAL_VALUED, first_operand_ends=True)
+    outer = parse_arguments(arguments, GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED, first_operand_ends=True)
     if outer is None or not outer.operands:
         return None
     subcommand, *rest = outer.operands
     folders = tuple(outer.values("-C"))
-    mentions = _mentions(subcommand.text or "", tuple(rest))
+    mentions = _git_mentions(subcommand.text or "", tuple(rest))
     return None if mentions is None else ReadOnlyUse((*folders, *mentions), mentions=mentions)
 
 
-def _mentions(subcommand: str, rest: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    if subcommand in _SHOWS:
-        flags, valued = _SHOWS[subcommand]
+def _git_mentions(subcommand: str, rest: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    if subcommand in _GIT_READING:
+        flags, valued = _GIT_READING[subcommand]
         parsed = parse_arguments(rest, flags, valued, digits=True)
         if subcommand == "reflog" and parsed and parsed.operands and parsed.operands[0].text != "show":
             return None  # expire, delete
         return None if parsed is None else (*parsed.operands, *_ranges(parsed))
-    if subcommand in _LISTS:
-        flags, valued = _LISTS[subcommand]
+    if subcommand in _GIT_LISTING:
+        flags, valued = _GIT_LISTING[subcommand]
         parsed = parse_arguments(rest, flags, valued)
         if parsed is None or (parsed.operands and not parsed.has("-l", "--list")):
             return None
@@ -257,10 +256,10 @@ def _mentions(subcommand: str, rest: tuple[Word, ...]) -> tuple[Word, ...] | Non
     words = [word.text for word in rest]
     if None in words:
         return None
-    return () if (subcommand, *words) in _EXACTLY or _one_more(subcommand, words) else None
+    return () if (subcommand, *words) in _GIT_EXACT or _shows_symbolic_ref(subcommand, words) else None
 
 
-_EXACTLY: Final = frozenset(
+_GIT_EXACT: Final = frozenset(
     tuple(line.split())
     for line in (
         "remote", "stash list", "stash show", "stash show -p", "worktree list",
@@ -270,7 +269,7 @@ _EXACTLY: Final = frozenset(
 )  # fmt: skip
 
 
-def _one_more(subcommand: str, words: list[str | None]) -> bool:
+def _shows_symbolic_ref(subcommand: str, words: list[str | None]) -> bool:
     """`symbolic-ref NAME` shows; with one argument more it sets."""
     return subcommand == "symbolic-ref" and len(words) == 1 and not (words[0] or "-").startswith("-")
 
@@ -293,7 +292,7 @@ class ReadOnlySpec:
     files: frozenset[str] = frozenset()
     """Options whose value is a file it reads."""
     operands: Literal["files", "text", "none"] = "files"
-    most: int | None = None
+    max_operands: int | None = None
     """How many operands at most: one more would be a file it writes."""
     digits: bool = False
     pattern: bool = False
@@ -305,9 +304,9 @@ class ReadOnlySpec:
     """Options that make it read everything below a folder."""
     trees: bool = False
     """Whether it always does."""
-    speaks: bool = False
+    prints_arguments: bool = False
     """Whether it does nothing but print its arguments."""
-    own_way: Callable[[tuple[Word, ...]], ReadOnlyUse | None] | None = None
+    parse: Callable[[tuple[Word, ...]], ReadOnlyUse | None] | None = None
 
 
 def _spec(flags: str = "", valued: str = "", **more: object) -> ReadOnlySpec:
@@ -317,14 +316,14 @@ def _spec(flags: str = "", valued: str = "", **more: object) -> ReadOnlySpec:
     return ReadOnlySpec(option_names(flags), option_names(valued), **more)  # pyright: ignore[reportArgumentType]
 
 
-def _test_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _test_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`test` and `[`: everything but the operators that calculate a variable's name."""
     words = [word.text for word in arguments]
     operators = {"-v", "-R", "-o", "-a"}
     return None if None in words or operators & set(words) else ReadOnlyUse()
 
 
-def _cd_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _cd_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`cd`, but not back to where nobody knows; without a folder it leads home."""
     folders = [word for word in arguments if word.text not in ("-L", "-P", "-e", "--")]
     if any((word.text or "").startswith(("-", "+")) for word in folders) or len(folders) > 1:
@@ -332,19 +331,19 @@ def _cd_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     return ReadOnlyUse(tuple(folders) or (Word("~", (WordPart("text", "~"),)),))
 
 
-def _ps_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _ps_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`ps`, but only the processes at hand: others' command lines and environments may hold secrets."""
     return ReadOnlyUse() if all(word.text in ("-f", "-l", "--forest") for word in arguments) else None
 
 
-def _date_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _date_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`date`, but not where it sets the clock."""
     words = [word.text or "?" for word in arguments]
     fine = ("-u", "--utc", "-I", "-R", "-Iseconds", "-Is", "-Idate", "--iso-8601", "--rfc-email")
     return ReadOnlyUse() if all(word.startswith("+") or word in fine for word in words) else None
 
 
-def _tar_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _tar_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`tar`, listing only."""
     first = arguments[0].text if arguments else None
     listing = first is not None and set(first.lstrip("-")) <= set("tvfzjJ") and {"t", "f"} <= set(first)
@@ -354,7 +353,7 @@ def _tar_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     return ReadOnlyUse(rest[:1], mentions=rest[1:])
 
 
-def _command_reads(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
+def _command_use(arguments: tuple[Word, ...]) -> ReadOnlyUse | None:
     """`command -v`: where is it?"""
     words = [word.text for word in arguments]
     return ReadOnlyUse() if words and words[0] in ("-v", "-V") and None not in words else None
@@ -390,7 +389,7 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
     "paste": _spec("-s -z", "-d"),
     "join": _spec("-i -z", "-a -e -j -o -t -v -1 -2"),
     "comm": _spec("-z -1 -2 -3 --check-order --nocheck-order --total", "--output-delimiter"),
-    "uniq": _spec("-cdDiuz --count --repeated --unique --ignore-case", "-f -s -w", most=1),
+    "uniq": _spec("-cdDiuz --count --repeated --unique --ignore-case", "-f -s -w", max_operands=1),
     "sort": _spec(
         "-bdfghiMnRrVcCmsuz --numeric-sort --reverse --unique --human-numeric-sort --version-sort --ignore-case --stable",
         "-k -t --key --field-separator",
@@ -414,7 +413,7 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
     "strings": _spec("-a -f", "-n -t -e", digits=True),
     "od": _spec("-abcdfiloshxv", "-A -j -N -t"),
     "hexdump": _spec("-bcCdovx", "-n -s"),
-    "xxd": _spec("-b -e -i -p -u", "-c -l -s -g -o", most=1),
+    "xxd": _spec("-b -e -i -p -u", "-c -l -s -g -o", max_operands=1),
     "base64": _spec("-d -i --decode", "-w --wrap"),
     "md5sum": _SUMS, "sha1sum": _SUMS, "sha256sum": _SUMS, "sha512sum": _SUMS, "b2sum": _SUMS, "cksum": _spec(),
     "ls": _spec(
@@ -426,8 +425,8 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
     "du": _spec("-abchkmPsSx0 --all --human-readable --summarize --total --apparent-size", "-d -t --max-depth --exclude"),
     "df": _spec("-ahHiklPT --human-readable --total"),
     "pwd": _spec("-L -P", operands="none"),
-    "cd": ReadOnlySpec(own_way=_cd_reads),
-    "pushd": ReadOnlySpec(own_way=_cd_reads),
+    "cd": ReadOnlySpec(parse=_cd_use),
+    "pushd": ReadOnlySpec(parse=_cd_use),
     "grep": _GREP, "egrep": _GREP, "fgrep": _GREP,
     "rg": _spec(
         "-inFPSswxvcloqNHIUap0 --ignore-case --smart-case --case-sensitive --line-number --no-line-number --fixed-strings --pcre2 "
@@ -446,27 +445,27 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
         "-e -l --expression --line-length",
         pattern=True,
         patterns="-e --expression",
-        script=sed_only_reads,
+        script=_sed_only_reads,
     ),
-    **dict.fromkeys(("awk", "gawk", "mawk"), _spec("", "-F -v --field-separator", pattern=True, script=awk_only_reads)),
+    **dict.fromkeys(("awk", "gawk", "mawk"), _spec("", "-F -v --field-separator", pattern=True, script=_awk_only_reads)),
     "jq": _spec(
         "-rcSesnMCaj --raw-output --compact-output --sort-keys --exit-status --slurp --null-input --raw-input -R "
         "--monochrome-output --color-output --join-output --ascii-output --tab",
         "--indent",
         pattern=True,
-        script=jq_only_reads,
+        script=_jq_only_reads,
     ),
-    "find": ReadOnlySpec(own_way=find_reads),
-    "git": ReadOnlySpec(own_way=git_reads),
-    "ps": ReadOnlySpec(own_way=_ps_reads),
-    "date": ReadOnlySpec(own_way=_date_reads),
-    "tar": ReadOnlySpec(own_way=_tar_reads),
-    "test": ReadOnlySpec(own_way=_test_reads),
-    "[": ReadOnlySpec(own_way=_test_reads),
-    "command": ReadOnlySpec(own_way=_command_reads),
-    "echo": ReadOnlySpec(speaks=True),
-    "printf": ReadOnlySpec(speaks=True),
-    ":": ReadOnlySpec(speaks=True),
+    "find": ReadOnlySpec(parse=_find_use),
+    "git": ReadOnlySpec(parse=_git_use),
+    "ps": ReadOnlySpec(parse=_ps_use),
+    "date": ReadOnlySpec(parse=_date_use),
+    "tar": ReadOnlySpec(parse=_tar_use),
+    "test": ReadOnlySpec(parse=_test_use),
+    "[": ReadOnlySpec(parse=_test_use),
+    "command": ReadOnlySpec(parse=_command_use),
+    "echo": ReadOnlySpec(prints_arguments=True),
+    "printf": ReadOnlySpec(prints_arguments=True),
+    ":": ReadOnlySpec(prints_arguments=True),
     "true": _spec(operands="text"),
     "false": _spec(operands="text"),
     "sleep": _spec(operands="text"),
@@ -491,15 +490,15 @@ SPECS: Final[dict[str, ReadOnlySpec]] = {
     "expr": _spec(operands="text"),
 }  # fmt: skip
 
-_ASKED_BY_OPTION: Final = words(
+_WITH_VERSION_OPTION: Final = frozenset(
     """
     git node npm npx yarn pnpm bun deno tsc ruff mypy pyright pytest black rustc rustup make cmake ninja
     gcc g++ clang ruby gem bundle perl php composer docker podman kubectl helm terraform jq rg fd bash
     uv poetry pre-commit
-    """
+    """.split()
 )
-VERSIONED: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(_ASKED_BY_OPTION, ("--version",)),
+VERSION_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(_WITH_VERSION_OPTION, ("--version",)),
     **dict.fromkeys(("python", "python3", "pip", "pip3", "cargo"), ("--version", "-V")),
     "go": ("version",),
     "java": ("-version", "--version"),

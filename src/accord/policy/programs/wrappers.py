@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Final
 
 from accord.policy.programs.program_options import option_names, parse_arguments
-from accord.policy.secret_files import words
 from accord.policy.shell.syntax import UNKNOWN, Assignment, SimpleCommand, Word
 
 # MERGED policy.programs.opened: What comes out of a command that starts others.
@@ -23,24 +22,24 @@ class UnwrappedCommand:
     """What it hands to a shell."""
     doubts: list[str] = field(default_factory=list[str])
     """What it may start besides."""
-    itself: bool = False
+    runs_itself: bool = False
     """Whether it also does something of its own, which must be allowed as well."""
 
 
 # MERGED policy.programs.builtins: The shell's own commands that run a text, set variables, or change how the rest of the line is read.
 
-_SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Not `x`: it shows the value of every variable that is used.
 _SHELL_FLAGS: Final = re.compile(r"[-+](?:[efuCbmh]+|[efuCbmh]*o)")
-_SHELL_OPTIONS: Final = words("pipefail errexit nounset noglob noclobber monitor")
+_SHELL_OPTIONS: Final = frozenset("pipefail errexit nounset noglob noclobber monitor".split())
 _SETS_VARIABLE: Final = re.compile(r"%[^A-Za-z%]*n")
 
 
 def _eval(command: SimpleCommand) -> UnwrappedCommand:
-    texts = [word.spelled if not word.globs else None for word in command.arguments]
+    texts = [word.unquoted if not word.has_glob else None for word in command.arguments]
     if None in texts:
-        return UnwrappedCommand(doubts=["eval runs a text that is only known when it runs"], itself=True)
+        return UnwrappedCommand(doubts=["eval runs a text that is only known when it runs"], runs_itself=True)
     return UnwrappedCommand(lines=[" ".join(text or "" for text in texts)])
 
 
@@ -50,19 +49,21 @@ def _trap(command: SimpleCommand) -> UnwrappedCommand:
         words.pop(0)
     if not words or words[0].text in ("-p", "-l"):
         return UnwrappedCommand()
-    if words[0].spelled is None:
-        return UnwrappedCommand(doubts=["trap runs a text that is only known when it runs"], itself=True)
-    return UnwrappedCommand(lines=[words[0].spelled] if words[0].spelled not in ("", "-") else [])
+    if words[0].unquoted is None:
+        return UnwrappedCommand(doubts=["trap runs a text that is only known when it runs"], runs_itself=True)
+    return UnwrappedCommand(lines=[words[0].unquoted] if words[0].unquoted not in ("", "-") else [])
 
 
 def _source(command: SimpleCommand) -> UnwrappedCommand:
     return UnwrappedCommand(
-        doubts=[f"{command.name} lets a file change what the rest of the line does"], itself=True
+        doubts=[f"{command.name} lets a file change what the rest of the line does"], runs_itself=True
     )
 
 
-def _changes_reading(command: SimpleCommand) -> UnwrappedCommand:
-    return UnwrappedCommand(doubts=[f"{command.name} changes what the rest of the line does"], itself=True)
+def _changes_parsing(command: SimpleCommand) -> UnwrappedCommand:
+    return UnwrappedCommand(
+        doubts=[f"{command.name} changes what the rest of the line does"], runs_itself=True
+    )
 
 
 def _set(command: SimpleCommand) -> UnwrappedCommand:
@@ -76,32 +77,32 @@ def _set(command: SimpleCommand) -> UnwrappedCommand:
             break
         if not words:
             return UnwrappedCommand()
-    return UnwrappedCommand(doubts=["set is called in an unusual way"], itself=True)
+    return UnwrappedCommand(doubts=["set is called in an unusual way"], runs_itself=True)
 
 
 def _declaration(command: SimpleCommand) -> UnwrappedCommand:
     """`export A=1`: as if it were written `A=1`."""
     assignments: list[Assignment] = []
     for word in command.arguments:
-        found = _SETTING.match(word.raw)
+        found = _ASSIGNMENT.match(word.raw)
         if found:
             assignments.append(Assignment(found[1], (word,)))
         elif word.text is not None and _NAME.fullmatch(word.text):
             assignments.append(Assignment(word.text))
         else:
-            return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
+            return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
     if not assignments:
-        return UnwrappedCommand(itself=True)  # it prints every variable
+        return UnwrappedCommand(runs_itself=True)  # it prints every variable
     return UnwrappedCommand(
         [SimpleCommand(assignments=(*command.assignments, *assignments), via=(*command.via, command.name))]
     )
 
 
-def _named(command: SimpleCommand, flags: str, valued: str = "") -> UnwrappedCommand:
+def _sets_named_variables(command: SimpleCommand, flags: str, valued: str = "") -> UnwrappedCommand:
     """A command that sets the variables it is given by name."""
     parsed = parse_arguments(command.arguments, option_names(flags), option_names(valued))
     if parsed is None or not all(_NAME.fullmatch(word.text or "") for word in parsed.operands):
-        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
+        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
     assignments = tuple(Assignment(word.text or "") for word in parsed.operands)
     return UnwrappedCommand(
         [SimpleCommand(assignments=(*command.assignments, *assignments), via=(*command.via, command.name))]
@@ -109,23 +110,23 @@ def _named(command: SimpleCommand, flags: str, valued: str = "") -> UnwrappedCom
 
 
 def _read(command: SimpleCommand) -> UnwrappedCommand:
-    return _named(command, "-r -s -e", "-p -d -n -N -t -u")
+    return _sets_named_variables(command, "-r -s -e", "-p -d -n -N -t -u")
 
 
 def _unset(command: SimpleCommand) -> UnwrappedCommand:
-    return _named(command, "-v")
+    return _sets_named_variables(command, "-v")
 
 
 def _printf(command: SimpleCommand) -> UnwrappedCommand | None:
     """`printf FORMAT ...` only prints, unless it is told to set a variable (`-v NAME`, `%n`)."""
-    form = command.arguments[0].text if command.arguments else ""
+    format_text = command.arguments[0].text if command.arguments else ""
     if (
-        form is not None
-        and (form == "--" or not form.startswith("-"))
-        and not _SETS_VARIABLE.search(form.replace("%%", ""))
+        format_text is not None
+        and (format_text == "--" or not format_text.startswith("-"))
+        and not _SETS_VARIABLE.search(format_text.replace("%%", ""))
     ):
         return None
-    return UnwrappedCommand(doubts=["printf is called in an unusual way"], itself=True)
+    return UnwrappedCommand(doubts=["printf is called in an unusual way"], runs_itself=True)
 
 
 def _command(command: SimpleCommand) -> UnwrappedCommand | None:
@@ -136,14 +137,14 @@ def _command(command: SimpleCommand) -> UnwrappedCommand | None:
         return UnwrappedCommand()
     if words[0].text is not None and words[0].text.startswith("-"):
         return None  # `command -v`, judged on its own
-    return UnwrappedCommand([command.inner(words)])
+    return UnwrappedCommand([command.inner_command(words)])
 
 
-_CHANGE_READING: Final = words(
+_CHANGE_PARSING: Final = frozenset(
     """
     alias unalias shopt enable hash bind complete compgen compopt mapfile readarray let getopts coproc
     caller fc history popd dirs ulimit umask
-    """
+    """.split()
 )
 BUILTINS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {
     "eval": _eval,
@@ -156,7 +157,7 @@ BUILTINS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] =
     "printf": _printf,
     "command": _command,
     **dict.fromkeys(("export", "declare", "typeset", "readonly", "local"), _declaration),
-    **dict.fromkeys(_CHANGE_READING, _changes_reading),
+    **dict.fromkeys(_CHANGE_PARSING, _changes_parsing),
 }
 
 
@@ -171,7 +172,7 @@ _ONLY_BASH: Final = re.compile(
 )
 _LIKE_BASH: Final = frozenset(("sh", "bash", "dash", "ash"))
 
-STARTERS: Final = words(
+COMMAND_STARTERS: Final = frozenset(
     """
     at batch bwrap capsh catchsegv chroot chrt cgexec conda crun daemonize direnv doas dotenv dumb-init
     entr expect fakechroot fakeroot firejail flatpak flock foreman gdb gosu hatch hyperfine ltrace mise
@@ -179,7 +180,7 @@ STARTERS: Final = words(
     proxychains4 prlimit rtk run-parts runuser rye screen script setarch setpriv socat start-stop-daemon
     strace su-exec systemd-run taskset tini tmux torify torsocks unshare uv uvx valgrind watchexec
     xvfb-run npx bunx pnpx bundle yarn pnpm npm bun busybox toybox ssh su sudo
-    """
+    """.split()
 )
 """Programs whose arguments may well be another command: what is forbidden is looked for in there, too."""
 
@@ -190,11 +191,11 @@ class _Prefix:
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
-    skip: int = 0
+    skipped_operands: int = 0
     digits: bool = False
-    itself: bool = False
+    runs_itself: bool = False
     """Whether it changes what the command may do, so that it has to be allowed on its own."""
-    more: bool = False
+    appends_arguments: bool = False
     """Whether it adds arguments nobody has seen yet."""
 
 
@@ -214,25 +215,25 @@ _PREFIXES: Final = {
     "sudo": _Prefix(
         option_names("-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login --shell"),
         option_names("-u -g -h -p -C -T -D -R -r -t --user --group --host --prompt --chdir"),
-        itself=True,
+        runs_itself=True,
     ),
-    "doas": _Prefix(option_names("-n -L -s"), option_names("-u -C"), itself=True),
-    "pkexec": _Prefix(option_names("--disable-internal-agent"), option_names("--user"), itself=True),
+    "doas": _Prefix(option_names("-n -L -s"), option_names("-u -C"), runs_itself=True),
+    "pkexec": _Prefix(option_names("--disable-internal-agent"), option_names("--user"), runs_itself=True),
     "xargs": _Prefix(
         option_names("-0 -r -t -x -o --null --no-run-if-empty --verbose --exit --open-tty"),
         option_names("-n -P -L -I -d -s -E --max-args --max-procs --delimiter --max-chars"),
-        more=True,
+        appends_arguments=True,
     ),
-    "chroot": _Prefix(valued=option_names("--userspec --groups"), skip=1, itself=True),
+    "chroot": _Prefix(valued=option_names("--userspec --groups"), skipped_operands=1, runs_itself=True),
 }  # fmt: skip
 
 
-def open_one(command: SimpleCommand) -> UnwrappedCommand | None:
+def unwrap(command: SimpleCommand) -> UnwrappedCommand | None:
     """What this command starts, one level deep; None if it is no wrapper."""
-    opened = _open(command)
-    if opened is not None and not is_system_program(command.program):
-        opened.itself = True  # a program of that name, but who knows what it is
-    return opened
+    unwrapped = _unwrap(command)
+    if unwrapped is not None and not is_system_program(command.program):
+        unwrapped.runs_itself = True  # a program of that name, but who knows what it is
+    return unwrapped
 
 
 def is_system_program(program: str | None) -> bool:
@@ -242,7 +243,7 @@ def is_system_program(program: str | None) -> bool:
     )
 
 
-def _open(command: SimpleCommand) -> UnwrappedCommand | None:
+def _unwrap(command: SimpleCommand) -> UnwrappedCommand | None:
     name = command.name
     if name in BUILTINS and name == command.program:
         return BUILTINS[name](command)
@@ -258,27 +259,31 @@ def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
         command.arguments, prefix.flags, prefix.valued, digits=prefix.digits, first_operand_ends=True
     )
     if parsed is None:
-        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], itself=True)
-    words = tuple(parsed.operands[prefix.skip :])
+        return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
+    words = tuple(parsed.operands[prefix.skipped_operands :])
     # `sudo A=1 program`: sudo sets variables, too, and `time` is a word of the shell before an ordinary command.
-    sets = prefix.itself or command.name == "time"
-    set_too: list[Assignment] = []
+    sets = prefix.runs_itself or command.name == "time"
+    extra_assignments: list[Assignment] = []
     while sets and words and "=" in (words[0].text or "") and not (words[0].text or "").startswith("="):
-        set_too.append(Assignment((words[0].text or "").partition("=")[0], (words[0],)))
+        extra_assignments.append(Assignment((words[0].text or "").partition("=")[0], (words[0],)))
         words = words[1:]
-    if prefix.more and words:
-        hole = next((value.text for value in parsed.values("-I")), None)
-        words = tuple(UNKNOWN if hole and hole in (word.spelled or word.raw) else word for word in words)
-        words = (*words, *_piped(command))
+    if prefix.appends_arguments and words:
+        placeholder = next((value.text for value in parsed.values("-I")), None)
+        words = tuple(
+            UNKNOWN if placeholder and placeholder in (word.unquoted or word.raw) else word for word in words
+        )
+        words = (*words, *_piped_arguments(command))
     if not words:
         # `exec >log`, or a wrapper that has nothing to start.
-        return UnwrappedCommand(itself=prefix.itself)
-    return UnwrappedCommand([command.inner(words, *set_too)], itself=prefix.itself)
+        return UnwrappedCommand(runs_itself=prefix.runs_itself)
+    return UnwrappedCommand(
+        [command.inner_command(words, *extra_assignments)], runs_itself=prefix.runs_itself
+    )
 
 
-def _piped(command: SimpleCommand) -> tuple[Word, ...]:
+def _piped_arguments(command: SimpleCommand) -> tuple[Word, ...]:
     """The arguments that come through the pipe: known only where a plain `echo` writes them, and then not for sure."""
-    source = command.source
+    source = command.piped_from
     return (*source.arguments, UNKNOWN) if source and source.name in ("echo", "printf") else (UNKNOWN,)
 
 
@@ -288,20 +293,22 @@ def _env(command: SimpleCommand) -> UnwrappedCommand:
         command.arguments, flags, option_names("-u -C --unset --chdir"), first_operand_ends=True
     )
     if parsed is None:
-        return UnwrappedCommand(doubts=["env is called in an unusual way"], itself=True)
+        return UnwrappedCommand(doubts=["env is called in an unusual way"], runs_itself=True)
     assignments: list[Assignment] = []
     words = list(parsed.operands)
     if words and words[0].text == "-":
         words.pop(0)
-    while words and (text := words[0].spelled or words[0].raw) and "=" in text:
+    while words and (text := words[0].unquoted or words[0].raw) and "=" in text:
         assignments.append(Assignment(text.partition("=")[0], (words.pop(0),)))
     if not words:
-        return UnwrappedCommand(itself=True)  # it prints the environment
+        return UnwrappedCommand(runs_itself=True)  # it prints the environment
     if parsed.has("-C", "--chdir"):
         return UnwrappedCommand(
-            [command.inner(tuple(words), *assignments)], doubts=["env changes the folder"], itself=True
+            [command.inner_command(tuple(words), *assignments)],
+            doubts=["env changes the folder"],
+            runs_itself=True,
         )
-    return UnwrappedCommand([command.inner(tuple(words), *assignments)])
+    return UnwrappedCommand([command.inner_command(tuple(words), *assignments)])
 
 
 def _shell(command: SimpleCommand) -> UnwrappedCommand:
@@ -327,24 +334,24 @@ def _shell(command: SimpleCommand) -> UnwrappedCommand:
         arguments.pop(0)
     if not runs_text:
         return _shell_script(command, arguments, doubts)
-    if not arguments or arguments[0].spelled is None:
+    if not arguments or arguments[0].unquoted is None:
         return UnwrappedCommand(
-            doubts=[*doubts, f"{name} runs a text that is only known when it runs"], itself=True
+            doubts=[*doubts, f"{name} runs a text that is only known when it runs"], runs_itself=True
         )
-    if name != "bash" and _ONLY_BASH.search(arguments[0].spelled):
+    if name != "bash" and _ONLY_BASH.search(arguments[0].unquoted):
         doubts.append(f"{name} may read it otherwise than bash")
-    return UnwrappedCommand(lines=[arguments[0].spelled], doubts=doubts, itself=bool(doubts))
+    return UnwrappedCommand(lines=[arguments[0].unquoted], doubts=doubts, runs_itself=bool(doubts))
 
 
 def _shell_script(command: SimpleCommand, arguments: list[Word], doubts: list[str]) -> UnwrappedCommand:
     if arguments and arguments[0].text != "-s":
-        return UnwrappedCommand(doubts=doubts, itself=True)
+        return UnwrappedCommand(doubts=doubts, runs_itself=True)
     texts = list(command.stdin)
-    if command.source and command.source.name in ("echo", "printf", "cat"):
-        texts += [word.spelled for word in command.source.arguments if word.spelled]
-        texts += command.source.stdin
+    if command.piped_from and command.piped_from.name in ("echo", "printf", "cat"):
+        texts += [word.unquoted for word in command.piped_from.arguments if word.unquoted]
+        texts += command.piped_from.stdin
     doubts.append(f"{command.name} runs what it reads")
-    return UnwrappedCommand(lines=texts, doubts=doubts, itself=True)
+    return UnwrappedCommand(lines=texts, doubts=doubts, runs_itself=True)
 
 
 def _find(command: SimpleCommand) -> UnwrappedCommand | None:
@@ -359,18 +366,18 @@ def _find(command: SimpleCommand) -> UnwrappedCommand | None:
             word = words.pop(0)
             started.append(UNKNOWN if "{}" in word.raw else word)
         if started:
-            inner.append(command.inner(tuple(started)))
-    return UnwrappedCommand(inner, itself=True) if inner else None
+            inner.append(command.inner_command(tuple(started)))
+    return UnwrappedCommand(inner, runs_itself=True) if inner else None
 
 
 def _su(command: SimpleCommand) -> UnwrappedCommand:
     words = command.arguments
     lines = [
-        after.spelled
+        after.unquoted
         for word, after in pairwise(words)
-        if word.text in ("-c", "--command") and after.spelled is not None
+        if word.text in ("-c", "--command") and after.unquoted is not None
     ]
-    return UnwrappedCommand(lines=lines, itself=True)
+    return UnwrappedCommand(lines=lines, runs_itself=True)
 
 
 def _watch(command: SimpleCommand) -> UnwrappedCommand:
@@ -380,9 +387,9 @@ def _watch(command: SimpleCommand) -> UnwrappedCommand:
         option_names("-n --interval"),
         first_operand_ends=True,
     )
-    if parsed is None or any(word.spelled is None for word in parsed.operands):
-        return UnwrappedCommand(doubts=["watch is called in an unusual way"], itself=True)
-    return UnwrappedCommand(lines=[" ".join(word.spelled or "" for word in parsed.operands)])
+    if parsed is None or any(word.unquoted is None for word in parsed.operands):
+        return UnwrappedCommand(doubts=["watch is called in an unusual way"], runs_itself=True)
+    return UnwrappedCommand(lines=[" ".join(word.unquoted or "" for word in parsed.operands)])
 
 
 _SPECIAL: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] = {

@@ -11,7 +11,7 @@ from accord.lazy_names import lazy_names
 if TYPE_CHECKING:
     from accord.policy.sandbox.backend import Backend, ConfinedCommand, SandboxFact, SandboxReport
     from accord.policy.sandbox.command_environment import clean_env, is_credential, without_credentials
-    from accord.policy.sandbox.sandbox import Sandbox, choose
+    from accord.policy.sandbox.sandbox import Sandbox, choose_backend
     from accord.policy.sandbox.self_test import SelfTestResult, contradictions, run_self_test
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "SandboxFact",
     "SandboxReport",
     "SelfTestResult",
-    "choose",
+    "choose_backend",
     "clean_env",
     "contradictions",
     "is_credential",
@@ -34,7 +34,7 @@ __getattr__ = lazy_names(
     {
         "accord.policy.sandbox.backend": "Backend ConfinedCommand SandboxFact SandboxReport",
         "accord.policy.sandbox.command_environment": "clean_env is_credential without_credentials",
-        "accord.policy.sandbox.sandbox": "choose Sandbox",
+        "accord.policy.sandbox.sandbox": "choose_backend Sandbox",
         "accord.policy.sandbox.self_test": "SelfTestResult contradictions run_self_test",
     },
 )

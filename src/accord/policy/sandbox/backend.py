@@ -43,13 +43,13 @@ class SandboxReport:
     backend: str
     """`bubblewrap`, `landlock` or `none`."""
     facts: tuple[SandboxFact, ...]
-    why: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     """Why no better backend is used, one line each."""
     network: bool = False
     """Whether the network was left open by choice."""
 
     @property
-    def holds(self) -> bool:
+    def is_effective(self) -> bool:
         """Whether a command may run in it unasked: every decisive aspect is enforced, or open by choice."""
         return all(fact.enforced or (fact.aspect == "network" and self.network) for fact in self.decisive())
 
@@ -66,7 +66,7 @@ class SandboxReport:
 
     def lines(self) -> list[str]:
         """The whole report."""
-        return [f"sandbox: {self.summary()}", *map(str, self.facts), *self.why]
+        return [f"sandbox: {self.summary()}", *map(str, self.facts), *self.reasons]
 
     def summary(self) -> str:
         """The report in one line."""
@@ -100,50 +100,50 @@ UNCONFINED: Final = (
 # removed. Only the user can enter it. Commands write to its home and temporary folder, so after the first of them
 # nothing here may be written by following names in there.
 
-STUB: Final = "# Hidden: commands in Accord's sandbox do not see what this file holds.\n"
+HIDDEN_TEXT: Final = "# Hidden: commands in Accord's sandbox do not see what this file holds.\n"
 """What is read where a secret file was; a comment in most formats, so that programs that read settings carry on."""
 
 _PREFIX: Final = "accord-sandbox-"
-_CLAIM: Final = "claim"
+_LOCK_NAME: Final = "claim"
 
 
 class PrivateFolder:
     """A folder of its own under the system's temporary folder, or the user's cache; never inside what commands write to."""
 
     def __init__(self, writable: Sequence[str]) -> None:
-        place = _place(writable)
-        _sweep(place)
-        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-        self._claim = _claim(os.path.join(self.path, "new"))
-        os.rename(os.path.join(self.path, "new"), os.path.join(self.path, _CLAIM))
+        parent = _parent_folder(writable)
+        _remove_stale(parent)
+        self.path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self._lock = _lock(os.path.join(self.path, "new"))
+        os.rename(os.path.join(self.path, "new"), os.path.join(self.path, _LOCK_NAME))
         self.home = os.path.join(self.path, "home")
         self.temp = os.path.join(self.path, "tmp")
-        self._own = os.path.join(self.path, "own")
-        for folder in (self.home, self.temp, self._own):
+        self._files_folder = os.path.join(self.path, "own")
+        for folder in (self.home, self.temp, self._files_folder):
             os.mkdir(folder, 0o700)
-        self.stub = self.keep(STUB.encode())
+        self.hidden_file = self.write_file(HIDDEN_TEXT.encode())
 
-    def keep(self, content: bytes) -> str:
+    def write_file(self, content: bytes) -> str:
         """The path of a file with this content, which commands cannot change. The same content is kept once."""
-        path = os.path.join(self._own, blake2b(content, digest_size=16).hexdigest())
+        path = os.path.join(self._files_folder, blake2b(content, digest_size=16).hexdigest())
         if not os.path.exists(path):
-            with open(path, "xb", opener=_for_the_user) as file:
+            with open(path, "xb", opener=_owner_only) as file:
                 file.write(content)
         return path
 
-    def keep_words(self, words: Iterable[str]) -> str:
+    def write_words(self, words: Iterable[str]) -> str:
         """The path of a file with these words in it, each ended by NUL."""
-        return self.keep(b"".join(_word(word) + b"\0" for word in words))
+        return self.write_file(b"".join(_encoded(word) + b"\0" for word in words))
 
     def remove(self) -> None:
         """Delete the folder with everything in it. May be called twice."""
-        if self._claim >= 0:
+        if self._lock >= 0:
             _delete(self.path)
-            os.close(self._claim)
-            self._claim = -1
+            os.close(self._lock)
+            self._lock = -1
 
 
-def _word(word: str) -> bytes:
+def _encoded(word: str) -> bytes:
     """A word as the system has it; one with NUL in it would be several, and the others options."""
     try:
         encoded = os.fsencode(word)
@@ -156,7 +156,7 @@ def _word(word: str) -> bytes:
     return encoded
 
 
-def _claim(path: str) -> int:
+def _lock(path: str) -> int:
     """A file that stays locked as long as this process lives and the descriptor is open; -1 if another has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if sys.platform != "win32":
@@ -170,18 +170,18 @@ def _claim(path: str) -> int:
     return descriptor
 
 
-def _sweep(place: str) -> None:
+def _remove_stale(parent: str) -> None:
     """Delete the folders of ours whose process ended without doing so."""
     if sys.platform == "win32":
         return
-    for name in os.listdir(place):
-        folder = os.path.join(place, name)
+    for name in os.listdir(parent):
+        folder = os.path.join(parent, name)
         try:
-            left = name.startswith(_PREFIX) and os.lstat(folder).st_uid == os.getuid()
+            ours = name.startswith(_PREFIX) and os.lstat(folder).st_uid == os.getuid()
             if (
-                left
-                and os.path.isfile(claimed := os.path.join(folder, _CLAIM))
-                and (lock := _claim(claimed)) >= 0
+                ours
+                and os.path.isfile(lock_path := os.path.join(folder, _LOCK_NAME))
+                and (lock := _lock(lock_path)) >= 0
             ):
                 _delete(folder)
                 os.close(lock)
@@ -198,11 +198,11 @@ def _delete(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _for_the_user(path: str, flags: int) -> int:
+def _owner_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _place(writable: Sequence[str]) -> str:
+def _parent_folder(writable: Sequence[str]) -> str:
     from platformdirs import user_cache_dir
 
     for folder in (tempfile.gettempdir(), user_cache_dir("accord", appauthor=False)):
@@ -243,7 +243,7 @@ class ConfinedCommand:
     cwd: str
 
     @property
-    def over_ours(self) -> dict[str, str | None]:
+    def env_changes(self) -> dict[str, str | None]:
         """The environment as changes to this process's own: what is not in `env` is taken out."""
         return {**dict.fromkeys(os.environ), **self.env}
 
@@ -260,7 +260,7 @@ class Backend(Protocol):
         """Set up the private folders, once, before any command has run."""
         ...
 
-    def confine(self, job: SandboxCommand) -> ConfinedCommand:
+    def confine(self, command: SandboxCommand) -> ConfinedCommand:
         """The command line that runs the command confined."""
         ...
 
@@ -268,7 +268,7 @@ class Backend(Protocol):
         """What is enforced for such a command, aspect by aspect."""
         ...
 
-    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
+    def home_and_temp(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         """The home and the temporary folder, as the command knows them."""
         ...
 
@@ -281,11 +281,11 @@ class NoBackend:
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         pass
 
-    def confine(self, job: SandboxCommand) -> ConfinedCommand:
-        return ConfinedCommand(list(job.argv), dict(job.env), job.cwd)
+    def confine(self, command: SandboxCommand) -> ConfinedCommand:
+        return ConfinedCommand(list(command.argv), dict(command.env), command.cwd)
 
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return UNCONFINED
 
-    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
+    def home_and_temp(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home, os.environ.get("TMPDIR", "/tmp")

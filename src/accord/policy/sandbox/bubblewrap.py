@@ -17,7 +17,7 @@ from accord.policy.sandbox.filesystem_view import FilesystemView
 # `bwrap` itself must not end at what is meant for the command, or everything inside is killed before it could tidy up;
 # so it ignores these signals, and the command gets their default back.
 _SIGNALS: Final = "HUP INT QUIT TERM"
-_DEAF: Final = f"trap '' {_SIGNALS}; "
+_IGNORE_SIGNALS: Final = f"trap '' {_SIGNALS}; "
 # The options, with the command's environment among them, are in a file: nobody reads them off the process table.
 # Whoever starts it may add variables of its own, which the command must not see.
 _START: Final = 'options=$1; shift; exec /usr/bin/env -i "$@" 8<"$options" 9<"$0"'
@@ -31,18 +31,25 @@ class Bubblewrap:
 
     name = "bubblewrap"
 
-    def __init__(self, program: str, *, user_namespace: bool, seals: bool, resetter: str | None) -> None:
+    def __init__(
+        self, program: str, *, user_namespace: bool, can_disable_userns: bool, signal_resetter: str | None
+    ) -> None:
         """Without a user namespace it runs as the real root. `seals` says whether this bwrap can forbid further user
         namespaces. `resetter` is the path of an `env` that gives signals their default back, None if there is none."""
         self._program = program
         self._user_namespace = user_namespace
-        self._seals = seals
-        self._resetter = resetter
-        self._filters = seccomp.machine() is not None
+        self._can_disable_userns = can_disable_userns
+        self._signal_resetter = signal_resetter
+        self._has_filter = seccomp.machine() is not None
 
     def in_user_namespace(self) -> "Bubblewrap":
         """The same for a user who is root but wants no more than others have."""
-        return Bubblewrap(self._program, user_namespace=True, seals=self._seals, resetter=self._resetter)
+        return Bubblewrap(
+            self._program,
+            user_namespace=True,
+            can_disable_userns=self._can_disable_userns,
+            signal_resetter=self._signal_resetter,
+        )
 
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
         """Make the places in the private folders that something is mounted on."""
@@ -50,49 +57,54 @@ class Bubblewrap:
             if os.path.realpath(name) != name:
                 _link(os.path.join(private.home, os.path.relpath(name, view.home)), os.path.realpath(name))
         for path in _mounts(view, private):
-            place = _in_private(path, view, private)
+            place = _private_path(path, view, private)
             if place is not None and not os.path.lexists(place):
                 os.makedirs(place if os.path.isdir(path) else os.path.dirname(place), exist_ok=True)
                 if not os.path.isdir(path):
                     os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
 
-    def confine(self, job: SandboxCommand) -> ConfinedCommand:
-        command = list(job.argv)
-        if self._resetter is not None:
-            if "=" in command[0]:
-                command = ["/bin/sh", "-c", 'exec "$@"', "sh", *command]  # else `env` takes it for a variable
-            command = [self._resetter, f"--default-signal={_SIGNALS.replace(' ', ',')}", "--", *command]
-        start = (_DEAF if self._resetter is not None else "") + _START
-        filter_file = job.private.keep(self._filter(job.network))
-        options = job.private.keep_words(self._options(job))
-        argv = ["/bin/sh", "-c", start, filter_file, options, self._program, "--args", "8", "--", *command]
+    def confine(self, command: SandboxCommand) -> ConfinedCommand:
+        inner = list(command.argv)
+        if self._signal_resetter is not None:
+            if "=" in inner[0]:
+                inner = ["/bin/sh", "-c", 'exec "$@"', "sh", *inner]  # else `env` takes it for a variable
+            inner = [
+                self._signal_resetter,
+                f"--default-signal={_SIGNALS.replace(' ', ',')}",
+                "--",
+                *inner,
+            ]
+        start = (_IGNORE_SIGNALS if self._signal_resetter is not None else "") + _START
+        filter_file = command.private.write_file(self._filter(command.network))
+        options = command.private.write_words(self._options(command))
+        argv = ["/bin/sh", "-c", start, filter_file, options, self._program, "--args", "8", "--", *inner]
         return ConfinedCommand(argv, {"PATH": os.defpath}, "/")
 
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
             SandboxFact("writes", True, "only in the roots and in private folders"),
-            _about_secrets(view),
+            _secrets_fact(view),
             SandboxFact(
                 "network", not network, "open, by choice" if network else "none but a loopback of its own"
             ),
-            self._about_sockets(network),
-            _about_temp(view),
+            self._sockets_fact(network),
+            _temp_fact(view),
             SandboxFact("processes", True, "others are not seen, and all end with the command"),
             SandboxFact("privileges", True, "none can be gained"),
         )
 
-    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
+    def home_and_temp(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home, "/tmp"
 
-    def _about_sockets(self, network: bool) -> SandboxFact:
-        if network and not self._filters:
+    def _sockets_fact(self, network: bool) -> SandboxFact:
+        if network and not self._has_filter:
             return SandboxFact(
                 "sockets", False, "with the network open, local sockets without a path can be reached"
             )
         return SandboxFact("sockets", True, "buses, key agents and container engines cannot be reached")
 
     def _filter(self, network: bool) -> bytes:
-        if not self._filters:
+        if not self._has_filter:
             return b""
         if network:
             # Local sockets without a path belong to the network's namespace; a display server's is one of them.
@@ -100,7 +112,7 @@ class Bubblewrap:
         families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
         return seccomp.filter_program(families=families)
 
-    def _options(self, job: SandboxCommand) -> Iterator[str]:
+    def _options(self, command: SandboxCommand) -> Iterator[str]:
         yield from (
             "--unshare-pid",
             "--unshare-ipc",
@@ -109,23 +121,25 @@ class Bubblewrap:
             "--die-with-parent",
         )
         # Without the filter only a session without the terminal keeps words out of its input.
-        yield from ("--seccomp", "9") if self._filters else ("--new-session",)
+        yield from ("--seccomp", "9") if self._has_filter else ("--new-session",)
         yield from ("--cap-drop", "ALL")
         if not self._user_namespace:
             # Root works in folders that belong to others. It keeps that right, on what is mounted, and no other.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
         else:
-            yield from ("--unshare-user", "--disable-userns") if self._seals else ("--unshare-user",)
-        if not job.network:
+            yield from (
+                ("--unshare-user", "--disable-userns") if self._can_disable_userns else ("--unshare-user",)
+            )
+        if not command.network:
             yield "--unshare-net"
-        yield from _file_system(job.view, job.private)
-        yield from ("--chdir", job.cwd)
-        for name, value in job.env.items():
+        yield from _file_system(command.view, command.private)
+        yield from ("--chdir", command.cwd)
+        for name, value in command.env.items():
             yield from ("--setenv", name, value)
 
 
-def _about_secrets(view: FilesystemView) -> SandboxFact:
-    if not view.searched:
+def _secrets_fact(view: FilesystemView) -> SandboxFact:
+    if not view.search_complete:
         text = "hidden, but the roots are too large to be searched for .env files and the like to the end"
         return SandboxFact("secrets", False, text)
     return SandboxFact(
@@ -133,11 +147,11 @@ def _about_secrets(view: FilesystemView) -> SandboxFact:
     )
 
 
-def _about_temp(view: FilesystemView) -> SandboxFact:
+def _temp_fact(view: FilesystemView) -> SandboxFact:
     if view.writes("/tmp"):
         return SandboxFact("temp", False, "/tmp is a root, so it is shared")
-    own = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
-    return SandboxFact("temp", True, f"{own} this sandbox's own")
+    private_path = "/tmp is" if view.home_is_shown else "/tmp and the home folder are"
+    return SandboxFact("temp", True, f"{private_path} this sandbox's own")
 
 
 def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str, ...]]:
@@ -147,16 +161,18 @@ def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str
     if not view.home_is_shown:
         mounts[view.home] = ("--bind", private.home, view.home)
     mounts |= {path: ("--bind", path, path) for path in (*view.writable, *view.pinned)}
-    mounts |= {path: ("--ro-bind-try", path, path) for path in view.guarded}
+    mounts |= {path: ("--ro-bind-try", path, path) for path in view.protected}
     for path in list(mounts):
         # A folder on the way to a place in a private folder must stay where it is, or the place could be led astray.
-        while (path := os.path.dirname(path)) not in mounts and (own := _in_private(path, view, private)):
-            mounts[path] = ("--bind", own, path)
+        while (path := os.path.dirname(path)) not in mounts and (
+            private_path := _private_path(path, view, private)
+        ):
+            mounts[path] = ("--bind", private_path, path)
     ordered = sorted(mounts, key=lambda path: path.count("/"))
-    return {path: mounts[path] for path in ordered if not _is_there(path, mounts)}
+    return {path: mounts[path] for path in ordered if not _is_already_shown(path, mounts)}
 
 
-def _is_there(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
+def _is_already_shown(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
     """Whether the mount around this one already shows it, read-only as it should be."""
     around = os.path.dirname(path)
     while around not in mounts and around != "/":
@@ -165,12 +181,14 @@ def _is_there(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
     return mounts[path] == plain and mounts.get(around) == ("--ro-bind", around, around)
 
 
-def _in_private(path: str, view: FilesystemView, private: PrivateFolder) -> str | None:
+def _private_path(path: str, view: FilesystemView, private: PrivateFolder) -> str | None:
     """Where something in the command's home or temporary folder really is, if that is a private one."""
-    own: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
+    private_path: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
     if not view.home_is_shown:
-        own[view.home] = private.home
-    for place, folder in sorted(own.items(), reverse=True):  # one may lie in another: the inner counts
+        private_path[view.home] = private.home
+    for place, folder in sorted(
+        private_path.items(), reverse=True
+    ):  # one may lie in another: the inner counts
         if path != place and is_within(path, place) and not view.writes(place):
             return os.path.join(folder, os.path.relpath(path, place))
     return None
@@ -193,7 +211,7 @@ def _file_system(view: FilesystemView, private: PrivateFolder) -> Iterator[str]:
                 yield from ("--symlink", os.readlink(entry.path), entry.path)
     covered = [path for path in view.hidden if os.path.isdir(path)]
     mounts = _mounts(view, private)
-    mounts |= {path: ("--ro-bind", private.stub, path) for path in view.hidden}
+    mounts |= {path: ("--ro-bind", private.hidden_file, path) for path in view.hidden}
     mounts |= {path: ("--tmpfs", path) for path in covered}
     for path in sorted(mounts, key=lambda path: path.count("/")):
         yield from mounts[path]

@@ -20,7 +20,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-SYSTEM: Final = words(
+SYSTEM_FOLDERS: Final = words(
     "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /snap /sys /home/linuxbrew/.linuxbrew "
     "/run/current-system /run/opengl-driver /var/lib/ca-certificates /var/lib/dpkg /var/cache/fontconfig"
 )
@@ -43,26 +43,28 @@ GIT_CONFIGS: Final = (".gitconfig", ".config/git/config")
 def tool_folders(home: str, path: str) -> Iterator[str]:
     """Existing folders and files with tools in them, besides `SYSTEM`: the user's, and what is on PATH."""
     for relative in _IN_HOME:
-        place = os.path.join(home, relative)
-        if os.path.exists(place):
-            yield place
+        path = os.path.join(home, relative)
+        if os.path.exists(path):
+            yield path
     for folder in dict.fromkeys(path.split(os.pathsep)):
         if os.path.isabs(folder) and os.path.isdir(folder):
-            yield from _around(os.path.normpath(folder), home)
+            yield from _installation_of(os.path.normpath(folder), home)
     yield from {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
 
 
-def name_service() -> Iterator[str]:
+def name_service_files() -> Iterator[str]:
     """The files that names are looked up with, where /etc only points to them."""
     for link in ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime"):
         if os.path.islink(link) and os.path.exists(link):
             yield os.path.realpath(link)
 
 
-def _around(folder: str, home: str) -> Iterator[str]:
+def _installation_of(folder: str, home: str) -> Iterator[str]:
     """A folder on PATH, and the installation it is part of if that holds nothing but the installation."""
     prefix = os.path.dirname(folder)
-    is_environment = any(os.path.exists(os.path.join(prefix, mark)) for mark in ("pyvenv.cfg", "conda-meta"))
+    is_environment = any(
+        os.path.exists(os.path.join(prefix, marker)) for marker in ("pyvenv.cfg", "conda-meta")
+    )
     holds_home = is_within(home, prefix)
     if is_environment and not holds_home:
         yield prefix
@@ -113,7 +115,7 @@ _PREFIXES: Final = words(
     "VOLTA_ FNM_ DENO_ BUN_ CGO_ CARGO_ RUST RBENV_ ASDF_ MISE_ SDKMAN_ DOTNET_ CMAKE_ CCACHE_ SCCACHE_ "
     "ELIXIR_ ERL_ HEX_ MIX_ OPAM OCAML GHCUP_ STACK_ CABAL_"
 )
-_NEVER: Final = re.compile(
+_CREDENTIAL_NAME: Final = re.compile(
     r"(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|DEPLOY|MASTER|LICENSE)_?KEYS?(?:_|$)"
     r"|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
     r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$"
@@ -121,7 +123,7 @@ _NEVER: Final = re.compile(
     re.IGNORECASE,
 )
 # Ways to somebody else's rights: agents that hold keys, buses, servers that run as another user.
-_CHANNELS: Final = re.compile(
+_ESCAPE_ROUTES: Final = re.compile(
     r"^(?:SSH_|DBUS_|DOCKER_|CONTAINER_HOST|PODMAN_|GPG_|GNOME_KEYRING|KRB5|KUBECONFIG|SUDO_|XAUTHORITY|DISPLAY|"
     r"WAYLAND_|XDG_RUNTIME_DIR|XDG_SESSION|VSCODE_|NVIM|TMUX|STY|I3SOCK|SWAYSOCK|LISTEN_|NOTIFY_SOCKET|BASH_ENV|ENV$|"
     r"BASH_FUNC|LD_PRELOAD|LD_AUDIT|GIT_CONFIG|GIT_ASKPASS|GIT_SSH|TMPDIR$|TEMP$|TMP$)"
@@ -137,7 +139,7 @@ _CREDENTIAL_VALUE: Final = re.compile(
 
 def clean_env(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
     """What a sandboxed command inherits: the names tools need, without credentials and ways around the sandbox."""
-    return {name: value for name, value in env.items() if name in keep or _is_plain(name, value)}
+    return {name: value for name, value in env.items() if name in keep or _may_pass(name, value)}
 
 
 def without_credentials(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
@@ -147,7 +149,7 @@ def without_credentials(env: Mapping[str, str], *, keep: Collection[str] = ()) -
 
 def is_credential(name: str, value: str) -> bool:
     """Whether a variable looks like a credential, by its name or by its value."""
-    return _NEVER.search(name) is not None or holds_credential(value)
+    return _CREDENTIAL_NAME.search(name) is not None or holds_credential(value)
 
 
 def holds_credential(text: str) -> bool:
@@ -155,6 +157,6 @@ def holds_credential(text: str) -> bool:
     return _CREDENTIAL_VALUE.search(text) is not None
 
 
-def _is_plain(name: str, value: str) -> bool:
+def _may_pass(name: str, value: str) -> bool:
     known = name in _NAMES or name.startswith(_PREFIXES)
-    return known and _CHANNELS.search(name) is None and not is_credential(name, value)
+    return known and _ESCAPE_ROUTES.search(name) is None and not is_credential(name, value)

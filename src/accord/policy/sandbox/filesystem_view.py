@@ -16,10 +16,10 @@ from accord.errors import UsageError
 from accord.paths import HOME_VARIABLE, config_dir, data_dir
 from accord.policy.sandbox.command_environment import (
     GIT_CONFIGS,
-    SYSTEM,
+    SYSTEM_FOLDERS,
     holds_credential,
     is_within,
-    name_service,
+    name_service_files,
     tool_folders,
     words,
 )
@@ -30,9 +30,9 @@ from accord.policy.sandbox.command_environment import (
 # the roots for a link must not decide what the next one sees. Paths are real (links resolved); what is hidden lies inside
 # something that would otherwise be seen.
 
-_GUARDED_IN_GIT: Final = ("hooks", "config")
-_GUARDED_IN_ROOT: Final = (".accord",)
-_SYSTEM: Final = ("/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/bin", "/sbin", "/lib", "/boot")
+_PROTECTED_IN_GIT: Final = ("hooks", "config")
+_PROTECTED_IN_ROOT: Final = (".accord",)
+_SYSTEM_PATHS: Final = ("/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/bin", "/sbin", "/lib", "/boot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +47,30 @@ class FilesystemView:
     """None of them inside another."""
     readable: tuple[str, ...] = ()
     """None of them inside something writable."""
-    asked: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
     """Those of them that were asked for by name."""
     aliases: tuple[str, ...] = ()
     """Names in the home folder under which the user's tools are known; where they lead is readable."""
-    guarded: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
     """Read-only, though inside something writable: what makes git or Accord run programs later, outside."""
     pinned: tuple[str, ...] = ()
     """Writable, but not to be moved away, because something guarded is in them."""
     hidden: tuple[str, ...] = ()
-    searched: bool = True
+    search_complete: bool = True
     """Whether the roots were searched for secrets to the end."""
 
-    def hiding(self, secrets: Iterable[str], *, searched: bool) -> "FilesystemView":
+    def without_secrets(self, secrets: Iterable[str], *, search_complete: bool) -> "FilesystemView":
         """This view without the secrets; those that it does not show anyway are left out. UsageError if nothing is left."""
         seen = (*self.writable, *self.readable)
         real = {os.path.realpath(path) for path in secrets if os.path.lexists(path)}
-        within = (path for path in real if any(is_within(path, place) for place in seen))
-        kept = tuple(_topmost(path for path in within if path not in self.asked))
-        for path in kept:
+        within = (path for path in real if any(is_within(path, folder) for folder in seen))
+        hidden = tuple(_topmost(path for path in within if path not in self.requested))
+        for path in hidden:
             if path in self.writable:
                 raise UsageError(
                     f"a sandbox cannot open {path} for writing: secrets are kept there; choose another folder"
                 )
-        return replace(self, hidden=kept, searched=searched)
+        return replace(self, hidden=hidden, search_complete=search_complete)
 
     def hidden_in_writable(self) -> tuple[str, ...]:
         """Those secrets that lie in a folder the command may write to."""
@@ -78,68 +78,70 @@ class FilesystemView:
 
     def writes(self, path: str) -> bool:
         """Whether a real path lies in a folder that commands may write to."""
-        return any(is_within(path, place) for place in self.writable)
+        return any(is_within(path, folder) for folder in self.writable)
 
 
-def first_view(writable: Iterable[str], readable: Iterable[str], home: str, path: str) -> FilesystemView:
+def initial_view(
+    writable: Iterable[str], readable: Iterable[str], home: str, search_path: str
+) -> FilesystemView:
     """The view of commands whose PATH is `path`, with nothing hidden yet; raises UsageError for what cannot be confined."""
     home = os.path.realpath(home)
-    open_for_writing = tuple(_topmost(_existing(writable)))
-    _check(open_for_writing)
-    asked = tuple(_existing(readable))
-    if "/" in asked:
+    roots = tuple(_topmost(_existing(writable)))
+    _check_writable(roots)
+    requested = tuple(_existing(readable))
+    if "/" in requested:
         raise UsageError(
             "a sandbox cannot open / for reading: that would be everything; name the folders you need"
         )
-    home_is_shown = any(is_within(home, place) for place in (*open_for_writing, *asked))
+    home_is_shown = any(is_within(home, folder) for folder in (*roots, *requested))
 
-    def is_outside(place: str) -> bool:
-        return not any(is_within(place, root) for root in open_for_writing)
+    def is_outside(path: str) -> bool:
+        return not any(is_within(path, root) for root in roots)
 
     # What a root holds may have been put there to be followed, so a name in a root leads nowhere.
     tools = [
-        place
-        for place in tool_folders(home, path)
-        if is_outside(place) and not is_within(home, os.path.realpath(place))
+        tool
+        for tool in tool_folders(home, search_path)
+        if is_outside(tool) and not is_within(home, os.path.realpath(tool))
     ]
-    aliases = [place for place in tools if is_within(place, home)]
-    aliases += [config for name in GIT_CONFIGS if _is_harmless(config := os.path.join(home, name))]
-    places = _existing((*SYSTEM, *name_service(), *tools, *aliases, *asked))
-    repositories = [git for root in open_for_writing if _is_folder(git := os.path.join(root, ".git"))]
-    guarded = [os.path.join(git, name) for git in repositories for name in _GUARDED_IN_GIT]
-    guarded += [os.path.join(root, name) for root in open_for_writing for name in _GUARDED_IN_ROOT]
+    aliases = [path for path in tools if is_within(path, home)]
+    aliases += [config for name in GIT_CONFIGS if _holds_no_login(config := os.path.join(home, name))]
+    shown = _existing((*SYSTEM_FOLDERS, *name_service_files(), *tools, *aliases, *requested))
+    repositories = [git for root in roots if _is_folder(git := os.path.join(root, ".git"))]
+    protected = [os.path.join(git, name) for git in repositories for name in _PROTECTED_IN_GIT]
+    protected += [os.path.join(root, name) for root in roots for name in _PROTECTED_IN_ROOT]
     return FilesystemView(
         home=home,
         home_is_shown=home_is_shown,
-        writable=open_for_writing,
-        readable=tuple(place for place in places if is_outside(place)),
-        asked=asked,
+        writable=roots,
+        readable=tuple(path for path in shown if is_outside(path)),
+        requested=requested,
         aliases=() if home_is_shown else tuple(aliases),
-        guarded=tuple(place for place in guarded if os.path.exists(place) and not os.path.islink(place)),
+        protected=tuple(path for path in protected if os.path.exists(path) and not os.path.islink(path)),
         pinned=tuple(repositories),
     )
 
 
-def _check(writable: tuple[str, ...]) -> None:
+def _check_writable(writable: tuple[str, ...]) -> None:
     for root in writable:
         if not os.path.isdir(root):
             raise UsageError(f"a sandbox cannot open {root} for writing: it is not a folder")
-        if is_system(root):
+        if is_system_path(root):
             raise UsageError(
                 f"a sandbox cannot open {root} for writing: it is part of the system; choose a folder of yours"
             )
 
 
-def is_system(path: str) -> bool:
+def is_system_path(path: str) -> bool:
     """Whether a real path is part of the system, where nobody's work lies."""
-    return path == "/" or any(is_within(path, system) for system in _SYSTEM)
+    return path == "/" or any(is_within(path, system) for system in _SYSTEM_PATHS)
 
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _is_harmless(config: str) -> bool:
+def _holds_no_login(config: str) -> bool:
     """Whether a git configuration can be read and holds no login."""
     try:
         with open(config, encoding="utf-8", errors="replace") as file:
@@ -177,7 +179,7 @@ _IN_HOME: Final = words(
     ".cache/huggingface/token .pgpass .my.cnf .mongorc.js .s3cfg .boto .fly .heroku .bash_history .zsh_history "
     ".python_history .node_repl_history .psql_history .mysql_history .Xauthority .ICEauthority .wine"
 )
-_ELSEWHERE: Final = words(
+_SYSTEM_SECRETS: Final = words(
     # sockets that lead to keys or to other users' rights, and what only the system itself may read
     "/run/dbus /run/user /run/docker.sock /run/podman /run/containerd /run/systemd /run/secrets /var/run/secrets "
     "/tmp/.X11-unix /tmp/.ICE-unix /tmp/ssh-* /tmp/tmux-* /tmp/dbus-* /tmp/gpg-* /tmp/vscode-* /tmp/krb5cc_* "
@@ -197,12 +199,12 @@ NAMES_IN_ROOTS: Final = re.compile(
 """Files with these names are hidden wherever they lie in the roots. Fewer than are asked about before the agent reads them:
 what tests and tools of a project commonly need, such as certificates, stays."""
 
-_HEAVY: Final = words(
+_SKIPPED_FOLDERS: Final = words(
     ".git node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache .pytest_cache .cache target .gradle "
     ".next .nuxt .terraform bower_components site-packages"
 )
-_LOOKED_AT: Final = 50_000
-_HIDDEN: Final = 200  # each costs every command a mount
+_MAX_ENTRIES: Final = 50_000
+_MAX_HIDDEN: Final = 200  # each costs every command a mount
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +218,18 @@ class SecretScan:
 def known_secrets(home: str) -> Iterator[str]:
     """The places of keys and logins that exist on this machine now, and Accord's own."""
     candidates = [os.path.join(home, relative) for relative in _IN_HOME]
-    candidates += accord_places()
-    for pattern in _ELSEWHERE:
+    candidates += accord_folders()
+    for pattern in _SYSTEM_SECRETS:
         candidates += iglob(pattern) if "*" in pattern else (pattern,)
-    for place in candidates:
-        if os.path.lexists(place):
-            yield os.path.realpath(place)
+    for path in candidates:
+        if os.path.lexists(path):
+            yield os.path.realpath(path)
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # Root may read what no other user may; a command it starts in a sandbox may not.
-        yield from _kept_from_others("/etc", depth=3)
+        yield from _unreadable_by_others("/etc", depth=3)
 
 
-def accord_places() -> tuple[str, ...]:
+def accord_folders() -> tuple[str, ...]:
     """Where Accord keeps credentials, settings, logs of sessions and of decisions: where it would by itself, too, if moved."""
     from platformdirs import PlatformDirs
 
@@ -237,21 +239,21 @@ def accord_places() -> tuple[str, ...]:
     return (*map(str, moved), *standard)
 
 
-def look_through(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> SecretScan:
+def scan_roots(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> SecretScan:
     """Find the secrets inside the roots by name. Reads folders only; may take a while in large ones."""
     secrets: list[str] = []
-    budget = _LOOKED_AT
-    waiting = deque(roots)  # the upper folders first: if the bound is met, then far down
-    while waiting:
-        for entry in _entries(waiting.popleft()):
+    budget = _MAX_ENTRIES
+    pending = deque(roots)  # the upper folders first: if the bound is met, then far down
+    while pending:
+        for entry in _entries(pending.popleft()):
             budget -= 1
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _HEAVY:
-                    waiting.append(entry.path)
+                if entry.name not in _SKIPPED_FOLDERS:
+                    pending.append(entry.path)
             elif names.fullmatch(entry.name) and os.path.isfile(entry.path):
                 secrets.append(os.path.realpath(entry.path))
-        if budget <= 0 or len(secrets) > _HIDDEN:
-            return SecretScan(tuple(secrets[:_HIDDEN]), complete=False)
+        if budget <= 0 or len(secrets) > _MAX_HIDDEN:
+            return SecretScan(tuple(secrets[:_MAX_HIDDEN]), complete=False)
     return SecretScan(tuple(dict.fromkeys(secrets)))
 
 
@@ -263,7 +265,7 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
         return []  # what cannot be listed by us cannot be listed by the command
 
 
-def _kept_from_others(folder: str, depth: int) -> Iterator[str]:
+def _unreadable_by_others(folder: str, depth: int) -> Iterator[str]:
     for entry in _entries(folder):
         try:
             mode = entry.stat(follow_symlinks=False).st_mode
@@ -273,6 +275,6 @@ def _kept_from_others(folder: str, depth: int) -> Iterator[str]:
             if not mode & stat.S_IXOTH:
                 yield entry.path
             elif depth > 1:
-                yield from _kept_from_others(entry.path, depth - 1)
+                yield from _unreadable_by_others(entry.path, depth - 1)
         elif stat.S_ISREG(mode) and not mode & stat.S_IROTH:
             yield entry.path

@@ -27,9 +27,9 @@ class Landlock:
 
     name = "landlock"
 
-    def __init__(self, abi: int) -> None:
-        self._abi = abi
-        self._filters = seccomp.machine() is not None
+    def __init__(self, landlock_abi: int) -> None:
+        self._abi = landlock_abi
+        self._has_filter = seccomp.machine() is not None
         self._python = os.path.realpath(sys.executable)
         with open(os.path.join(os.path.dirname(__file__), "landlock_launcher.py"), "rb") as file:
             self._launcher = file.read()
@@ -42,27 +42,27 @@ class Landlock:
             if not os.path.lexists(path):
                 os.symlink(os.path.realpath(name), path)
 
-    def confine(self, job: SandboxCommand) -> ConfinedCommand:
-        launcher = job.private.keep(self._launcher)  # the one in the package may lie in a root
-        options = job.private.keep_words(self._options(job))
+    def confine(self, command: SandboxCommand) -> ConfinedCommand:
+        launcher = command.private.write_file(self._launcher)  # the one in the package may lie in a root
+        options = command.private.write_words(self._options(command))
         env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
-        return ConfinedCommand([self._python, "-I", "-S", launcher, options, *job.argv], env, job.cwd)
+        return ConfinedCommand([self._python, "-I", "-S", launcher, options, *command.argv], env, command.cwd)
 
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
         return (
-            self._about_writes(view),
-            _about_secrets(view),
-            self._about_network(network),
-            self._about_sockets(),
-            SandboxFact("temp", True, _about_temp(view)),
-            self._about_processes(),
+            self._writes_fact(view),
+            _secrets_fact(view),
+            self._network_fact(network),
+            self._sockets_fact(),
+            SandboxFact("temp", True, _temp_text(view)),
+            self._processes_fact(),
             SandboxFact("privileges", True, "none can be gained"),
         )
 
-    def inside(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
+    def home_and_temp(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
         return view.home if view.home_is_shown else private.home, private.temp
 
-    def _about_writes(self, view: FilesystemView) -> SandboxFact:
+    def _writes_fact(self, view: FilesystemView) -> SandboxFact:
         if self._abi < _TRUNCATION:
             return SandboxFact(
                 "writes", False, f"Landlock {self._abi} of this kernel lets commands empty files anywhere"
@@ -79,62 +79,65 @@ class Landlock:
             "only in the roots and in private folders; modes and times of files also elsewhere",
         )
 
-    def _about_network(self, network: bool) -> SandboxFact:
+    def _network_fact(self, network: bool) -> SandboxFact:
         if network:
             return SandboxFact("network", False, "open, by choice")
-        if self._filters:
+        if self._has_filter:
             return SandboxFact("network", True, "none, not even a loopback")
         if self._abi >= _TCP:
             return SandboxFact("network", False, "TCP is closed, everything else is open")
         return SandboxFact("network", False, f"Landlock {self._abi} of this kernel knows nothing of networks")
 
-    def _about_sockets(self) -> SandboxFact:
-        if self._filters:
+    def _sockets_fact(self) -> SandboxFact:
+        if self._has_filter:
             return SandboxFact("sockets", True, "commands make no local sockets but connected pairs")
         return SandboxFact("sockets", False, "buses, key agents and container engines can be reached")
 
-    def _about_processes(self) -> SandboxFact:
+    def _processes_fact(self) -> SandboxFact:
         others = "cannot" if self._abi >= _SCOPES else "can"
         left = "what leaves its process group may outlive the command"
         return SandboxFact("processes", False, f"others are seen, but {others} be signalled; {left}")
 
-    def _options(self, job: SandboxCommand) -> Iterator[str]:
-        view = job.view
+    def _options(self, command: SandboxCommand) -> Iterator[str]:
+        view = command.view
         holes = view.hidden if view.home_is_shown else (*view.hidden, view.home)
         for path in (*view.readable, "/proc"):
             if path not in view.hidden:
-                yield from _around(path, holes)
-        for path in (*view.writable, job.private.home, job.private.temp):
+                yield from _read_rules(path, holes)
+        for path in (*view.writable, command.private.home, command.private.temp):
             yield from ("--write", path)
         for path in _DEVICES:
             yield from ("--device", path)
-        yield from ("--filter", job.private.keep(self._filter(job.network)))
-        yield from ("--offline", "no" if job.network else "yes")
+        yield from ("--filter", command.private.write_file(self._filter(command.network)))
+        yield from ("--offline", "no" if command.network else "yes")
         yield from ("--keep-override", "yes" if os.geteuid() == 0 else "no")
-        for name, value in job.env.items():
-            yield from ("--env", f"{name}={value if name == 'PATH' else _moved(value, view, job.private)}")
+        for name, value in command.env.items():
+            yield from (
+                "--env",
+                f"{name}={value if name == 'PATH' else _in_private_home(value, view, command.private)}",
+            )
 
     def _filter(self, network: bool) -> bytes:
-        if not self._filters:
+        if not self._has_filter:
             return b""
         return seccomp.filter_program(families=None if network else (seccomp.AF_NETLINK,), unix=False)
 
 
-def _about_secrets(view: FilesystemView) -> SandboxFact:
+def _secrets_fact(view: FilesystemView) -> SandboxFact:
     first, *others = (*view.hidden_in_writable(), "")
     if first:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         return SandboxFact("secrets", False, f"what lies in a root cannot be hidden: {first}{more}")
-    if not view.searched:
+    if not view.search_complete:
         text = "what lies in a root cannot be hidden, and the roots are too large to be searched to the end"
         return SandboxFact("secrets", False, text)
     return SandboxFact("secrets", True, "keys, logins and the home folder but its tools cannot be read")
 
 
-def _around(path: str, holes: tuple[str, ...]) -> Iterator[str]:
+def _read_rules(path: str, holes: tuple[str, ...]) -> Iterator[str]:
     """Rules that open a folder except for the holes in it: rules reach all the way down, so its parts are opened each."""
-    inside = tuple(hole for hole in holes if is_within(hole, path) and hole != path)
-    if not inside:
+    home_and_temp = tuple(hole for hole in holes if is_within(hole, path) and hole != path)
+    if not home_and_temp:
         yield from ("--read", path)
         return
     yield from ("--list", path)
@@ -144,11 +147,11 @@ def _around(path: str, holes: tuple[str, ...]) -> Iterator[str]:
     except OSError:
         return
     for part in parts:
-        if part not in inside:
-            yield from _around(part, inside)
+        if part not in home_and_temp:
+            yield from _read_rules(part, home_and_temp)
 
 
-def _moved(value: str, view: FilesystemView, private: PrivateFolder) -> str:
+def _in_private_home(value: str, view: FilesystemView, private: PrivateFolder) -> str:
     """What was to be kept in the user's home is kept in the private one, unless a command reaches it there."""
     reached = (*view.readable, *view.writable, *view.aliases, private.path)
     if (
@@ -160,7 +163,7 @@ def _moved(value: str, view: FilesystemView, private: PrivateFolder) -> str:
     return private.home + value[len(view.home) :]
 
 
-def _about_temp(view: FilesystemView) -> str:
+def _temp_text(view: FilesystemView) -> str:
     own = "TMPDIR leads" if view.home_is_shown else "TMPDIR and HOME lead"
     common = "is a root, so it is shared" if view.writes("/tmp") else "itself is closed"
     return f"{own} to this sandbox's own; /tmp {common}"

@@ -59,7 +59,7 @@ class KernelRefusal(Exception):
     """The kernel did not do what was asked."""
 
 
-def abi() -> int:
+def landlock_abi() -> int:
     """The version of Landlock that this kernel offers; 0 for none."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
 
@@ -130,10 +130,10 @@ def main(file: str, command: list[str]) -> "NoReturn":
         env = _restrict(file)
     except (KernelRefusal, OSError) as error:
         _fail(125, f"not run, because the sandbox could not be put in force: {error}")
-    _become(command, env)
+    _execute(command, env)
 
 
-def _become(command: list[str], env: dict[str, str]) -> "NoReturn":
+def _execute(command: list[str], env: dict[str, str]) -> "NoReturn":
     """Run the program in place of this one. By hand: what `os` has for it imports more, which may be out of reach by now."""
     name = command[0]
     code, why = 127, "not found"
@@ -152,7 +152,7 @@ def _restrict(file: str) -> dict[str, str]:
         words = os.fsdecode(opened.read()).split("\0")
     pairs = list(zip(words[0::2], words[1::2], strict=False))
     single = dict(pairs)
-    rules = LandlockRuleset(abi(), offline=single["--offline"] == "yes")
+    rules = LandlockRuleset(landlock_abi(), offline=single["--offline"] == "yes")
     for option, value in pairs:
         if option in _RIGHTS:
             rules.allow(value, _RIGHTS[option])
@@ -164,7 +164,7 @@ def _restrict(file: str) -> dict[str, str]:
     _call("open files were not closed", _CLOSE_RANGE, 3, ctypes.c_uint32(_ALL), _ON_EXEC)
     _prctl("the end of the parent would not be noticed", _PR_SET_PDEATHSIG, ctypes.c_ulong(_SIGKILL))
     _prctl("privileges could be gained", _PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
-    _give_up_capabilities(_DAC_OVERRIDE if single["--keep-override"] == "yes" else 0)
+    _drop_capabilities(_DAC_OVERRIDE if single["--keep-override"] == "yes" else 0)
     with open(single["--filter"], "rb") as opened:
         program = opened.read()
     rules.enforce()
@@ -173,7 +173,7 @@ def _restrict(file: str) -> dict[str, str]:
     return dict(value.split("=", 1) for option, value in pairs if option == "--env")
 
 
-def _give_up_capabilities(kept: int) -> None:
+def _drop_capabilities(kept: int) -> None:
     number = _CAPSET.get(os.uname().machine)
     if number is None:
         return

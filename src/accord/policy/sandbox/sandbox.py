@@ -23,24 +23,29 @@ from accord.policy.sandbox.backend import (
     SandboxCommand,
     SandboxReport,
 )
-from accord.policy.sandbox.command_environment import SYSTEM, clean_env, is_within, without_credentials
+from accord.policy.sandbox.command_environment import (
+    SYSTEM_FOLDERS,
+    clean_env,
+    is_within,
+    without_credentials,
+)
 from accord.policy.sandbox.filesystem_view import (
     NAMES_IN_ROOTS,
     FilesystemView,
-    first_view,
-    is_system,
+    initial_view,
+    is_system_path,
     known_secrets,
-    look_through,
+    scan_roots,
 )
 
 # MERGED policy.sandbox.probe: Which backends work on this machine: found out by running a command in each, once, and remembered.
 
 NAMES: Final = ("bubblewrap", "landlock", "none")
 # PATH may lead through the project first, where a command could have left a bwrap of its own.
-_TRUSTED: Final = (
+_TRUSTED_PATH: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
 )
-_PATIENCE: Final = 10.0
+_TIMEOUT: Final = 10.0
 _LINUX_ONLY: Final = "there is no sandbox for this system yet, only for Linux"
 
 
@@ -52,7 +57,7 @@ class ProbeResult:
     why_not: str = ""
 
 
-def choose(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
+def choose_backend(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
     """The best backend that works, or the named one, and why the better ones do not. May take a moment the first time.
 
     Raises UsageError for a named backend that does not work here: nobody is given less than was asked for.
@@ -60,16 +65,16 @@ def choose(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
     if name is not None:
         if name not in NAMES:
             raise UsageError(f"no sandbox is called {name!r}; there are: {', '.join(NAMES)}")
-        found = probe(name)
-        if found.backend is None:
-            raise UsageError(f"the sandbox {name} does not work here: {found.why_not}")
-        return found.backend, ()
-    why: list[str] = []
+        result = probe(name)
+        if result.backend is None:
+            raise UsageError(f"the sandbox {name} does not work here: {result.why_not}")
+        return result.backend, ()
+    reasons: list[str] = []
     for candidate in NAMES:
-        found = probe(candidate)
-        if found.backend is not None:
-            return found.backend, tuple(why)
-        why.append(f"{candidate} is not used: {found.why_not}")
+        result = probe(candidate)
+        if result.backend is not None:
+            return result.backend, tuple(reasons)
+        reasons.append(f"{candidate} is not used: {result.why_not}")
     raise AssertionError("none always works")
 
 
@@ -87,23 +92,30 @@ def bubblewrap() -> ProbeResult:
     """Whether bwrap is there and is allowed to do what it does."""
     if sys.platform != "linux":
         return ProbeResult(None, _LINUX_ONLY)
-    program = shutil.which("bwrap", path=_TRUSTED)
+    program = shutil.which("bwrap", path=_TRUSTED_PATH)
     if program is None:
         return ProbeResult(None, "bwrap is not installed; install the package bubblewrap")
     from accord.policy.sandbox.bubblewrap import Bubblewrap
 
-    seals = "--disable-userns" in _output([program, "--help"])
+    can_disable_userns = "--disable-userns" in _output([program, "--help"])
     env = shutil.which("env", path=os.defpath)
-    resetter = env if env is not None and _works([env, "--default-signal=TERM", "--", "true"]) else None
+    signal_resetter = (
+        env if env is not None and _works([env, "--default-signal=TERM", "--", "true"]) else None
+    )
     as_root = [False, True] if os.geteuid() == 0 else [True]
-    why = ""
+    failure = ""
     for user_namespace in as_root:
-        backend = Bubblewrap(program, user_namespace=user_namespace, seals=seals, resetter=resetter)
-        why = _try(backend)
-        if not why:
+        backend = Bubblewrap(
+            program,
+            user_namespace=user_namespace,
+            can_disable_userns=can_disable_userns,
+            signal_resetter=signal_resetter,
+        )
+        failure = _failure(backend)
+        if not failure:
             return ProbeResult(backend)
     return ProbeResult(
-        None, f"bwrap is there but may not work here ({why}); user namespaces may be forbidden"
+        None, f"bwrap is there but may not work here ({failure}); user namespaces may be forbidden"
     )
 
 
@@ -113,28 +125,28 @@ def landlock() -> ProbeResult:
     if sys.platform != "linux":
         return ProbeResult(None, _LINUX_ONLY)
     from accord.policy.sandbox.landlock import Landlock
-    from accord.policy.sandbox.landlock_launcher import abi
+    from accord.policy.sandbox.landlock_launcher import landlock_abi
 
-    version = abi()
+    version = landlock_abi()
     if version < 1:
         return ProbeResult(
             None, "this kernel has no Landlock, or it is switched off (security/landlock, since Linux 5.13)"
         )
     backend = Landlock(version)
-    why = _try(backend)
-    return (
-        ProbeResult(None, f"Landlock is there but may not work here ({why})") if why else ProbeResult(backend)
-    )
+    failure = _failure(backend)
+    if failure:
+        return ProbeResult(None, f"Landlock is there but may not work here ({failure})")
+    return ProbeResult(backend)
 
 
-def _try(backend: Backend) -> str:
+def _failure(backend: Backend) -> str:
     """Run nothing in it; what went wrong, or an empty string."""
     private = PrivateFolder(())
     try:
-        places = tuple(os.path.realpath(place) for place in SYSTEM if os.path.exists(place))
-        nothing = FilesystemView("/nonexistent", readable=places)
-        backend.prepare(nothing, private)
-        confined = backend.confine(SandboxCommand(["true"], {"PATH": os.defpath}, "/usr", nothing, private))
+        readable = tuple(os.path.realpath(folder) for folder in SYSTEM_FOLDERS if os.path.exists(folder))
+        view = FilesystemView("/nonexistent", readable=readable)
+        backend.prepare(view, private)
+        confined = backend.confine(SandboxCommand(["true"], {"PATH": os.defpath}, "/usr", view, private))
         try:
             done = subprocess.run(
                 confined.argv,
@@ -142,7 +154,7 @@ def _try(backend: Backend) -> str:
                 cwd="/",
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -156,14 +168,14 @@ def _try(backend: Backend) -> str:
 
 def _works(command: list[str]) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
 def _output(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
@@ -215,37 +227,37 @@ class Sandbox:
         self._secret_names = secret_names
         self._hidden = _absolute(hidden)
         home = _home(self._env.get("HOME") or os.path.expanduser("~"))
-        self._backend, self._why = (
-            choose(backend) if backend is None or isinstance(backend, str) else (backend, ())
+        self._backend, self._reasons = (
+            choose_backend(backend) if backend is None or isinstance(backend, str) else (backend, ())
         )
         path = self._env.get("PATH", os.defpath)
-        self._first = first_view(_absolute((*roots, *writable)), _absolute(readable), home, path)
+        self._initial_view = initial_view(_absolute((*roots, *writable)), _absolute(readable), home, path)
         self.scan()
-        self.private = PrivateFolder(self._first.writable)
-        self._backend.prepare(self._first, self.private)
+        self.private = PrivateFolder(self._initial_view.writable)
+        self._backend.prepare(self._initial_view, self.private)
 
     @property
-    def boundary(self) -> SandboxReport:
+    def report(self) -> SandboxReport:
         """What is in force for the next command."""
         facts = self._backend.facts(self.view, self.network)
-        return SandboxReport(self._backend.name, facts, self._why, self.network)
+        return SandboxReport(self._backend.name, facts, self._reasons, self.network)
 
     @property
     def home(self) -> str:
         """The home folder, as commands know it."""
-        return self._backend.inside(self._first, self.private)[0]
+        return self._backend.home_and_temp(self._initial_view, self.private)[0]
 
     @property
     def temp(self) -> str:
         """The temporary folder, as commands know it."""
-        return self._backend.inside(self._first, self.private)[1]
+        return self._backend.home_and_temp(self._initial_view, self.private)[1]
 
     def scan(self) -> None:
         """Look for secrets again, in the known places and in the roots, as at the start of a turn; may take a while."""
-        found = look_through(self._first.writable, self._secret_names)
-        known = known_secrets(self._first.home)
-        self.secrets = tuple(dict.fromkeys((*known, *self._hidden, *found.secrets)))
-        self.view = self._first.hiding(self.secrets, searched=found.complete)
+        result = scan_roots(self._initial_view.writable, self._secret_names)
+        known = known_secrets(self._initial_view.home)
+        self.secrets = tuple(dict.fromkeys((*known, *self._hidden, *result.secrets)))
+        self.view = self._initial_view.without_secrets(self.secrets, search_complete=result.complete)
 
     def wrap(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: AnyPath | None = None
@@ -256,35 +268,35 @@ class Sandbox:
         """
         if not argv or not argv[0]:
             raise UsageError("no command to run in the sandbox: give the program and its arguments")
-        where = os.path.realpath(self._first.writable[0] if cwd is None else cwd)
-        if not self._first.writes(where) or not os.path.isdir(where):
+        folder = os.path.realpath(self._initial_view.writable[0] if cwd is None else cwd)
+        if not self._initial_view.writes(folder) or not os.path.isdir(folder):
             raise UsageError(
-                f"{argv[0]} cannot run in {where}: it is not a folder that this sandbox opens for writing"
+                f"{argv[0]} cannot run in {folder}: it is not a folder that this sandbox opens for writing"
             )
         confines = self._backend.name != "none"
         inherit = clean_env if confines else without_credentials
         inherited = inherit(self._env, keep=self._keep_env)
         if confines:
             inherited |= {"HOME": self.home, "TMPDIR": self.temp}
-        whole = {**inherited, "PWD": where, **(env or {})}
-        if "" in whole or any("=" in name for name in whole):
+        environment = {**inherited, "PWD": folder, **(env or {})}
+        if "" in environment or any("=" in name for name in environment):
             raise UsageError(f"{argv[0]} cannot be given a variable without a name, or with = in it")
         return self._backend.confine(
-            SandboxCommand(argv, whole, where, self.view, self.private, self.network)
+            SandboxCommand(argv, environment, folder, self.view, self.private, self.network)
         )
 
-    def outside(self, path: AnyPath) -> str:
+    def outside_path(self, path: AnyPath) -> str:
         """Where a path that a command used is for everybody else: what it calls /tmp/x may be in the private folder."""
-        known = os.path.normpath(path)
+        normal = os.path.normpath(path)
         private = {self.temp: self.private.temp}
-        if not self._first.home_is_shown:
+        if not self._initial_view.home_is_shown:
             private[self.home] = self.private.home
-        if self._backend.name == "none" or self._first.writes(known):
-            return known
-        for place in sorted(private, reverse=True):  # one may lie in another: the inner counts
-            if is_within(known, place):
-                return os.path.normpath(os.path.join(private[place], os.path.relpath(known, place)))
-        return known
+        if self._backend.name == "none" or self._initial_view.writes(normal):
+            return normal
+        for folder in sorted(private, reverse=True):  # the inner folder first, if one lies in the other
+            if is_within(normal, folder):
+                return os.path.normpath(os.path.join(private[folder], os.path.relpath(normal, folder)))
+        return normal
 
     def close(self) -> None:
         """Remove the private folder. The commands should have ended."""
@@ -302,7 +314,7 @@ class Sandbox:
 def _home(path: str) -> str:
     """The home folder, or the name of one that does not exist where a system user has none worth the name."""
     real = os.path.realpath(path)
-    return real if os.path.isdir(real) and not is_system(real) else "/home/accord"
+    return real if os.path.isdir(real) and not is_system_path(real) else "/home/accord"
 
 
 def _absolute(paths: Sequence[AnyPath]) -> tuple[str, ...]:

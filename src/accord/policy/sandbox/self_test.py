@@ -15,11 +15,11 @@ from typing import Final
 
 from accord.clock import SYSTEM_CLOCK, within
 from accord.errors import NeverStarted
-from accord.policy.sandbox.backend import STUB, Aspect, SandboxReport
+from accord.policy.sandbox.backend import HIDDEN_TEXT, Aspect, SandboxReport
 from accord.policy.sandbox.sandbox import Sandbox
 from accord.wire.process_tree import StopTimeouts, start_process
 
-_PATIENCE: Final = 20.0
+_TIMEOUT: Final = 20.0
 _PYTHON: Final = os.path.realpath(sys.executable)
 _REAL_SECRETS: Final = 8
 
@@ -66,8 +66,8 @@ class SelfTestResult:
 class _Attempt:
     aspect: Aspect
     what: str
-    deed: str
-    thing: str
+    operation: str
+    argument: str
     should_work: bool = False
 
 
@@ -75,19 +75,19 @@ async def run_self_test(sandbox: Sandbox) -> list[SelfTestResult]:
     """Attempt everything the sandbox forbids, and what it must still allow; raises nothing, a failure to run is a trial."""
     with ExitStack() as stack:
         attempts = list(_attempts(sandbox, stack))
-        answers, trouble = await _inside(sandbox, attempts)
+        answers, stderr = await _run_inside(sandbox, attempts)
         untouched = not _text(sandbox, "target")
     if len(answers) != len(attempts):
-        return [SelfTestResult("temp", "run a command at all", False, trouble or "it said nothing")]
+        return [SelfTestResult("temp", "run a command at all", False, stderr or "it said nothing")]
     return [
         _judge(attempt, answer, untouched or attempt.aspect != "writes")
         for attempt, answer in zip(attempts, answers, strict=True)
     ]
 
 
-def contradictions(boundary: SandboxReport, trials: list[SelfTestResult]) -> list[SelfTestResult]:
+def contradictions(report: SandboxReport, results: list[SelfTestResult]) -> list[SelfTestResult]:
     """The trials that show a boundary to be less than it says."""
-    return [trial for trial in trials if not trial.held and boundary.fact(trial.aspect).enforced]
+    return [result for result in results if not result.held and report.fact(result.aspect).enforced]
 
 
 def _judge(attempt: _Attempt, answer: str, untouched: bool) -> SelfTestResult:
@@ -105,9 +105,9 @@ def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
     yield _Attempt("secrets", "read outside the roots", "read", target)
     for path in _real_secrets(sandbox):
         yield _Attempt("secrets", f"read {path}", "read", path)
-    door = os.path.join(outside, "door")
-    stack.enter_context(_listening(socket.AF_UNIX, door))
-    yield _Attempt("sockets", "connect to a local socket", "local", door)
+    socket_path = os.path.join(outside, "door")
+    stack.enter_context(_listening(socket.AF_UNIX, socket_path))
+    yield _Attempt("sockets", "connect to a local socket", "local", socket_path)
     if not sandbox.network:
         port = stack.enter_context(_listening(socket.AF_INET, ("127.0.0.1", 0)))
         yield _Attempt("network", "connect to a port of this machine", "tcp", str(port))
@@ -136,23 +136,23 @@ def _listening(family: socket.AddressFamily, address: str | tuple[str, int]) -> 
                 os.remove(address)
 
 
-async def _inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[str], str]:
+async def _run_inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[str], str]:
     """What a command in the sandbox said about each attempt, and what went wrong with it altogether."""
-    words = [word for attempt in attempts for word in (attempt.deed, attempt.thing)]
-    confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, STUB, *words])
-    said, trouble = (_log(sandbox, name) for name in ("said", "trouble"))
+    words = [word for attempt in attempts for word in (attempt.operation, attempt.argument)]
+    confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, HIDDEN_TEXT, *words])
+    stdout, stderr = (_log(sandbox, name) for name in ("said", "trouble"))
     try:
         tree = start_process(
-            confined.argv, cwd=confined.cwd, env=confined.over_ours, stdout=said, stderr=trouble
+            confined.argv, cwd=confined.cwd, env=confined.env_changes, stdout=stdout, stderr=stderr
         )
     except NeverStarted as error:
         return [], str(error)
     finally:
-        os.close(said)
-        os.close(trouble)
+        os.close(stdout)
+        os.close(stderr)
     ended = asyncio.ensure_future(tree.wait())
     try:
-        await within(SYSTEM_CLOCK, _PATIENCE, ended)
+        await within(SYSTEM_CLOCK, _TIMEOUT, ended)
     finally:
         await tree.end(StopTimeouts(leave=0, terminate=0))
         ended.cancel()

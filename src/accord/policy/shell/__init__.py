@@ -1,6 +1,14 @@
 """Shell lines: every command in them, and every reason to doubt that it is every one."""
 
-from accord.policy.shell.command_line import CommandLine, line_of, read_line
+from accord.policy.shell.command_line import CommandLine, line_from_arguments, parse_line
 from accord.policy.shell.syntax import Assignment, Redirect, SimpleCommand, Word
 
-__all__ = ["Assignment", "CommandLine", "Redirect", "SimpleCommand", "Word", "line_of", "read_line"]
+__all__ = [
+    "Assignment",
+    "CommandLine",
+    "Redirect",
+    "SimpleCommand",
+    "Word",
+    "line_from_arguments",
+    "parse_line",
+]

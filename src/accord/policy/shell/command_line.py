@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from accord.policy.shell.grammar import read, single_word
+from accord.policy.shell.grammar import parse_shell, single_word
 from accord.policy.shell.syntax import UNKNOWN, Assignment, Redirect, SimpleCommand, Word, literal
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # A line is judged only where both readings find the same commands in the same places. Where ours gave up, what the tree
 # shows is still held against the hard floor and the rules that forbid.
 
-_FOREIGN: Final = re.compile(r"[^\t\n -~]")
+_NON_ASCII: Final = re.compile(r"[^\t\n -~]")
 # Everything in the tree that runs something under a name of its own.
-_COMMANDS: Final = frozenset(("command", "declaration_command", "unset_command", "test_command"))
+_COMMAND_NODES: Final = frozenset(("command", "declaration_command", "unset_command", "test_command"))
 
 
 class TreeSitterResult(NamedTuple):
@@ -32,11 +32,11 @@ class TreeSitterResult(NamedTuple):
     starts: set[int]
     """Where the program of each command stands."""
     commands: list[SimpleCommand]
-    broken: bool
+    has_error: bool
     """Whether the line does not parse."""
 
 
-def parse(text: str) -> TreeSitterResult | None:
+def _parse_with_tree_sitter(text: str) -> TreeSitterResult | None:
     """Tree-sitter's reading; None where it is not installed."""
     language = _language()
     if language is None:
@@ -45,9 +45,9 @@ def parse(text: str) -> TreeSitterResult | None:
 
     # Its scanner asks the C library about every character, which past ASCII is beyond the library's tables and can end the
     # process. To the shell such characters are letters, so letters they are; and a byte is a character then.
-    root = Parser(language).parse(_FOREIGN.sub("x", text).encode()).root_node
+    root = Parser(language).parse(_NON_ASCII.sub("x", text).encode()).root_node
     found = TreeSitterResult(set(), [], root.has_error)
-    _gather(root, text, found)
+    _collect(root, text, found)
     return found
 
 
@@ -61,12 +61,12 @@ def _language() -> "Language | None":
     return Language(tree_sitter_bash.language())
 
 
-def _gather(root: "Node", text: str, found: TreeSitterResult) -> None:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting.extend(reversed(node.children))
-        if node.type in _COMMANDS:
+def _collect(root: "Node", text: str, found: TreeSitterResult) -> None:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        pending.extend(reversed(node.children))
+        if node.type in _COMMAND_NODES:
             name = node.child_by_field_name("name")
             start = node.start_byte if node.type != "command" else name.start_byte if name else None
             if start is not None:
@@ -88,10 +88,12 @@ def _command(node: "Node", text: str) -> SimpleCommand:
         elif not child.type.endswith("_redirect"):
             words.append(_word(child, text))
     # Arguments behind a redirection hang from the redirection in this grammar.
-    above = node.parent
-    if above is not None and above.type == "redirected_statement":
-        for redirect in above.children_by_field_name("redirect"):
-            words.extend(_word(late, text) for late in redirect.children_by_field_name("destination")[1:])
+    parent = node.parent
+    if parent is not None and parent.type == "redirected_statement":
+        for redirect in parent.children_by_field_name("redirect"):
+            words.extend(
+                _word(argument, text) for argument in redirect.children_by_field_name("destination")[1:]
+            )
     return SimpleCommand(tuple(words), tuple(assignments))
 
 
@@ -114,12 +116,12 @@ def _text(node: "Node", text: str) -> str:
 #
 # Two readings have to agree (ours in `grammar.py`, tree-sitter's in `tree.py`). Without tree-sitter no line is judged.
 
-LONGEST: Final = 64 * 1024
-MOST_WORDS: Final = 500
+MAX_LENGTH: Final = 64 * 1024
+MAX_WORDS: Final = 500
 """In one command. Who has more to say is not judged."""
 # Letters and symbols that look like nothing at all.
-_BLANK_LOOKING: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"))
+_INVISIBLE_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_INVISIBLE_CATEGORIES: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,63 +142,67 @@ class CommandLine:
 
 
 @lru_cache(maxsize=256)
-def read_line(text: str) -> CommandLine:
+def parse_line(text: str) -> CommandLine:
     """Read a line that is meant for `bash -c`."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         return CommandLine(text, (), ("it is too long",), parsed=False)
-    hidden = unfit(text)
-    reading = read(text)
-    tree = parse(text)
-    commands, doubts = list(reading.commands), list(reading.doubts)
+    hidden = hidden_character(text)
+    parsed = parse_shell(text)
+    tree = _parse_with_tree_sitter(text)
+    commands, doubts = list(parsed.commands), list(parsed.doubts)
     if hidden is not None:
         doubts.insert(0, hidden)
     elif tree is None:
         doubts.insert(0, "there is no shell parser (pip install 'accord[agent]')")
-    elif tree.broken:
+    elif tree.has_error:
         doubts.insert(0, "it does not parse")
-    if reading.unreadable is not None:
-        doubts.append(f"it has {reading.unreadable}")
-    if tree is not None and (doubts or reading.starts != tree.starts):
+    if parsed.unsupported is not None:
+        doubts.append(f"it has {parsed.unsupported}")
+    if tree is not None and (doubts or parsed.starts != tree.starts):
         commands.extend(tree.commands)
         if not doubts:
             doubts.append("two readings of it do not agree")
-    talkative = any(len(command.words) > MOST_WORDS for command in commands)
-    if talkative:
-        doubts.insert(0, f"it has a command of more than {MOST_WORDS} words")
-        commands = [replace(command, words=command.words[:MOST_WORDS]) for command in commands]
+    too_many_words = any(len(command.words) > MAX_WORDS for command in commands)
+    if too_many_words:
+        doubts.insert(0, f"it has a command of more than {MAX_WORDS} words")
+        commands = [replace(command, words=command.words[:MAX_WORDS]) for command in commands]
     functions = tuple(
-        (name, tuple(reading.commands[place].name for place in places)) for name, places in reading.functions
+        (name, tuple(parsed.commands[place].name for place in places)) for name, places in parsed.functions
     )
     return CommandLine(
         text,
-        tuple(filter(_says_something, commands)),
+        tuple(filter(_has_content, commands)),
         tuple(doubts),
-        parsed=tree is not None and not (tree.broken or hidden or reading.too_deep or talkative),
-        loops=reading.loops or bool(reading.functions) or reading.unreadable is not None,
+        parsed=tree is not None and not (tree.has_error or hidden or parsed.too_deep or too_many_words),
+        loops=parsed.loops or bool(parsed.functions) or parsed.unsupported is not None,
         functions=functions,
     )
 
 
-def line_of(arguments: tuple[str, ...]) -> CommandLine:
+def line_from_arguments(arguments: tuple[str, ...]) -> CommandLine:
     """A command that is started without a shell: the program and its arguments, as they are."""
-    if not arguments or len(arguments) > MOST_WORDS or any(unfit(argument) for argument in arguments):
+    if (
+        not arguments
+        or len(arguments) > MAX_WORDS
+        or any(hidden_character(argument) for argument in arguments)
+    ):
         return CommandLine(" ".join(arguments), (), ("it cannot be read",), parsed=False)
     return CommandLine(
         " ".join(arguments), (SimpleCommand(tuple(literal(argument) for argument in arguments)),)
     )
 
 
-def unfit(text: str) -> str | None:
+def hidden_character(text: str) -> str | None:
     """Why nobody should trust their eyes on this text, if so: characters that do not show, or do not show as they are."""
     for char in text:
         if char in " \n\t" or "!" <= char <= "~":
             continue
         if char < " " or char == "\x7f":
             return f"it has a control character, {char!r}"
-        if char in _BLANK_LOOKING or unicodedata.category(char) in _UNSEEN:
+        if char in _INVISIBLE_LETTERS or unicodedata.category(char) in _INVISIBLE_CATEGORIES:
             return f"it has a character that does not show, {char!a}"
     return None
 
 
-def _says_something(command: SimpleCommand) -> bool:
+def _has_content(command: SimpleCommand) -> bool:
     return bool(command.words or command.assignments or command.redirects or command.stdin)

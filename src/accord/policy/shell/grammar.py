@@ -6,133 +6,133 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.policy.shell.lexer import ENDS, NestingTooDeep, ShellLexer, UnsupportedSyntax
+from accord.policy.shell.lexer import WORD_ENDS, NestingTooDeep, ShellLexer, UnsupportedSyntax
 from accord.policy.shell.syntax import Assignment, Redirect, SimpleCommand, Word, literal
 
 # MERGED policy.shell.compound: The compound commands of the shell: groups, `if`, loops, `case`, `[[ ]]`, functions. Each reads itself, keyword and all.
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Inside [[ ]] these calculate, and calculating a variable's content can run commands.
-_CALCULATING: Final = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R", "=~"))
+_ARITHMETIC_OPERATORS: Final = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R", "=~"))
 
 
-def _group(grammar: "ShellParser") -> None:
-    grammar.expect("{")
-    grammar.statements("}")
-    grammar.expect("}")
+def _group(parser: "ShellParser") -> None:
+    parser.expect("{")
+    parser.parse_statements("}")
+    parser.expect("}")
 
 
-def _if(grammar: "ShellParser") -> None:
-    while grammar.reserved() in ("if", "elif"):
-        grammar.reader.at += len(grammar.reserved() or "")
-        grammar.statements("then")
-        grammar.expect("then")
-        grammar.statements("elif", "else", "fi")
-    if grammar.reserved() == "else":
-        grammar.expect("else")
-        grammar.statements("fi")
-    grammar.expect("fi")
+def _if(parser: "ShellParser") -> None:
+    while parser.reserved_word() in ("if", "elif"):
+        parser.lexer.position += len(parser.reserved_word() or "")
+        parser.parse_statements("then")
+        parser.expect("then")
+        parser.parse_statements("elif", "else", "fi")
+    if parser.reserved_word() == "else":
+        parser.expect("else")
+        parser.parse_statements("fi")
+    parser.expect("fi")
 
 
-def _while(grammar: "ShellParser") -> None:
-    grammar.reader.at += len("while")  # `until` is as long
-    grammar.statements("do")
-    _body(grammar)
+def _while(parser: "ShellParser") -> None:
+    parser.lexer.position += len("while")  # `until` is as long
+    parser.parse_statements("do")
+    _body(parser)
 
 
-def _body(grammar: "ShellParser") -> None:
-    grammar.reading.loops = True
-    grammar.expect("do")
-    grammar.statements("done")
-    grammar.expect("done")
+def _body(parser: "ShellParser") -> None:
+    parser.result.loops = True
+    parser.expect("do")
+    parser.parse_statements("done")
+    parser.expect("done")
 
 
-def _for(grammar: "ShellParser") -> None:
-    reader = grammar.reader
-    reader.at += len(grammar.reserved() or "")  # `for` or `select`
-    reader.blanks()
-    variable = reader.match(_NAME)
+def _for(parser: "ShellParser") -> None:
+    lexer = parser.lexer
+    lexer.position += len(parser.reserved_word() or "")  # `for` or `select`
+    lexer.skip_blanks()
+    variable = lexer.match(_NAME)
     if variable is None:
         raise UnsupportedSyntax("a loop without a variable")
-    reader.gap()
+    lexer.skip_gap()
     values: list[Word] = []
-    if grammar.reserved() == "in":
-        grammar.expect("in")
-        reader.blanks()
-        while not reader.done and reader.char not in ";\n":
-            values.append(reader.word())
-            reader.blanks()
-    grammar.reading.commands.append(
-        SimpleCommand(assignments=(Assignment(variable[0], tuple(values), in_turn=True),))
+    if parser.reserved_word() == "in":
+        parser.expect("in")
+        lexer.skip_blanks()
+        while not lexer.at_end and lexer.char not in ";\n":
+            values.append(lexer.read_word())
+            lexer.skip_blanks()
+    parser.result.commands.append(
+        SimpleCommand(assignments=(Assignment(variable[0], tuple(values), in_loop=True),))
     )
-    if not reader.take(";") and not reader.see("\n") and grammar.reserved() != "do":
+    if not lexer.take(";") and not lexer.looking_at("\n") and parser.reserved_word() != "do":
         raise UnsupportedSyntax("a loop without its commands")
-    _body(grammar)
+    _body(parser)
 
 
-def _case(grammar: "ShellParser") -> None:
-    reader = grammar.reader
-    grammar.expect("case")
-    reader.blanks()
-    reader.word()
-    grammar.expect("in")
-    reader.gap()
-    while grammar.reserved() != "esac":
-        reader.take("(")
-        reader.blanks()
-        reader.word()
-        reader.blanks()
-        while reader.take("|"):
-            reader.blanks()
-            reader.word()
-            reader.blanks()
-        grammar.close(")")
-        grammar.statements(";;", ";&", "esac", empty=True)
-        if not any(reader.take(end) for end in (";;&", ";;", ";&")) and grammar.reserved() != "esac":
+def _case(parser: "ShellParser") -> None:
+    lexer = parser.lexer
+    parser.expect("case")
+    lexer.skip_blanks()
+    lexer.read_word()
+    parser.expect("in")
+    lexer.skip_gap()
+    while parser.reserved_word() != "esac":
+        lexer.take("(")
+        lexer.skip_blanks()
+        lexer.read_word()
+        lexer.skip_blanks()
+        while lexer.take("|"):
+            lexer.skip_blanks()
+            lexer.read_word()
+            lexer.skip_blanks()
+        parser.expect_closing(")")
+        parser.parse_statements(";;", ";&", "esac", empty=True)
+        if not any(lexer.take(end) for end in (";;&", ";;", ";&")) and parser.reserved_word() != "esac":
             raise UnsupportedSyntax("a case without its end")
-        reader.gap()
-    grammar.expect("esac")
+        lexer.skip_gap()
+    parser.expect("esac")
 
 
-def _test(grammar: "ShellParser") -> None:
-    reader = grammar.reader
-    grammar.reading.starts.add(reader.at)
-    grammar.expect("[[")
+def _double_brackets(parser: "ShellParser") -> None:
+    lexer = parser.lexer
+    parser.result.starts.add(lexer.position)
+    parser.expect("[[")
     while True:
-        reader.gap()
-        if reader.done:
+        lexer.skip_gap()
+        if lexer.at_end:
             raise UnsupportedSyntax("']]' is missing")
-        if grammar.reserved() == "]]":
-            grammar.expect("]]")
+        if parser.reserved_word() == "]]":
+            parser.expect("]]")
             return
-        if any(reader.take(operator) for operator in ("&&", "||", "(", ")", "<", ">")):
+        if any(lexer.take(operator) for operator in ("&&", "||", "(", ")", "<", ">")):
             continue
-        word = reader.word()
-        if word.raw in _CALCULATING:
+        word = lexer.read_word()
+        if word.raw in _ARITHMETIC_OPERATORS:
             raise UnsupportedSyntax(f"{word.raw} inside [[ ]]")
 
 
-def _function(grammar: "ShellParser") -> None:
-    reader = grammar.reader
-    grammar.expect("function")
-    reader.blanks()
-    name = reader.word().raw
-    reader.blanks()
-    if reader.take("("):
-        reader.blanks()
-        grammar.close(")")
-    reader.gap()
-    grammar.defined(name, len(grammar.reading.commands))
+def _function(parser: "ShellParser") -> None:
+    lexer = parser.lexer
+    parser.expect("function")
+    lexer.skip_blanks()
+    name = lexer.read_word().raw
+    lexer.skip_blanks()
+    if lexer.take("("):
+        lexer.skip_blanks()
+        parser.expect_closing(")")
+    lexer.skip_gap()
+    parser.parse_function_body(name, len(parser.result.commands))
 
 
-def _coprocess(grammar: "ShellParser") -> None:
-    grammar.expect("coproc")
-    grammar.reading.doubts.append("it starts a coprocess")
-    grammar.reader.blanks()
-    grammar.command(None)
+def _coprocess(parser: "ShellParser") -> None:
+    parser.expect("coproc")
+    parser.result.doubts.append("it starts a coprocess")
+    parser.lexer.skip_blanks()
+    parser.parse_command(None)
 
 
-COMPOUND: Final[dict[str, Callable[["ShellParser"], None]]] = {
+COMPOUND_COMMANDS: Final[dict[str, Callable[["ShellParser"], None]]] = {
     "{": _group,
     "if": _if,
     "while": _while,
@@ -140,7 +140,7 @@ COMPOUND: Final[dict[str, Callable[["ShellParser"], None]]] = {
     "for": _for,
     "select": _for,
     "case": _case,
-    "[[": _test,
+    "[[": _double_brackets,
     "function": _function,
     "coproc": _coprocess,
 }
@@ -152,13 +152,13 @@ COMPOUND: Final[dict[str, Callable[["ShellParser"], None]]] = {
 # Pipes, lists, groups, subshells, `if`, loops, `case`, substitutions and here-documents are read; what the reading cannot
 # vouch for is a doubt, and what it cannot read at all ends it (`UnsupportedSyntax`). Commands found before that are kept.
 
-DEEPEST: Final = 24
+MAX_DEPTH: Final = 24
 _REDIRECT: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>?)")
 _DELIMITER: Final = re.compile(r"'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([A-Za-z0-9_.+!%-]+)")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _RESERVED: Final = re.compile(r"(?:[a-z]+|\[\[|\]\]|[{}!])(?=[ \t\n;&|()<>]|\Z)")
-_CLOSERS: Final = frozenset(("then", "do", "done", "fi", "else", "elif", "esac", "}", "]]"))
+_CLOSING_WORDS: Final = frozenset(("then", "do", "done", "fi", "else", "elif", "esac", "}", "]]"))
 # Bash expands the word of `>&word` a second time when it is not a number: `>&'$(run)'` runs a command. Words of
 # these characters alone stay as they are.
 _EXPANDS_TO_ITSELF: Final = re.compile(r"[\w./+,:@%=-]+")
@@ -176,267 +176,285 @@ class ParsedLine:
     loops: bool = False
     """Whether a command may run again after one that stands behind it."""
     doubts: list[str] = field(default_factory=list[str])
-    unreadable: str | None = None
+    unsupported: str | None = None
     too_deep: bool = False
 
 
 @dataclass(slots=True)
-class _Heard:
+class _StandardInput:
     """What a command reads from here-documents and here-strings."""
 
     texts: list[str] = field(default_factory=list[str])
-    told: list[str] = field(default_factory=list[str])
+    stdin_variables: list[str] = field(default_factory=list[str])
 
-    def hear(self, text: str, variables: tuple[str, ...]) -> None:
+    def add(self, text: str, variables: tuple[str, ...]) -> None:
         self.texts.append(text)
-        self.told += variables
+        self.stdin_variables += variables
 
 
-def read(text: str) -> ParsedLine:
+def parse_shell(text: str) -> ParsedLine:
     """Read the line as far as it can be read."""
-    grammar = ShellParser(text)
+    parser = ShellParser(text)
     try:
-        grammar.whole()
+        parser.parse_line()
     except UnsupportedSyntax as error:
-        grammar.reading.unreadable = str(error)
-        grammar.reading.too_deep = isinstance(error, NestingTooDeep)
-    return grammar.reading
+        parser.result.unsupported = str(error)
+        parser.result.too_deep = isinstance(error, NestingTooDeep)
+    return parser.result
 
 
 class ShellParser:
     def __init__(self, text: str) -> None:
-        self.reading = ParsedLine()
-        self.reader = ShellLexer(text, self._nested)
+        self.result = ParsedLine()
+        self.lexer = ShellLexer(text, self._parse_nested)
         self._depth = 0
-        self._given: tuple[SimpleCommand, ...] = ()
+        self._succeeded: tuple[SimpleCommand, ...] = ()
 
-    def whole(self) -> None:
-        reader = self.reader
-        self.statements()
-        if not reader.done:
-            raise UnsupportedSyntax(f"{reader.char!r} where it does not belong")
-        reader.close()
+    def parse_line(self) -> None:
+        lexer = self.lexer
+        self.parse_statements()
+        if not lexer.at_end:
+            raise UnsupportedSyntax(f"{lexer.char!r} where it does not belong")
+        lexer.check_complete()
 
-    def _nested(self, reader: ShellLexer, close: str) -> None:
-        self.statements(close, empty=True)
+    def _parse_nested(self, lexer: ShellLexer, close: str) -> None:
+        self.parse_statements(close, empty=True)
 
-    def statements(self, *stops: str, empty: bool = False) -> None:
-        reader = self.reader
+    def parse_statements(self, *stops: str, empty: bool = False) -> None:
+        lexer = self.lexer
         while True:
-            reader.gap()
-            if reader.done or self._stops(stops):
+            lexer.skip_gap()
+            if lexer.at_end or self._stops(stops):
                 break
             empty = True
             self._and_or()
-            reader.blanks()
-            if not reader.done and reader.char in ";&\n" and not reader.see(";;") and not reader.see(";&"):
-                if reader.char != "\n":
-                    reader.at += 1
-            elif not reader.done and not self._stops(stops):
-                raise UnsupportedSyntax(f"{reader.char!r} where it does not belong")
+            lexer.skip_blanks()
+            if (
+                not lexer.at_end
+                and lexer.char in ";&\n"
+                and not lexer.looking_at(";;")
+                and not lexer.looking_at(";&")
+            ):
+                if lexer.char != "\n":
+                    lexer.position += 1
+            elif not lexer.at_end and not self._stops(stops):
+                raise UnsupportedSyntax(f"{lexer.char!r} where it does not belong")
         if not empty and stops:
             raise UnsupportedSyntax("an empty list of commands")
 
     def _stops(self, stops: tuple[str, ...]) -> bool:
         for stop in stops:
             if stop and stop[0] in ");":
-                if self.reader.see(stop):
+                if self.lexer.looking_at(stop):
                     return True
-            elif stop and self.reserved() == stop:
+            elif stop and self.reserved_word() == stop:
                 return True
         return False
 
-    def reserved(self) -> str | None:
+    def reserved_word(self) -> str | None:
         """The reserved word that may stand here."""
-        reader = self.reader
-        found = _RESERVED.match(reader.text, reader.at, reader.end)
+        lexer = self.lexer
+        found = _RESERVED.match(lexer.text, lexer.position, lexer.end)
         return found[0] if found else None
 
     def expect(self, word: str) -> None:
-        self.reader.gap()
-        if self.reserved() != word:
+        self.lexer.skip_gap()
+        if self.reserved_word() != word:
             raise UnsupportedSyntax(f"{word!r} is missing")
-        self.reader.at += len(word)
+        self.lexer.position += len(word)
 
     def _and_or(self) -> None:
-        outer = self._given
+        outer = self._succeeded
         done, only_and = self._pipeline(), True
         while True:
-            self.reader.blanks()
-            if self.reader.take("||"):
-                only_and, self._given = False, outer
-            elif not self.reader.take("&&"):
+            self.lexer.skip_blanks()
+            if self.lexer.take("||"):
+                only_and, self._succeeded = False, outer
+            elif not self.lexer.take("&&"):
                 break
             elif done is not None and only_and:
-                self._given = (*self._given, done)
-            self.reader.gap()
+                self._succeeded = (*self._succeeded, done)
+            self.lexer.skip_gap()
             done = self._pipeline()
-        self._given = outer
+        self._succeeded = outer
 
     def _pipeline(self) -> SimpleCommand | None:
         """Read a pipeline; if it is one command whose success is the pipeline's, that command."""
-        reader = self.reader
+        lexer = self.lexer
         negated = False
-        while self.reserved() == "!":
+        while self.reserved_word() == "!":
             negated = True
-            reader.at += 1
-            reader.blanks()
-        single = self.command(None)
+            lexer.position += 1
+            lexer.skip_blanks()
+        single = self.parse_command(None)
         while True:
-            reader.blanks()
-            if not reader.see("|") or reader.see("||"):
+            lexer.skip_blanks()
+            if not lexer.looking_at("|") or lexer.looking_at("||"):
                 return None if negated else single
-            reader.at += 2 if reader.see("|&") else 1
-            reader.gap()
-            commands = self.reading.commands
-            self.command(commands[-1] if commands else None)
+            lexer.position += 2 if lexer.looking_at("|&") else 1
+            lexer.skip_gap()
+            commands = self.result.commands
+            self.parse_command(commands[-1] if commands else None)
             single = None
 
-    def command(self, source: SimpleCommand | None) -> SimpleCommand | None:
+    def parse_command(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
         """Read one command; if it is a simple one, it is returned."""
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise NestingTooDeep("commands that are nested too deeply")
-        single = self._any_command(source)
+        single = self._any_command(piped_from)
         self._depth -= 1
         return single
 
-    def _any_command(self, source: SimpleCommand | None) -> SimpleCommand | None:
-        reader = self.reader
-        word = self.reserved()
-        if reader.see("("):
-            if reader.see("(("):
+    def _any_command(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
+        lexer = self.lexer
+        word = self.reserved_word()
+        if lexer.looking_at("("):
+            if lexer.looking_at("(("):
                 raise UnsupportedSyntax("arithmetic, or two subshells at once")
-            reader.at += 1
-            self.statements(")")
-            self.close(")")
-        elif word in COMPOUND:
-            COMPOUND[word](self)
-        elif word in _CLOSERS:
+            lexer.position += 1
+            self.parse_statements(")")
+            self.expect_closing(")")
+        elif word in COMPOUND_COMMANDS:
+            COMPOUND_COMMANDS[word](self)
+        elif word in _CLOSING_WORDS:
             raise UnsupportedSyntax(f"{word!r} where it does not belong")
         else:
-            return self._simple(source)
+            return self._simple(piped_from)
         self._redirects()
         return None
 
-    def close(self, close: str) -> None:
-        if not self.reader.take(close):
+    def expect_closing(self, close: str) -> None:
+        if not self.lexer.take(close):
             raise UnsupportedSyntax(f"{close!r} is missing")
 
     def _redirects(self) -> None:
         """What stands behind a group, a loop or a subshell."""
         found: list[Redirect] = []
-        heard = _Heard()
-        self.reader.blanks()
-        while self._redirect(found, heard):
-            self.reader.blanks()
-        self.reading.commands.append(
-            SimpleCommand(redirects=tuple(found), stdin=heard.texts, told=heard.told, given=self._given)
+        stdin = _StandardInput()
+        self.lexer.skip_blanks()
+        while self._redirect(found, stdin):
+            self.lexer.skip_blanks()
+        self.result.commands.append(
+            SimpleCommand(
+                redirects=tuple(found),
+                stdin=stdin.texts,
+                stdin_variables=stdin.stdin_variables,
+                succeeded=self._succeeded,
+            )
         )
 
-    def _simple(self, source: SimpleCommand | None) -> SimpleCommand | None:
-        reader = self.reader
+    def _simple(self, piped_from: SimpleCommand | None) -> SimpleCommand | None:
+        lexer = self.lexer
         words: list[Word] = []
         assignments: list[Assignment] = []
         redirects: list[Redirect] = []
-        heard = _Heard()
-        start, place, given = reader.at, len(self.reading.commands), self._given
-        self.reading.commands.append(SimpleCommand())
+        stdin = _StandardInput()
+        start, place, succeeded = lexer.position, len(self.result.commands), self._succeeded
+        self.result.commands.append(SimpleCommand())
         while True:
-            reader.blanks()
+            lexer.skip_blanks()
             if not words and (assignment := self._assignment()):
                 assignments.append(assignment)
-            elif self._redirect(redirects, heard):
+            elif self._redirect(redirects, stdin):
                 continue
-            elif reader.see("("):
+            elif lexer.looking_at("("):
                 self._function(words, place)
                 return None
             elif self._at_word():
-                words.append(reader.word())
+                words.append(lexer.read_word())
             else:
                 break
-        if reader.at == start:
-            raise UnsupportedSyntax(f"{reader.char!r} where a command should be")
+        if lexer.position == start:
+            raise UnsupportedSyntax(f"{lexer.char!r} where a command should be")
         if words:
-            self.reading.starts.add(words[0].start)
+            self.result.starts.add(words[0].start)
         command = SimpleCommand(
-            tuple(words), tuple(assignments), tuple(redirects), source, heard.texts, heard.told, given
+            tuple(words),
+            tuple(assignments),
+            tuple(redirects),
+            piped_from,
+            stdin.texts,
+            stdin.stdin_variables,
+            succeeded,
         )
-        self.reading.commands[place] = command
+        self.result.commands[place] = command
         return command
 
     def _function(self, words: list[Word], place: int) -> None:
-        reader = self.reader
-        if len(words) != 1 or not re.compile(r"\([ \t]*\)").match(reader.text, reader.at, reader.end):
+        lexer = self.lexer
+        if len(words) != 1 or not re.compile(r"\([ \t]*\)").match(lexer.text, lexer.position, lexer.end):
             raise UnsupportedSyntax("'(' where it does not belong")
-        reader.at = reader.text.index(")", reader.at) + 1
-        reader.gap()
-        self.defined(words[0].raw, place)
+        lexer.position = lexer.text.index(")", lexer.position) + 1
+        lexer.skip_gap()
+        self.parse_function_body(words[0].raw, place)
 
-    def defined(self, name: str, place: int) -> None:
-        self.reading.doubts.append(f"it defines a function, {name}")
-        self.command(None)
-        self.reading.functions.append((name, range(place, len(self.reading.commands))))
+    def parse_function_body(self, name: str, place: int) -> None:
+        self.result.doubts.append(f"it defines a function, {name}")
+        self.parse_command(None)
+        self.result.functions.append((name, range(place, len(self.result.commands))))
 
     def _assignment(self) -> Assignment | None:
-        reader = self.reader
-        if _SUBSCRIPT.match(reader.text, reader.at, reader.end):
+        lexer = self.lexer
+        if _SUBSCRIPT.match(lexer.text, lexer.position, lexer.end):
             raise UnsupportedSyntax("a member of an array")
-        found = reader.match(_ASSIGNMENT)
+        found = lexer.match(_ASSIGNMENT)
         if found is None:
             return None
-        if reader.take("("):
+        if lexer.take("("):
             values: list[Word] = []
-            reader.gap()
-            while not reader.take(")"):
-                values.append(reader.word())
+            lexer.skip_gap()
+            while not lexer.take(")"):
+                values.append(lexer.read_word())
                 if values[-1].raw.startswith("["):
                     raise UnsupportedSyntax("a member of an array")
-                reader.gap()
+                lexer.skip_gap()
             return Assignment(found[1], tuple(values))
-        return Assignment(found[1], (reader.word() if self._at_word() else literal(""),))
+        return Assignment(found[1], (lexer.read_word() if self._at_word() else literal(""),))
 
     def _at_word(self) -> bool:
-        reader = self.reader
-        return not reader.done and (reader.char not in ENDS or reader.see("<(") or reader.see(">("))
+        lexer = self.lexer
+        return not lexer.at_end and (
+            lexer.char not in WORD_ENDS or lexer.looking_at("<(") or lexer.looking_at(">(")
+        )
 
-    def _redirect(self, found: list[Redirect], heard: _Heard) -> bool:
-        reader = self.reader
-        seen = _REDIRECT.match(reader.text, reader.at, reader.end)
+    def _redirect(self, found: list[Redirect], stdin: _StandardInput) -> bool:
+        lexer = self.lexer
+        seen = _REDIRECT.match(lexer.text, lexer.position, lexer.end)
         operator = (seen[2] or seen[3]) if seen else ""
-        if seen is None or (operator in "<>" and reader.text[seen.end() : seen.end() + 1] == "("):
+        if seen is None or (operator in "<>" and lexer.text[seen.end() : seen.end() + 1] == "("):
             if seen and seen[1]:
                 raise UnsupportedSyntax("a descriptor in front of a command")
             return False
-        reader.at = seen.end()
+        lexer.position = seen.end()
         if operator in ("<<", "<<-"):
-            self._document(operator == "<<-", heard)
+            self._document(operator == "<<-", stdin)
             return True
-        reader.blanks()
-        if operator in ("<&", ">&") and reader.take("-"):
+        lexer.skip_blanks()
+        if operator in ("<&", ">&") and lexer.take("-"):
             return True  # closed; whatever follows is another word, blank or not
-        target = reader.word()
+        target = lexer.read_word()
         if operator == "<<<":
-            heard.hear(target.spelled if target.spelled is not None else target.raw, target.variables)
+            stdin.add(target.unquoted if target.unquoted is not None else target.raw, target.variables)
         elif operator in ("<&", ">&") and _is_descriptor(target):
             pass
         elif operator == "<&":
             raise UnsupportedSyntax("a copy of a descriptor that is not a number")
         else:
             if operator == ">&" and not _EXPANDS_TO_ITSELF.fullmatch(target.text or ""):
-                self.reading.doubts.append("bash expands the target of >& twice")
+                self.result.doubts.append("bash expands the target of >& twice")
             found.append(Redirect(operator, target))
         return True
 
-    def _document(self, strip: bool, heard: _Heard) -> None:
-        reader = self.reader
-        reader.blanks()
-        found = reader.match(_DELIMITER)
-        if found is None or not (reader.done or reader.char in ENDS):
+    def _document(self, strip: bool, stdin: _StandardInput) -> None:
+        lexer = self.lexer
+        lexer.skip_blanks()
+        found = lexer.match(_DELIMITER)
+        if found is None or not (lexer.at_end or lexer.char in WORD_ENDS):
             raise UnsupportedSyntax("an unusual end of a here-document")
         quoted = found[3] is None
         delimiter = found[1] or found[2] or found[3] or ""
-        reader.await_document(delimiter, quoted, strip, heard.hear)
+        lexer.expect_document(delimiter, quoted, strip, stdin.add)
 
 
 def _is_descriptor(target: Word) -> bool:
@@ -448,12 +466,12 @@ def _is_descriptor(target: Word) -> bool:
 def single_word(text: str) -> Word | None:
     """The text as one word, if that is what it is."""
 
-    def nested(reader: ShellLexer, close: str) -> None:
+    def nested(lexer: ShellLexer, close: str) -> None:
         raise UnsupportedSyntax("a command")
 
-    reader = ShellLexer(text, nested)
+    lexer = ShellLexer(text, nested)
     with suppress(UnsupportedSyntax):
-        word = reader.word()
-        if reader.done:
+        word = lexer.read_word()
+        if lexer.at_end:
             return word
     return None

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from accord.policy.shell.syntax import Word, WordPart
 
 BLANK: Final = " \t"
-ENDS: Final = " \t\n;&|()<>"
+WORD_ENDS: Final = " \t\n;&|()<>"
 """What ends a word, unless quoted. `<(` and `>(` do not."""
 
 _PLAIN: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
@@ -34,114 +34,114 @@ class NestingTooDeep(UnsupportedSyntax):
     """The line goes beyond every reasonable bound."""
 
 
-class _Pending(NamedTuple):
+class _HereDocument(NamedTuple):
     delimiter: str
     quoted: bool
     strip: bool
-    found: Callable[[str, tuple[str, ...]], None]
+    on_read: Callable[[str, tuple[str, ...]], None]
 
 
 class ShellLexer:
     """A place in a line, and the reading of one word from there."""
 
-    def __init__(self, text: str, nested: Callable[["ShellLexer", str], None]) -> None:
+    def __init__(self, text: str, parse_nested: Callable[["ShellLexer", str], None]) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.end = len(text)
-        self._nested = nested
-        self._pending: list[_Pending] = []
+        self._parse_nested = parse_nested
+        self._pending_documents: list[_HereDocument] = []
 
-    def see(self, text: str) -> bool:
+    def looking_at(self, text: str) -> bool:
         """Whether the line goes on with this."""
-        return self.text.startswith(text, self.at, self.end)
+        return self.text.startswith(text, self.position, self.end)
 
     def take(self, text: str) -> bool:
         """Go past this, if the line goes on with it."""
-        seen = self.see(text)
+        seen = self.looking_at(text)
         if seen:
-            self.at += len(text)
+            self.position += len(text)
         return seen
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Go past what the pattern matches here."""
-        found = pattern.match(self.text, self.at, self.end)
+        found = pattern.match(self.text, self.position, self.end)
         if found:
-            self.at = found.end()
+            self.position = found.end()
         return found
 
     @property
-    def done(self) -> bool:
+    def at_end(self) -> bool:
         """Whether nothing is left."""
-        return self.at >= self.end
+        return self.position >= self.end
 
     @property
     def char(self) -> str:
         """The next character; empty at the end."""
-        return self.text[self.at] if self.at < self.end else ""
+        return self.text[self.position] if self.position < self.end else ""
 
-    def blanks(self) -> None:
+    def skip_blanks(self) -> None:
         """Go past blanks, continued lines and a comment."""
-        while not self.done:
+        while not self.at_end:
             if self.char in BLANK:
-                self.at += 1
-            elif self.see("\\\n"):
-                if self.at and self.text[self.at - 1] not in " \t\n":
+                self.position += 1
+            elif self.looking_at("\\\n"):
+                if self.position and self.text[self.position - 1] not in " \t\n":
                     raise UnsupportedSyntax("a word or operator that is continued on the next line")
-                self.at += 2
+                self.position += 2
             elif self.char == "#":
-                newline = self.text.find("\n", self.at, self.end)
-                self.at = self.end if newline < 0 else newline
+                skip_newline = self.text.find("\n", self.position, self.end)
+                self.position = self.end if skip_newline < 0 else skip_newline
             else:
                 return
 
-    def gap(self) -> None:
+    def skip_gap(self) -> None:
         """Go past blanks and the ends of lines."""
-        self.blanks()
+        self.skip_blanks()
         while self.char == "\n":
-            self.newline()
-            self.blanks()
+            self.skip_newline()
+            self.skip_blanks()
 
-    def newline(self) -> None:
+    def skip_newline(self) -> None:
         """Go past the end of a line and the here-documents that follow it."""
-        self.at += 1
-        pending, self._pending = self._pending, []
-        for document in pending:
-            self._document(document)
+        self.position += 1
+        documents, self._pending_documents = self._pending_documents, []
+        for document in documents:
+            self._read_document(document)
 
-    def await_document(
-        self, delimiter: str, quoted: bool, strip: bool, found: Callable[[str, tuple[str, ...]], None]
+    def expect_document(
+        self, delimiter: str, quoted: bool, strip: bool, on_read: Callable[[str, tuple[str, ...]], None]
     ) -> None:
         """A here-document was announced: it is read at the end of this line and handed to `found`, with its variables."""
-        self._pending.append(_Pending(delimiter, quoted, strip, found))
+        self._pending_documents.append(_HereDocument(delimiter, quoted, strip, on_read))
 
-    def close(self) -> None:
+    def check_complete(self) -> None:
         """The line is over: nothing may be waiting for more."""
-        if self._pending:
+        if self._pending_documents:
             raise UnsupportedSyntax("a here-document without its text")
 
-    def word(self) -> Word:
+    def read_word(self) -> Word:
         """The word that begins here."""
-        start = self.at
+        start = self.position
         parts: list[WordPart] = []
-        while not self.done:
+        while not self.at_end:
             char = self.char
-            if char in "<>" and self.text[self.at + 1 : self.at + 2] == "(":
-                self.at += 2
-                parts.append(self._inner(quoted=False))
-            elif char in ENDS:
+            if char in "<>" and self.text[self.position + 1 : self.position + 2] == "(":
+                self.position += 2
+                parts.append(self._substitution(quoted=False))
+            elif char in WORD_ENDS:
                 break
             elif char == "'":
-                parts.append(WordPart("text", self._until_quote(), quoted=True))
+                parts.append(WordPart("text", self._single_quoted(), quoted=True))
             elif char == '"':
-                self.at += 1
+                self.position += 1
                 parts.extend(self._double_quoted())
             elif char == "\\":
                 parts.append(self._escaped())
             elif char in "$`":
                 parts.append(self._expansion(quoted=False))
             else:
-                parts.append(WordPart("text", self._run(_PLAIN)))
-        raw = self.text[start : self.at]
+                parts.append(WordPart("text", self._plain_text(_PLAIN)))
+        raw = self.text[start : self.position]
         if not raw:
             raise UnsupportedSyntax(
                 f"{self.char!r} where a word should be" if self.char else "a word that is missing"
@@ -150,108 +150,113 @@ class ShellLexer:
             raise UnsupportedSyntax("a descriptor kept in a variable")
         return Word(raw, _joined(parts), start)
 
-    def _until_quote(self) -> str:
-        close = self.text.find("'", self.at + 1, self.end)
-        if close < 0:
+    def _single_quoted(self) -> str:
+        check_complete = self.text.find("'", self.position + 1, self.end)
+        if check_complete < 0:
             raise UnsupportedSyntax("a quote that is never closed")
-        quoted = self.text[self.at + 1 : close]
-        self.at = close + 1
+        quoted = self.text[self.position + 1 : check_complete]
+        self.position = check_complete + 1
         return quoted
 
     def _escaped(self) -> WordPart:
-        if self.at + 1 >= self.end or self.text[self.at + 1] == "\n":
+        if self.position + 1 >= self.end or self.text[self.position + 1] == "\n":
             raise UnsupportedSyntax("a backslash at the end of a line, inside a word")
-        self.at += 2
-        return WordPart("text", self.text[self.at - 1], quoted=True)
+        self.position += 2
+        return WordPart("text", self.text[self.position - 1], quoted=True)
 
     def _double_quoted(self) -> list[WordPart]:
         # An empty part keeps `""` a word, and what follows it from being read as a reserved word or `~`.
         parts = [WordPart("text", "", quoted=True)]
         while not self.take('"'):
-            if self.done:
+            if self.at_end:
                 raise UnsupportedSyntax("a quote that is never closed")
-            if self.char == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\"):
+            if self.char == "\\" and self.text[self.position + 1 : self.position + 2] in (
+                "$",
+                "`",
+                '"',
+                "\\",
+            ):
                 parts.append(self._escaped())
-            elif self.see("\\\n"):
+            elif self.looking_at("\\\n"):
                 # The shell joins the lines before it looks for names, so `$HO\` + `ME` is $HOME.
                 if parts[-1].kind != "text" or parts[-1].text.endswith("$"):
                     raise UnsupportedSyntax("an expansion that is continued on the next line")
-                self.at += 2
+                self.position += 2
             elif self.char in "$`":
                 parts.append(self._expansion(quoted=True))
             else:
-                parts.append(WordPart("text", self._run(_PLAIN_IN_QUOTES), quoted=True))
+                parts.append(WordPart("text", self._plain_text(_PLAIN_IN_QUOTES), quoted=True))
         return parts
 
-    def _run(self, plain: re.Pattern[str]) -> str:
+    def _plain_text(self, plain: re.Pattern[str]) -> str:
         """Characters that stand for themselves; one at least."""
-        found = plain.match(self.text, self.at, self.end)
-        start, self.at = self.at, found.end() if found else self.at + 1
-        return self.text[start : self.at]
+        found = plain.match(self.text, self.position, self.end)
+        start, self.position = self.position, found.end() if found else self.position + 1
+        return self.text[start : self.position]
 
     def _expansion(self, quoted: bool) -> WordPart:
         """What stands at a `$` or a backquote."""
         if self.char == "`":
             return self._backquoted(quoted)
-        if not quoted and self.see("$'"):
+        if not quoted and self.looking_at("$'"):
             return WordPart("text", self._ansi_quoted(), quoted=True)
-        if not quoted and self.see('$"'):
+        if not quoted and self.looking_at('$"'):
             raise UnsupportedSyntax("a translated string")
-        if self.see("$(("):
+        if self.looking_at("$(("):
             if self.match(_ARITHMETIC) is None:
                 raise UnsupportedSyntax("arithmetic with more than numbers in it")
             return WordPart("unknown", "$((", quoted)
         if self.take("$("):
-            return self._inner(quoted)
-        if self.see("${"):
+            return self._substitution(quoted)
+        if self.looking_at("${"):
             found = self.match(_BRACED)
             if found is None:
                 raise UnsupportedSyntax("an expansion with more than a variable in it")
             whole = found[0] == f"${{{found[1]}}}" and not found[1].startswith("#")
             return WordPart("variable", found[1], quoted) if whole else WordPart("unknown", found[0], quoted)
-        if self.see("$["):
+        if self.looking_at("$["):
             raise UnsupportedSyntax("arithmetic with more than numbers in it")
         found = self.match(_NAME)
         if found:
             return WordPart("variable", found[1], quoted)
-        self.at += 1
+        self.position += 1
         return WordPart("text", "$", quoted=True)
 
-    def _inner(self, quoted: bool) -> WordPart:
-        start = self.at - 2
-        if self._pending:
+    def _substitution(self, quoted: bool) -> WordPart:
+        start = self.position - 2
+        if self._pending_documents:
             raise UnsupportedSyntax("a command inside a line with a here-document")
-        self._nested(self, ")")
+        self._parse_nested(self, ")")
         if not self.take(")"):
             raise UnsupportedSyntax("a command that is never closed with ')'")
-        self.close()
-        return WordPart("unknown", self.text[start : self.at], quoted)
+        self.check_complete()
+        return WordPart("unknown", self.text[start : self.position], quoted)
 
     def _backquoted(self, quoted: bool) -> WordPart:
-        close = self.text.find("`", self.at + 1, self.end)
-        if close < 0:
+        check_complete = self.text.find("`", self.position + 1, self.end)
+        if check_complete < 0:
             raise UnsupportedSyntax("a backquote that is never closed")
-        if "\\" in self.text[self.at : close]:
+        if "\\" in self.text[self.position : check_complete]:
             raise UnsupportedSyntax("a backslash between backquotes")
-        start, end, self.end = self.at, self.end, close
-        self.at += 1
+        start, end, self.end = self.position, self.end, check_complete
+        self.position += 1
         try:
-            self._nested(self, "")
-            self.close()
+            self._parse_nested(self, "")
+            self.check_complete()
         finally:
             self.end = end
-        written, self.at = self.text[start : close + 1], close + 1
+        written, self.position = self.text[start : check_complete + 1], check_complete + 1
         return WordPart("unknown", written, quoted)
 
     def _ansi_quoted(self) -> str:
-        self.at += 2
+        self.position += 2
         text = ""
         while not self.take("'"):
-            if self.done:
+            if self.at_end:
                 raise UnsupportedSyntax("a quote that is never closed")
             if self.char != "\\":
                 text += self.char
-                self.at += 1
+                self.position += 1
                 continue
             found = self.match(_ESCAPE)
             if found is None:
@@ -263,35 +268,35 @@ class ShellLexer:
             text += _ESCAPED[simple] if simple else chr(code)
         return text
 
-    def _document(self, document: _Pending) -> None:
-        start = self.at
+    def _read_document(self, document: _HereDocument) -> None:
+        start = self.position
         while True:
-            if self.done:
+            if self.at_end:
                 raise UnsupportedSyntax(f"a here-document that never ends with {document.delimiter}")
-            newline = self.text.find("\n", self.at, self.end)
-            stop = self.end if newline < 0 else newline
-            line = self.text[self.at : stop]
+            skip_newline = self.text.find("\n", self.position, self.end)
+            stop = self.end if skip_newline < 0 else skip_newline
+            line = self.text[self.position : stop]
             if (line.lstrip("\t") if document.strip else line) == document.delimiter:
                 break
             if not document.quoted and (len(line) - len(line.rstrip("\\"))) % 2:
                 raise UnsupportedSyntax("a continued line in a here-document")
-            self.at = min(stop + 1, self.end)
-        body, after = self.at, min(stop + 1, self.end)
+            self.position = min(stop + 1, self.end)
+        body, after = self.position, min(stop + 1, self.end)
         expanded = () if document.quoted else self._document_expansions(start, body)
-        document.found(self.text[start:body], Word("", expanded).variables)
-        self.at = after
+        document.on_read(self.text[start:body], Word("", expanded).variables)
+        self.position = after
 
     def _document_expansions(self, start: int, body: int) -> tuple[WordPart, ...]:
         found: list[WordPart] = []
-        self.at, end, self.end = start, self.end, body
+        self.position, end, self.end = start, self.end, body
         try:
-            while not self.done:
+            while not self.at_end:
                 if self.char == "\\":
-                    self.at += 2
+                    self.position += 2
                 elif self.char in "$`":
                     found.append(self._expansion(quoted=True))
                 else:
-                    self.at += 1
+                    self.position += 1
         finally:
             self.end = end
         return tuple(found)

@@ -30,31 +30,31 @@ class Word:
     start: int = 0
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether it was written without quotes and stands for itself: only then can it be a reserved word."""
         return len(self.parts) == 1 and self.parts[0] == WordPart("text", self.raw)
 
     @property
-    def globs(self) -> bool:
+    def has_glob(self) -> bool:
         """Whether the shell may replace it by the names of files."""
         # What is quoted cannot begin a pattern, but it can stand inside of `[...]`.
         bare = "".join("]" if part.quoted or part.kind != "text" else part.text for part in self.parts)
         return "*" in bare or "?" in bare or -1 < bare.find("[") < bare.rfind("]")
 
     @property
-    def braces(self) -> bool:
+    def has_braces(self) -> bool:
         """Whether the shell may make several words of it, by braces."""
         bare = "".join(part.text for part in self.parts if part.kind == "text" and not part.quoted)
         inside = bare[bare.find("{") + 1 : max(bare.rfind("}"), 0)] if "{" in bare else ""
         return "," in inside or ".." in inside
 
     @property
-    def tilde(self) -> bool:
+    def has_tilde(self) -> bool:
         """Whether it begins with a `~` that the shell replaces."""
         return bool(self.parts) and not self.parts[0].quoted and self.parts[0].text.startswith("~")
 
     @property
-    def spelled(self) -> str | None:
+    def unquoted(self) -> str | None:
         """Its characters once quotes are gone, globs, braces and `~` left as they are; None with expansions in it."""
         if any(part.kind != "text" for part in self.parts):
             return None
@@ -63,9 +63,9 @@ class Word:
     @property
     def text(self) -> str | None:
         """The one word that the program will see, where that is certain."""
-        if self.globs or self.braces or self.tilde:
+        if self.has_glob or self.has_braces or self.has_tilde:
             return None
-        return self.spelled
+        return self.unquoted
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Assignment:
 
     name: str
     values: tuple[Word, ...] = ()
-    in_turn: bool = False
+    in_loop: bool = False
     """Whether a loop sets it to one value after the other, names of files included."""
 
 
@@ -114,13 +114,13 @@ class SimpleCommand:
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirects: tuple[Redirect, ...] = ()
-    source: "SimpleCommand | None" = field(default=None, repr=False)
+    piped_from: "SimpleCommand | None" = field(default=None, repr=False)
     """The command whose output it reads through a pipe."""
     stdin: list[str] = field(default_factory=list[str], repr=False)
     """The texts of the here-documents and here-strings it reads, expansions left as written."""
-    told: list[str] = field(default_factory=list[str], repr=False)
+    stdin_variables: list[str] = field(default_factory=list[str], repr=False)
     """The variables whose values are in those texts."""
-    given: tuple["SimpleCommand", ...] = field(default=(), repr=False)
+    succeeded: tuple["SimpleCommand", ...] = field(default=(), repr=False)
     """Commands that have surely succeeded when this one runs (`cd build && this`)."""
     via: tuple[str, ...] = ()
     """The programs that start it, outermost first: `sudo`, `xargs`, `bash -c`..."""
@@ -141,7 +141,7 @@ class SimpleCommand:
         """Everything after the program."""
         return self.words[1:]
 
-    def inner(self, words: tuple[Word, ...], *assignments: Assignment) -> "SimpleCommand":
+    def inner_command(self, words: tuple[Word, ...], *assignments: Assignment) -> "SimpleCommand":
         """The command that this one starts, with these words."""
         return replace(
             self,
