@@ -56,13 +56,13 @@ class MemoryClientConnection:
             self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
-        self.client.gone(reason)
+        self.client.closed(reason)
 
     def frames(self, frames: list[Frame]) -> None:
         self.client.frames([frame for frame in frames if isinstance(frame, bytes)])
 
     def ended(self, end: TransportEnd) -> None:
-        self.client.gone(end.reason)
+        self.client.closed(end.reason)
 
 
 class DrivenClient(RawPeer):
@@ -207,7 +207,7 @@ async def gateway_harness(
     gateway = Gateway(
         [AgentSource(name="hand", start=start_agent)],
         SessionLogs(store or MemoryStore(SharedMemory())),
-        meter=LimitCounter(limits),
+        limit_counter=LimitCounter(limits),
         audit=audit,
         **more,
     )

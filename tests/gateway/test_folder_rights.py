@@ -46,8 +46,8 @@ async def test_a_token_opens_an_agents_stored_session_only_if_it_lies_in_its_fol
             if not fits:
                 assert (await client.answer_to(asked))["error"]["code"] == -32002, session
                 continue
-            opening = await harness.agent.until_method(method)
-            harness.agent.reply(opening, {"sessionId": "new"} if method == "session/fork" else {})
+            opener = await harness.agent.until_method(method)
+            harness.agent.reply(opener, {"sessionId": "new"} if method == "session/fork" else {})
             assert "result" in await client.answer_to(asked)
         opened = [m["params"]["sessionId"] for m in harness.agent.heard if m.get("method") == method]
         assert opened == ["ours"]
@@ -180,8 +180,8 @@ async def test_a_reused_session_id_is_another_session(audit: AuditLog, inside: P
         assert [update["content"]["text"] for update in updates] == ["said inside"]
         prompt = {"sessionId": "1", "prompt": [{"type": "text", "text": "x"}]}
         assert (await owner.error("session/prompt", prompt))["code"] == -32002
-        kept = (await owner.call("_accord/sessions"))["sessions"]
-        (former,) = [entry for entry in kept if entry["cwd"] == str(outside)]
+        rotated_files = (await owner.call("_accord/sessions"))["sessions"]
+        (former,) = [entry for entry in rotated_files if entry["cwd"] == str(outside)]
         asked = owner.ask(
             "session/load", {"sessionId": former["sessionId"], "cwd": str(outside), "mcpServers": []}
         )

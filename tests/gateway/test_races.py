@@ -26,7 +26,7 @@ async def disconnect(harness: GatewayHarness, client: DrivenClient) -> None:
     """Close the client's connection and wait until the gateway has dropped it."""
     handler = client.connection.client
     client.connection.end(1000, "bye")
-    assert handler not in harness.gateway.visitors
+    assert handler not in harness.gateway.clients
     await asyncio.sleep(0)
 
 
@@ -180,9 +180,9 @@ async def test_sessions_of_an_ended_agent_no_longer_count(audit: AuditLog, tmp_p
         client = await harness.client()
         for number in range(3):
             await open_session(harness, client, tmp_path, f"s{number}")
-            assert harness.gateway.meter.sessions == 1
+            assert harness.gateway.limit_counter.sessions == 1
             await restart_agent(harness, client)
-            assert harness.gateway.meter.sessions == 0
+            assert harness.gateway.limit_counter.sessions == 0
 
 
 async def test_a_repeated_session_id_counts_once(audit: AuditLog, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_a_repeated_session_id_counts_once(audit: AuditLog, tmp_path: Path
         client = await harness.client()
         await open_session(harness, client, tmp_path)
         await open_session(harness, client, tmp_path)
-        assert harness.gateway.meter.sessions == 1
+        assert harness.gateway.limit_counter.sessions == 1
 
 
 async def test_loaded_and_forked_sessions_count_and_failed_ones_do_not(
@@ -202,14 +202,14 @@ async def test_loaded_and_forked_sessions_count_and_failed_ones_do_not(
         asked = client.ask("session/load", load_params("old", tmp_path))
         harness.agent.refuse(await harness.agent.until_method("session/load"), -32002)
         await client.answer_to(asked)
-        assert harness.gateway.meter.sessions == 0
+        assert harness.gateway.limit_counter.sessions == 0
         asked = client.ask("session/load", load_params("old", tmp_path))
         harness.agent.reply(await harness.agent.until_method("session/load"), {})
         await client.answer_to(asked)
         asked = client.ask("session/fork", load_params("old", tmp_path))
         harness.agent.reply(await harness.agent.until_method("session/fork"), {"sessionId": "forked"})
         await client.answer_to(asked)
-        assert harness.gateway.meter.sessions == 2
+        assert harness.gateway.limit_counter.sessions == 2
         error = await client.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})
         assert "live sessions" in error["message"]
 
@@ -411,7 +411,7 @@ async def test_a_form_is_answered_when_its_client_cannot_show_it_or_leaves(
                 await disconnect(harness, showing)
             answer = await harness.agent.answer_to(asking)
             assert answer.get("result", {}).get("action") == "cancel" or "error" in answer
-            assert len(harness.gateway.asks) == 0
+            assert len(harness.gateway.pending_requests) == 0
 
 
 async def test_a_number_id_and_the_same_text_id_are_two_requests(audit: AuditLog, tmp_path: Path) -> None:

@@ -214,11 +214,11 @@ def _port(chosen: int | None) -> str:
 
 
 def _page() -> str:
-    from accord.gateway.http.http_routes import FOLDER
+    from accord.gateway.http.http_routes import PAGE_FOLDER
 
     return (
         "the page is there"
-        if (FOLDER / "index.html").is_file()
+        if (PAGE_FOLDER / "index.html").is_file()
         else "the page is not built: make web, with Node"
     )
 

@@ -31,11 +31,11 @@ from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.gateway.access.access_tokens import without_token
 from accord.gateway.access.request_origin import Origins, Proxies, is_loopback
-from accord.gateway.gateway_service import GatewayPlan, GatewayService, serving
+from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import ServerConfig, tls_context
-from accord.gateway.http.http_routes import FOLDER
-from accord.gateway.running_gateways import announced
+from accord.gateway.http.http_routes import PAGE_FOLDER
+from accord.gateway.running_gateways import announce
 from accord.safe_text import clean_line
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
@@ -243,7 +243,7 @@ def plan_of(given: ServeArguments) -> GatewayPlan:
         origins=Origins(
             addresses[0], names=(*_own_name(settings), *settings.host_names), allowed=settings.allow_origins
         ),
-        front=ServerConfig(hosts=addresses, tls=_tls(settings)),
+        server_config=ServerConfig(hosts=addresses, tls=_tls(settings)),
         ports=range(PORT, PORT + PORTS_TRIED) if usual else (settings.port or 0,),
         limits=settings.limits,
         proxies=Proxies(settings.proxies),
@@ -278,9 +278,9 @@ class _Serving:
         if sys.platform != "win32":
             reactions |= {signal.SIGTERM: self._asked_to_stop, signal.SIGHUP: self._asked_to_stop}
         with heard(reactions):
-            async with serving(self._plan) as service:
+            async with run_gateway(self._plan) as service:
                 url = self._url(service)
-                with announced(url):
+                with announce(url):
                     self._greet(service, url)
                     await self._stop.wait()
                     await self._wind_down(service)
@@ -298,43 +298,44 @@ class _Serving:
         if service.gateway.busy:
             seconds = self._given.settings.stop_wait
             LOG.info("stopping: running turns have %g seconds to end; another Ctrl-C does not wait", seconds)
-            if not await service.settled(seconds, self._hurry):
+            if not await service.wait_for_turns(seconds, self._hurry):
                 LOG.warning("turns that still run are ended")
 
     def _url(self, service: GatewayService) -> str:
-        port = service.front.addresses[0][1]
-        return public_url(self._given.settings, self._plan.front.hosts, port)
+        port = service.http_server.addresses[0][1]
+        return public_url(self._given.settings, self._plan.server_config.hosts, port)
 
     def _greet(self, service: GatewayService, url: str) -> None:
         settings = self._given.settings
         listening = [
-            url_of(self._plan.front.tls is not None, *address) for address in service.front.addresses
+            url_of(self._plan.server_config.tls is not None, *address)
+            for address in service.http_server.addresses
         ]
         if self._given.log is not None or self._given.log_format == "json":
             LOG.info("listening on %s", ", ".join(listening))
         names = [source.name for source in self._plan.sources]
-        greet(listening, names, self._notes(settings, service.front.addresses[0][1]))
-        tokens = service.door.tokens
+        greet(listening, names, self._notes(settings, service.http_server.addresses[0][1]))
+        tokens = service.authenticator.tokens
         if any(not token.is_expired(time.time()) for token in tokens.all()):
             print(f"Open {url}/ where you are logged in; accord serve token new lets another device in.")
         elif not may_show_token():
             print("There is no token yet, and this output is kept: run accord serve token new to make one.")
         else:
             token, text = tokens.new("first")
-            service.audit.record(token.visa(), "token made")
+            service.audit.record(token.rights(), "token made")
             show_first_token(url, text, qr=self._given.qr)
         print("Ctrl-C stops: running turns may end, a second Ctrl-C does not wait.", flush=True)
 
     def _notes(self, settings: ServeSettings, port: int) -> list[str]:
         notes: list[str] = []
-        if not (FOLDER / "index.html").is_file():
+        if not (PAGE_FOLDER / "index.html").is_file():
             notes.append(
                 "The page is not built: `make web` in a checkout, with Node, builds it. All else works."
             )
         if (
             settings.insecure
             and settings.tls_cert is None
-            and not all(map(is_loopback, self._plan.front.hosts))
+            and not all(map(is_loopback, self._plan.server_config.hosts))
         ):
             notes.append("Nothing is encrypted (--insecure): who can read this network can read along.")
         if settings.port is None and port != PORT:

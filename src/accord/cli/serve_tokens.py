@@ -16,7 +16,7 @@ from accord.cli.command_parser import Parser, told_folder
 from accord.cli.serve_command import PORT, seconds_of
 from accord.errors import UsageError
 from accord.frontend.agent_config import leave_out, load
-from accord.gateway.access.access_tokens import TOKEN, Token, TokenStore, link, qr_code
+from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenStore, pairing_link, qr_code
 from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import split_origin
 from accord.gateway.running_gateways import all_running
@@ -27,7 +27,7 @@ from accord.safe_text import visible
 
 def show_link(url: str, token: str, *, qr: bool) -> None:
     """The link, and on a terminal that is large enough its QR code."""
-    text = link(url, token)
+    text = pairing_link(url, token)
     print(f"  {text}")
     if qr and _is_terminal():
         code = qr_code(text, shutil.get_terminal_size().columns - 2)
@@ -172,7 +172,7 @@ def scope(token: Token) -> str:
 
 def _meant(text: str) -> str:
     """The id, also of a whole token that was pasted, or of a name."""
-    if (whole := TOKEN.fullmatch(text)) is not None:
+    if (whole := TOKEN_PATTERN.fullmatch(text)) is not None:
         return whole[1]
     named = [token.id for token in TokenStore().all() if token.name == text]
     return named[0] if len(named) == 1 else text

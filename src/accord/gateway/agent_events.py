@@ -11,11 +11,11 @@ from accord.client import agent_requests
 from accord.client.client_events import TerminalPrinted, TerminalViews
 from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, to_rpc_error
 from accord.gateway.access.resource_limits import LimitLease
-from accord.gateway.client_connection import PACE, OutgoingFrame
-from accord.gateway.gateway_client import GATED, GatewayClient
+from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
+from accord.gateway.gateway_client import CAPABILITY_GATED, GatewayClient
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.upstream import CANCEL_REQUEST, Upstream, plain
+from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
 from accord.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 # MERGED gateway.workplace: Files and terminals of a session, on the gateway's machine: what an agent asks of its client, `fs/*` and `terminal/*`.
 
-Serve: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
+WorkspaceHandler: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
 
-SERVED: Final[dict[str, Serve]] = {
+WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
     "fs/read_text_file": agent_requests.read_text_file,
     "fs/write_text_file": agent_requests.write_text_file,
     "terminal/create": agent_requests.create_terminal,
@@ -58,12 +58,12 @@ SERVED: Final[dict[str, Serve]] = {
 class GatewayWorkspace:
     """The folders of one session; what was started in it ends with it."""
 
-    def __init__(self, folders: tuple[str, ...], printed: Callable[[TerminalPrinted], None]) -> None:
+    def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
         self.folders = folders
-        self.terminals = TerminalViews(printed)
+        self.terminals = TerminalViews(on_output)
         self._roots = Roots(folders[0], folders[1:])
-        self._made: LocalWorkspace | None = None
-        self._jobs: set[asyncio.Task[Any]] = set()
+        self._workspace: LocalWorkspace | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def workspace(self) -> "GatewayWorkspace":
@@ -72,42 +72,47 @@ class GatewayWorkspace:
 
     def use(self) -> LocalWorkspace:
         """Files and terminals, made when they are first needed."""
-        if self._made is None:
-            self._made = LocalWorkspace(
+        if self._workspace is None:
+            self._workspace = LocalWorkspace(
                 self._roots, terminals=Terminals(self._roots, on_output=self.terminals.printed)
             )
-        return self._made
+        return self._workspace
 
     def run(self, work: Awaitable[None]) -> None:
         """Serve a request; it ends, at the latest, with this workplace."""
-        job = asyncio.ensure_future(work)
-        self._jobs.add(job)
-        job.add_done_callback(self._jobs.discard)
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
         """End everything that was started here."""
-        for job in tuple(self._jobs):
-            job.cancel()
-        if self._jobs:
-            await asyncio.wait(self._jobs)
-        made, self._made = self._made, None
-        if made is not None:
-            await made.aclose()
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            await workspace.aclose()
 
 
 # MERGED gateway.hearing: What agents say: updates into the log and to everybody attached, requests to whoever serves them, and their end.
 
 LOG = getLogger("accord.gateway")
 
-_ORPHANS_MOST: Final = 256
-_ORPHANS_BYTES: Final = 4 << 20
-_PUBLIC: Final = ("elicitation/complete",)
+_MAX_EARLY_UPDATES: Final = 256
+_MAX_EARLY_BYTES: Final = 4 << 20
+_UNSCOPED_NOTIFICATIONS: Final = ("elicitation/complete",)
 """Notifications that name no session, and tell nothing to who was not asked."""
-_LONGEST_NAME: Final = 100
-_ENDING: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
-_PLAIN: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
+_MAX_LOGGED_METHOD: Final = 100
+_TERMINAL_END_METHODS: Final = (
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/release",
+)
+_MESSAGE_UPDATES: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
 """Updates that everybody gets, and that change nothing but the conversation."""
-_CHOSEN: Final = GATED | {ConfigOptionUpdate}
+_FILTERED_UPDATES: Final = CAPABILITY_GATED | {ConfigOptionUpdate}
 """Updates that not every client gets, or not all of them."""
 
 
@@ -116,85 +121,94 @@ class AgentEvents:
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
-        self._orphans: dict[str, list[tuple[SessionNotification, bytes]]] = {}
-        self._latest: LiveSession | None = (
+        self._early_updates: dict[str, list[tuple[SessionNotification, bytes]]] = {}
+        self._last_session: LiveSession | None = (
             None  # updates come in bursts: most are of the same session as the one before
         )
 
-    def batch_over(self) -> None:
+    def on_batch_end(self) -> None:
         """All of one read has been heard: log it, then send it."""
-        self._latest = None
+        self._last_session = None
         self._gateway.flush()
 
-    def update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
+    def on_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """An update: into the log, and to everybody attached. The end of the batch sends it."""
-        session = self._latest
+        session = self._last_session
         if session is None or session.id != notification.session_id or session.agent is not agent:
             session = self._gateway.sessions.find(agent.name, notification.session_id)
             if session is None:
-                self._orphan(agent, notification, frame)
+                self._keep_early_update(agent, notification, frame)
                 return
-            self._latest = session
-        if session.silent:
+            self._last_session = session
+        if session.discards_updates:
             return
-        out = OutgoingFrame(frame)
-        if type(notification.update) in _PLAIN and session.loading is None:  # most of all updates, by far
-            session.log.note(cast(SessionUpdate, notification.update))
-            if session.visitors:
-                self._gateway.later(session.visitors, out, session.id)
+        outgoing = OutgoingFrame(frame)
+        if (
+            type(notification.update) in _MESSAGE_UPDATES and session.replay_buffer is None
+        ):  # most of all updates, by far
+            session.log.append_one(cast(SessionUpdate, notification.update))
+            if session.clients:
+                self._gateway.post_in_batch(session.clients, outgoing, session.id)
             return
-        if session.heard(notification, out) and session.loader is None:
+        if session.record_update(notification, outgoing) and session.loading_client is None:
             return
-        visitors: Sequence[GatewayClient] = session.visitors
-        if session.loader is not None:
-            if session.held is None and session.loading and session.loader.line.unsent > PACE:
-                session.held = len(session.loading) - 1
-            if session.held is not None:
+        clients: Sequence[GatewayClient] = session.clients
+        if session.loading_client is not None:
+            if (
+                session.replay_held_from is None
+                and session.replay_buffer
+                and session.loading_client.connection.unsent > MAX_UNSENT_HISTORY
+            ):
+                session.replay_held_from = len(session.replay_buffer) - 1
+            if session.replay_held_from is not None:
                 return
-            visitors = (session.loader,)
+            clients = (session.loading_client,)
         kind = type(notification.update)
-        if kind in _CHOSEN:
+        if kind in _FILTERED_UPDATES:
             if kind is ConfigOptionUpdate:
-                self._options(session, cast(ConfigOptionUpdate, notification.update), out, visitors)
+                self._send_options(session, cast(ConfigOptionUpdate, notification.update), outgoing, clients)
                 return
-            visitors = tuple(visitor for visitor in visitors if visitor.shows(notification.update))
-        if visitors:
-            self._gateway.later(visitors, out, session.id)
+            clients = tuple(client for client in clients if client.wants_update(notification.update))
+        if clients:
+            self._gateway.post_in_batch(clients, outgoing, session.id)
 
-    def _options(
+    def _send_options(
         self,
         session: LiveSession,
         update: ConfigOptionUpdate,
-        out: OutgoingFrame,
-        visitors: Sequence[GatewayClient],
+        outgoing: OutgoingFrame,
+        clients: Sequence[GatewayClient],
     ) -> None:
         """Not every client knows every kind of option."""
-        for visitor in visitors:
-            told = visitor.fitting(update)
-            if told is update:
-                self._gateway.post((visitor,), out, session.id)
+        for client in clients:
+            adapted = client.adapt(update)
+            if adapted is update:
+                self._gateway.post((client,), outgoing, session.id)
             else:
-                self._gateway.tell(session, told, (visitor,))
+                self._gateway.send_update(session, adapted, (client,))
 
-    def _orphan(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
+    def _keep_early_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """Some agents speak of a session before they have named it: kept while they are about to name one."""
-        kept = self._orphans.setdefault(agent.name, [])
+        early = self._early_updates.setdefault(agent.name, [])
         upstream = agent.upstream
-        if upstream is None or not upstream.naming:
-            kept.clear()
-        elif len(kept) < _ORPHANS_MOST and sum(len(known) for _, known in kept) < _ORPHANS_BYTES:
-            kept.append((notification, frame))
+        if upstream is None or not upstream.is_creating_session:
+            early.clear()
+        elif (
+            len(early) < _MAX_EARLY_UPDATES
+            and sum(len(early_frame) for _, early_frame in early) < _MAX_EARLY_BYTES
+        ):
+            early.append((notification, frame))
 
-    def adopt(self, agent: HostedAgent, session: LiveSession) -> None:
+    def deliver_early_updates(self, agent: HostedAgent, session: LiveSession) -> None:
         """A session got its name: what was said of it before is heard now."""
-        kept = self._orphans.pop(agent.name, [])
-        for said, frame in kept:
-            if said.session_id == session.id:
-                self.update(agent, said, frame)
+        early = self._early_updates.pop(agent.name, [])
+        for update, frame in early:
+            if update.session_id == session.id:
+                self.on_update(agent, update, frame)
             else:
-                self._orphan(agent, said, frame)
+                self._keep_early_update(agent, update, frame)
 
-    def requested(
+    def on_request(
         self, agent: HostedAgent, id: RequestId, method: str, params: Raw | None, alias: Alias | None
     ) -> None:
         """A request of an agent: files and terminals are served here, all else by whoever is attached."""
@@ -205,136 +219,145 @@ class AgentEvents:
             entry = request("client", method)
             if entry is None and not method.startswith("_"):
                 raise MethodNotFound(data={"method": method})
-            body, value = plain(params) if entry is None else upstream.official.params(entry, params, alias)
-            if method in SERVED:
+            body, value = (
+                read_untyped(params) if entry is None else upstream.reader.params(entry, params, alias)
+            )
+            if method in WORKSPACE_METHODS:
                 self._serve(agent, upstream, id, method, value)
             else:
-                self._ask(agent, upstream, id, method, body, value)
+                self._forward_request(agent, upstream, id, method, body, value)
         except RpcError as error:
             upstream.refuse(id, error)
 
     def _serve(self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, value: Any) -> None:
         session = self._session(agent, value.session_id)
-        place = session.workplace
-        if place is None or place.folders != session.folders:
-            if place is not None:
-                self._gateway.own(place.aclose())
+        workspace = session.workspace
+        if workspace is None or workspace.folders != session.folders:
+            if workspace is not None:
+                self._gateway.start_task(workspace.aclose())
 
-            def printed(event: TerminalPrinted) -> None:
-                self._printed(session, event)
+            def on_output(event: TerminalPrinted) -> None:
+                self._send_terminal_output(session, event)
 
-            place = session.workplace = GatewayWorkspace(session.folders, printed)
+            workspace = session.workspace = GatewayWorkspace(session.folders, on_output)
 
         async def work() -> None:
             try:
-                result = encode(await SERVED[method](place, value))
+                result = encode(await WORKSPACE_METHODS[method](workspace, value))
             except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
                 upstream.refuse(id, to_rpc_error(error))
             else:
                 upstream.answer(id, result)
-                if method in _ENDING:
-                    self._terminal_ended(session, value.terminal_id)
+                if method in _TERMINAL_END_METHODS:
+                    self._send_terminal_end(session, value.terminal_id)
 
-        place.run(work())
+        workspace.run(work())
 
-    def _terminal_ended(self, session: LiveSession, terminal_id: str) -> None:
+    def _send_terminal_end(self, session: LiveSession, terminal_id: str) -> None:
         """Clients that cannot look at the gateway's terminals are told what was printed."""
-        plain = [visitor for visitor in session.visitors if not visitor.announced.get("terminal")]
-        told = session.terminal_ended(terminal_id)
-        if plain and told is not None:
-            self._gateway.tell(session, told, plain)
+        without_terminals = [client for client in session.clients if not client.extensions.get("terminal")]
+        adapted = session.terminal_end_update(terminal_id)
+        if without_terminals and adapted is not None:
+            self._gateway.send_update(session, adapted, without_terminals)
 
-    def _ask(
+    def _forward_request(
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
     ) -> None:
         if isinstance(value, ElicitationFormMode | ElicitationUrlMode) and not value.session_id:
-            for visitor in self._gateway.visitors:
-                own = visitor.client_id(upstream, value.request_id)
-                if own is not None:
-                    value.request_id = own
-                    self._gateway.asks.put(None, upstream, id, method, encode(value), value, [visitor])
+            for client in self._gateway.clients:
+                client_request_id = client.client_request_id(upstream, value.request_id)
+                if client_request_id is not None:
+                    value.request_id = client_request_id
+                    self._gateway.pending_requests.add(
+                        None, upstream, id, method, encode(value), value, [client]
+                    )
                     return
             raise InvalidParams("the request that this question belongs to is not open")
-        named = _members(value).get("sessionId") or getattr(value, "session_id", None)
-        if not isinstance(named, str):
+        session_id = _as_dict(value).get("sessionId") or getattr(value, "session_id", None)
+        if not isinstance(session_id, str):
             raise MethodNotFound(data={"method": method})
-        session = self._session(agent, named)
-        self._gateway.asks.put(session, upstream, id, method, body, value, list(session.visitors))
-        self._gateway.overview.changed(session)
+        session = self._session(agent, session_id)
+        self._gateway.pending_requests.add(session, upstream, id, method, body, value, list(session.clients))
+        self._gateway.overview.notify_changed(session)
 
-    def notified(self, agent: HostedAgent, method: str, params: Raw | None, frame: bytes) -> None:
+    def on_notification(self, agent: HostedAgent, method: str, params: Raw | None, frame: bytes) -> None:
         """Any other notification: to those it concerns."""
         try:
-            value = plain(params).value
+            value = read_untyped(params).value
         except RpcError:
             return
-        facts = _members(value)
+        members = _as_dict(value)
         upstream = agent.upstream
         if method == CANCEL_REQUEST:
-            asked = facts.get("requestId")
-            if upstream is not None and isinstance(asked, int | str):
-                self._gateway.asks.withdraw(asked, upstream)
+            request_id = members.get("requestId")
+            if upstream is not None and isinstance(request_id, int | str):
+                self._gateway.pending_requests.cancel(request_id, upstream)
             return
         entry = notification("client", method)
         if upstream is None:
             return
         if entry is None and not method.startswith("_"):
-            LOG.info("agent %s sent an unknown notification: %s", agent.name, method[:_LONGEST_NAME])
+            LOG.info("agent %s sent an unknown notification: %s", agent.name, method[:_MAX_LOGGED_METHOD])
             return
         if entry is not None:
             try:
-                body = upstream.official.params(entry, params).body
+                body = upstream.reader.params(entry, params).body
             except RpcError as error:
-                agent.odd(f"{method}: {error}")
+                agent.on_problem(f"{method}: {error}")
                 return
             if params is None or body != bytes(params):
                 frame = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), body)
-        named = facts.get("sessionId")
-        session = self._gateway.sessions.find(agent.name, named) if isinstance(named, str) else None
+        session_id = members.get("sessionId")
+        session = self._gateway.sessions.find(agent.name, session_id) if isinstance(session_id, str) else None
         if session is not None:
-            self._gateway.post(session.visitors, OutgoingFrame(frame), session.id)
-        elif named is None:
+            self._gateway.post(session.clients, OutgoingFrame(frame), session.id)
+        elif session_id is None:
             # It may concern any of them: only for who may see them all.
             folders = {folder for one in self._gateway.sessions.of(agent) for folder in one.folders}
-            here = tuple(
-                visitor
-                for visitor in self._gateway.visitors
-                if visitor.agent is agent
-                and visitor.capabilities
-                and (method in _PUBLIC or visitor.visa.covers(agent.name, folders))
+            clients = tuple(
+                client
+                for client in self._gateway.clients
+                if client.agent is agent
+                and client.capabilities
+                and (method in _UNSCOPED_NOTIFICATIONS or client.rights.covers(agent.name, folders))
             )
-            self._gateway.post(here, OutgoingFrame(frame), None)
+            self._gateway.post(clients, OutgoingFrame(frame), None)
 
-    def process(self, agent: HostedAgent) -> LimitLease:
+    def lease_process(self, agent: HostedAgent) -> LimitLease:
         """A program is about to be started. Raises LimitReached."""
-        meter, metrics = self._gateway.meter, self._gateway.metrics
-        lease = meter.process(agent.name)
-        metrics.processes = meter.processes
+        limit_counter, metrics = self._gateway.limit_counter, self._gateway.metrics
+        lease = limit_counter.process(agent.name)
+        metrics.processes = limit_counter.processes
 
-        def ended() -> None:
+        def release() -> None:
             lease.release()
-            metrics.processes = meter.processes
+            metrics.processes = limit_counter.processes
 
-        return LimitLease(ended)
+        return LimitLease(release)
 
-    def agent_ended(self, agent: HostedAgent, end: TransportEnd) -> None:
+    def on_agent_end(self, agent: HostedAgent, end: TransportEnd) -> None:
         """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""
         for session in self._gateway.sessions.of(agent):
             session.live = False
-            session.uncount()
-            session.silent, session.loading, session.loader, session.held = False, None, None, None
-            while session.turns:
+            session.release_lease()
+            (
+                session.discards_updates,
+                session.replay_buffer,
+                session.loading_client,
+                session.replay_held_from,
+            ) = False, None, None, None
+            while session.running_turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
-            for event in session.log.close_open():
+            for event in session.log.close_open_items():
                 for update in updates_of(event):
-                    self._gateway.tell(session, cast(SessionUpdate, update), session.visitors)
-            for ask in tuple(session.asks.values()):
-                self._gateway.asks.lost(ask.upstream, "the agent ended")
-            if session.workplace is not None:
-                self._gateway.own(session.workplace.aclose())
-                session.workplace = None
-            self._gateway.overview.changed(session)
-        self._orphans.pop(agent.name, None)
+                    self._gateway.send_update(session, cast(SessionUpdate, update), session.clients)
+            for pending in tuple(session.pending_requests.values()):
+                self._gateway.pending_requests.drop_agent(pending.upstream, "the agent ended")
+            if session.workspace is not None:
+                self._gateway.start_task(session.workspace.aclose())
+                session.workspace = None
+            self._gateway.overview.notify_changed(session)
+        self._early_updates.pop(agent.name, None)
         self._gateway.flush()
 
     def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:
@@ -343,13 +366,13 @@ class AgentEvents:
             raise NotFound("There is no such session", {"sessionId": session_id})
         return session
 
-    def _printed(self, session: LiveSession, event: TerminalPrinted) -> None:
-        knowing = tuple(visitor for visitor in session.visitors if visitor.announced.get("terminal"))
-        if knowing:
-            facts = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
-            body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(facts)
-            self._gateway.post(knowing, OutgoingFrame(body), session.id)
+    def _send_terminal_output(self, session: LiveSession, event: TerminalPrinted) -> None:
+        clients = tuple(client for client in session.clients if client.extensions.get("terminal"))
+        if clients:
+            members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
+            body = b'{"jsonrpc":"2.0","method":"_accord/terminal","params":%s}' % encode(members)
+            self._gateway.post(clients, OutgoingFrame(body), session.id)
 
 
-def _members(value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}

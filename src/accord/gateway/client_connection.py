@@ -8,48 +8,48 @@ from typing import Final, Protocol
 
 from accord.gateway.access.access_tokens import TokenRights
 
-_SHORT = 126
-_MEDIUM = 1 << 16
+_SHORT_FRAME = 126
+_MEDIUM_FRAME = 1 << 16
 
 
-PACE: Final = 1 << 20
+MAX_UNSENT_HISTORY: Final = 1 << 20
 """Bytes of a history that may lie unsent to a client before the rest waits."""
 
 
 class OutgoingFrame:
     """One frame for any number of clients. Each wire form is made once, whoever asks first."""
 
-    __slots__ = ("_event", "_websocket", "body")
+    __slots__ = ("_event_form", "_websocket_form", "body")
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         """The JSON-RPC object, without a line end."""
-        self._websocket: bytes | None = None
-        self._event: bytes | None = None
+        self._websocket_form: bytes | None = None
+        self._event_form: bytes | None = None
 
     @property
     def websocket(self) -> bytes:
         """As an unmasked text frame, whole."""
-        form = self._websocket
-        if form is None:
-            form = self._websocket = _text_frame(self.body)
-        return form
+        encoded = self._websocket_form
+        if encoded is None:
+            encoded = self._websocket_form = _text_frame(self.body)
+        return encoded
 
     @property
     def event(self) -> bytes:
         """As the data of a server-sent event; an id line may be put before it."""
-        form = self._event
-        if form is None:
+        encoded = self._event_form
+        if encoded is None:
             # A bare CR, which is white space in JSON, would end the line there.
-            form = self._event = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
-        return form
+            encoded = self._event_form = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
+        return encoded
 
 
 def _text_frame(body: bytes) -> bytes:
     size = len(body)
-    if size < _SHORT:
+    if size < _SHORT_FRAME:
         return bytes((0x81, size)) + body
-    if size < _MEDIUM:
+    if size < _MEDIUM_FRAME:
         return b"\x81\x7e" + size.to_bytes(2, "big") + body
     return b"\x81\x7f" + size.to_bytes(8, "big") + body
 
@@ -85,7 +85,7 @@ class ConnectionHandler(Protocol):
         """What arrived, in order; never raises."""
         ...
 
-    def gone(self, reason: str) -> None:
+    def closed(self, reason: str) -> None:
         """The line is over for good; called once."""
         ...
 
@@ -93,6 +93,6 @@ class ConnectionHandler(Protocol):
 class ConnectionOpener(Protocol):
     """Where the front asks for the other end of a new line."""
 
-    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> ConnectionHandler:
+    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ConnectionHandler:
         """`agent` is the name in the address, None for the default one. Raises NotFound for an unknown name, LimitReached."""
         ...

@@ -30,8 +30,8 @@ from accord.gateway.upstream import (
     OfficialMessage,
     OfficialReader,
     Upstream,
-    our_id,
-    plain,
+    read_untyped,
+    request_number,
 )
 from accord.schema import (
     ClientCapabilities,
@@ -59,19 +59,19 @@ if TYPE_CHECKING:
 
 # MERGED gateway.ending: How an error reaches a client: as an answer that says what happened, and of an agent that ended, how, and the last it said.
 
-_LAST_WORDS: Final = 2000
+_MAX_STDERR: Final = 2000
 
 
 def rpc_error(error: BaseException) -> RpcError:
     """The error answer for whatever came in the way."""
     if isinstance(error, ConnectionClosed):
-        said = {
+        members = {
             "exitCode": error.exit_code,
             "signal": error.signal,
-            "stderr": error.stderr[-_LAST_WORDS:] or None,
+            "stderr": error.stderr[-_MAX_STDERR:] or None,
         }
-        facts = {name: value for name, value in said.items() if value is not None}
-        return InternalError(error.args[0], facts) if facts else InternalError(error.args[0])
+        data = {name: value for name, value in members.items() if value is not None}
+        return InternalError(error.args[0], data) if data else InternalError(error.args[0])
     if isinstance(error, BadAnswer):
         return InternalError(str(error))
     return to_rpc_error(error)
@@ -83,7 +83,7 @@ Lane: TypeAlias = str | tuple[str, str] | None
 """Messages of one lane are handled one after the other: those about one session, or of one method."""
 
 
-class _Scope(Struct):
+class _SessionParams(Struct):
     """Which session a message is about."""
 
     session_id: Any = msgspec.field(name="sessionId", default=None)
@@ -92,24 +92,24 @@ class _Scope(Struct):
 class ClientCall:
     """One request of the client, or a notification (`id` is UNSET)."""
 
-    __slots__ = ("id", "lane", "method", "over", "params", "session_id", "visitor")
+    __slots__ = ("client", "id", "is_answered", "lane", "method", "params", "session_id")
 
     def __init__(
-        self, visitor: "GatewayClient", id: Any, method: str, params: Raw | None, session_id: str | None
+        self, client: "GatewayClient", id: Any, method: str, params: Raw | None, session_id: str | None
     ) -> None:
-        self.visitor = visitor
+        self.client = client
         self.id = id
         self.method = method
         self.params = params
         self.session_id = session_id
         self.lane = self._lane
         """Among which messages of its client it keeps its place."""
-        self.over = id is UNSET
+        self.is_answered = id is UNSET
         """Whether it has been answered."""
 
     @property
     def _lane(self) -> Lane:
-        if self.visitor.capabilities is None:
+        if self.client.capabilities is None:
             return None  # everything waits for `initialize`
         if self.method.startswith("_accord/") or self.method == "session/list":
             return (
@@ -123,32 +123,32 @@ class ClientCall:
         """The method in the table."""
         return request("agent", self.method)
 
-    def read(self) -> OfficialMessage:
+    def read_params(self) -> OfficialMessage:
         """Its parameters. Raises InvalidParams."""
         entry = self.entry
-        return plain(self.params) if entry is None else self.visitor.official.params(entry, self.params)
+        return read_untyped(self.params) if entry is None else self.client.reader.params(entry, self.params)
 
     def answer(self, result: bytes) -> None:
         """Answer it, once."""
-        if not self.over:
-            self.over = True
-            self.visitor.done(self.id)
+        if not self.is_answered:
+            self.is_answered = True
+            self.client.request_done(self.id)
             body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(self.id), result)
-            self.visitor.post(OutgoingFrame(body), self._stream)
+            self.client.post(OutgoingFrame(body), self._stream)
 
     def fail(self, error: BaseException) -> None:
         """Answer it with an error, once."""
-        if not self.over:
-            self.over = True
-            self.visitor.done(self.id)
-            self.visitor.post(OutgoingFrame(encode_failure(self.id, rpc_error(error))), self._stream)
+        if not self.is_answered:
+            self.is_answered = True
+            self.client.request_done(self.id)
+            self.client.post(OutgoingFrame(encode_failure(self.id, rpc_error(error))), self._stream)
 
-    def give(self, value: Any, body: bytes | None = None) -> None:
+    def answer_value(self, value: Any, body: bytes | None = None) -> None:
         """Answer with a value, whose JSON text may be known; options that the client does not know are left out."""
-        told = self.visitor.fitting(value)
-        self.answer(encode(told) if body is None or told is not value else body)
+        adapted = self.client.adapt(value)
+        self.answer(encode(adapted) if body is None or adapted is not value else body)
 
-    def settle(self, upstream: Upstream, answer: AgentReply) -> Any:
+    def answer_reply(self, upstream: Upstream, answer: AgentReply) -> Any:
         """Answer as the agent did, in official shape; gives the result as it was understood, None for an error."""
         if answer.error is not None:
             self.fail(answer.error)
@@ -156,11 +156,13 @@ class ClientCall:
         assert answer.result is not None
         entry = self.entry
         try:
-            read = plain(answer.result) if entry is None else upstream.official.result(entry, answer.result)
+            read = (
+                read_untyped(answer.result) if entry is None else upstream.reader.result(entry, answer.result)
+            )
         except (RpcError, BadAnswer) as error:
             self.fail(error)
             return None
-        self.give(read.value, read.body)
+        self.answer_value(read.value, read.body)
         return read.value
 
     @property
@@ -174,7 +176,7 @@ def session_of(params: Raw | None) -> str | None:
     if params is None:
         return None
     try:
-        found = decoder(_Scope).decode(params).session_id
+        found = decoder(_SessionParams).decode(params).session_id
     except UNFIT:
         return None
     return found if isinstance(found, str) else None
@@ -187,15 +189,15 @@ def session_of(params: Raw | None) -> str | None:
 
 LOG = getLogger("accord.gateway")
 
-Serve: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
+MethodHandler: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
 
-GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
+CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
 """Updates that only clients get who announced that they show them."""
 
-_WAITING_MOST: Final = 1024
+_MAX_WAITING: Final = 1024
 """Messages of one client that wait for their turn."""
 
-_UNSENT_MOST: Final = 64 << 20
+_MAX_UNSENT: Final = 64 << 20
 """Bytes that an agent may leave unread before it gets no more requests."""
 
 
@@ -203,23 +205,23 @@ class GatewayClient:
     """One client. `gateway.open` makes it."""
 
     def __init__(
-        self, gateway: "Gateway", line: ClientConnection, visa: TokenRights, agent: HostedAgent
+        self, gateway: "Gateway", connection: ClientConnection, rights: TokenRights, agent: HostedAgent
     ) -> None:
         self.gateway = gateway
-        self.line = line
-        self.visa = visa
+        self.connection = connection
+        self.rights = rights
         self.agent = agent
         self.capabilities: ClientCapabilities | None = None
         """What it can do, once it has said `initialize`."""
-        self.announced: dict[str, Any] = {}
+        self.extensions: dict[str, Any] = {}
         """What it said about extensions of ours."""
         self.sessions: dict[str, LiveSession] = {}
         """Those it is attached to."""
-        self.reader = MessageReader()
-        self.official = OfficialReader(self.reader)
+        self.message_reader = MessageReader()
+        self.reader = OfficialReader(self.message_reader)
         self.wants_inbox = False
         self.wants_sessions = False
-        self.here = True
+        self.connected = True
         self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks: dict[asyncio.Task[None], ClientCall] = {}
@@ -238,28 +240,28 @@ class GatewayClient:
         elicitation = self.capabilities.elicitation if self.capabilities else None
         return bool(elicitation) and elicitation.url is not UNSET and elicitation.url is not None
 
-    def shows(self, update: object) -> bool:
+    def wants_update(self, update: object) -> bool:
         """Whether it wants updates of this kind: some are sent only to those who said so."""
         kind = type(update)
-        if kind not in GATED:
+        if kind not in CAPABILITY_GATED:
             return True
         session = self.capabilities.session if self.capabilities else None
         if not session:
             return False
-        said = session.notices if kind is Notice else session.compaction
-        return said is not UNSET and said is not None
+        members = session.notices if kind is Notice else session.compaction
+        return members is not UNSET and members is not None
 
-    def fitting(self, value: Any) -> Any:
+    def adapt(self, value: Any) -> Any:
         """The same without options that are on or off, for a client that did not say it takes them."""
         options = getattr(value, "config_options", None)
         if not options or not any(isinstance(option, SessionConfigBoolean) for option in options):
             return value
         session = self.capabilities.session if self.capabilities else None
-        known = session.config_options if session else None
-        if known and known.boolean is not UNSET and known.boolean is not None:
+        config_options = session.config_options if session else None
+        if config_options and config_options.boolean is not UNSET and config_options.boolean is not None:
             return value
-        kept = [option for option in options if not isinstance(option, SessionConfigBoolean)]
-        return msgspec.structs.replace(value, config_options=kept)
+        options_kept = [option for option in options if not isinstance(option, SessionConfigBoolean)]
+        return msgspec.structs.replace(value, config_options=options_kept)
 
     # -- to the client ------------------------------------------------------------------------------------------
 
@@ -272,7 +274,7 @@ class GatewayClient:
         body = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), encode(params))
         self.post(OutgoingFrame(body), None)
 
-    def done(self, id: RequestId) -> None:
+    def request_done(self, id: RequestId) -> None:
         """A request of its was answered."""
         self._forwarded.pop(id, None)
 
@@ -283,16 +285,21 @@ class GatewayClient:
         call: ClientCall,
         upstream: Upstream,
         body: bytes,
-        then: Callable[[AgentReply], None] | None = None,
+        on_reply: Callable[[AgentReply], None] | None = None,
     ) -> None:
         """Hand a request on; without `then`, its answer goes back as it comes."""
-        id = upstream.call(call.method, body, then or (lambda answer: call.settle(upstream, answer)))
-        if not call.over:
+        id = upstream.call(
+            call.method, body, on_reply or (lambda answer: call.answer_reply(upstream, answer))
+        )
+        if not call.is_answered:
             self._forwarded[call.id] = (upstream, id)
 
-    def client_id(self, upstream: Upstream, id: Any) -> RequestId | None:
+    def client_request_id(self, upstream: Upstream, id: Any) -> RequestId | None:
         """The client's own id of a request that was handed on; None if it is not open."""
-        return next((ours for ours, place in self._forwarded.items() if place == (upstream, id)), None)
+        return next(
+            (client_id_ for client_id_, forwarded in self._forwarded.items() if forwarded == (upstream, id)),
+            None,
+        )
 
     # -- from the client ----------------------------------------------------------------------------------------
 
@@ -300,19 +307,19 @@ class GatewayClient:
         """Take what arrived."""
         for frame in frames:
             try:
-                self._take(frame)
+                self._handle_frame(frame)
             except Exception as error:
                 LOG.exception("a message of a client could not be handled: %s", type(error).__name__)
         self.gateway.flush()
 
-    def gone(self, reason: str) -> None:
+    def closed(self, reason: str) -> None:
         """The line is over for good."""
-        self.here = False
+        self.connected = False
         for task in tuple(self._tasks):
             task.cancel()
-        self.gateway.left(self)
+        self.gateway.remove_client(self)
 
-    def _take(self, frame: bytes) -> None:
+    def _handle_frame(self, frame: bytes) -> None:
         try:
             envelope = parse_envelope(frame)
         except InvalidMessage as problem:
@@ -320,24 +327,24 @@ class GatewayClient:
             self.post(OutgoingFrame(encode_failure(problem.id, error)), None)
             return
         if envelope.method is UNSET:
-            self._answered(envelope)
+            self._handle_response(envelope)
             return
         params = None if envelope.params is ABSENT else envelope.params
         if envelope.method == CANCEL_REQUEST:
-            self._cancelled(params)
+            self._handle_cancel(params)
             return
         call = ClientCall(self, envelope.id, envelope.method, params, session_of(params))
         lane = self._waiting.get(call.lane)
         if lane is None:
-            self._serve(call)
-        elif len(lane) >= _WAITING_MOST:
-            call.fail(InvalidRequest(f"{_WAITING_MOST} messages about this wait already"))
+            self._dispatch(call)
+        elif len(lane) >= _MAX_WAITING:
+            call.fail(InvalidRequest(f"{_MAX_WAITING} messages about this wait already"))
         else:
             lane.append(call)
 
-    def _serve(self, call: ClientCall) -> None:
+    def _dispatch(self, call: ClientCall) -> None:
         """Serve it now; what takes longer keeps the messages behind it waiting."""
-        work = self._begin(call)
+        work = self._start(call)
         if work is None:
             return
         self._waiting.setdefault(call.lane, deque())
@@ -345,7 +352,7 @@ class GatewayClient:
         self._tasks[task] = call
         task.add_done_callback(lambda _: self._tasks.pop(task, None))
 
-    def _begin(self, call: ClientCall) -> Awaitable[None] | None:
+    def _start(self, call: ClientCall) -> Awaitable[None] | None:
         try:
             if self.capabilities is None and call.method != "initialize":
                 raise InvalidRequest("`initialize` comes first")
@@ -353,13 +360,13 @@ class GatewayClient:
             if serve is None:
                 raise MethodNotFound(data={"method": call.method})
             upstream = self.agent.upstream
-            if upstream is not None and upstream.unsent > _UNSENT_MOST:
+            if upstream is not None and upstream.unsent > _MAX_UNSENT:
                 raise RpcError(f"The agent {self.agent.name} does not read what it is sent: try again later")
             if self.gateway.methods.is_audited(call.method):
                 self._record(call, "request")
             return serve(self, call)
         except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
-            self._failed(call, error)
+            self._fail(call, error)
             return None
 
     async def _finish(self, call: ClientCall, work: Awaitable[None]) -> None:
@@ -369,22 +376,22 @@ class GatewayClient:
             call.fail(RequestCancelled())
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            self._failed(call, error)
+            self._fail(call, error)
         finally:
-            self._next(call.lane)
+            self._run_waiting(call.lane)
             self.gateway.flush()
 
-    def _next(self, key: Lane) -> None:
+    def _run_waiting(self, key: Lane) -> None:
         """Serve what waited behind; with nothing left, messages are served as they come again."""
         lane = self._waiting.pop(key, None)
-        while lane and self.here:
-            self._serve(lane.popleft())
-            begun = self._waiting.get(key)
-            if begun is not None:  # it takes longer: the rest waits behind it
-                begun.extend(lane)
+        while lane and self.connected:
+            self._dispatch(lane.popleft())
+            waiting = self._waiting.get(key)
+            if waiting is not None:  # it takes longer: the rest waits behind it
+                waiting.extend(lane)
                 return
 
-    def _failed(self, call: ClientCall, error: Exception) -> None:
+    def _fail(self, call: ClientCall, error: Exception) -> None:
         if not isinstance(error, RpcError | BadAnswer | ConnectionClosed):
             error = to_rpc_error(error)
         if isinstance(error, InternalError):
@@ -395,21 +402,21 @@ class GatewayClient:
 
     def _record(self, call: ClientCall, event: str, code: int | None = None) -> None:
         self.gateway.audit.record(
-            self.visa, event, method=call.method, agent=self.agent.name, session=call.session_id, code=code
+            self.rights, event, method=call.method, agent=self.agent.name, session=call.session_id, code=code
         )
 
-    def _answered(self, envelope: Envelope) -> None:
-        number = our_id(envelope.id)
+    def _handle_response(self, envelope: Envelope) -> None:
+        number = request_number(envelope.id)
         if number is None:
             return
         failed = envelope.error is not ABSENT
         error = read_error(envelope.error) if failed else None
         result = None if failed or envelope.result is ABSENT else envelope.result
-        self.gateway.asks.answered(self, number, result, error)
+        self.gateway.pending_requests.handle_response(self, number, result, error)
 
-    def _cancelled(self, params: Raw | None) -> None:
+    def _handle_cancel(self, params: Raw | None) -> None:
         try:
-            id = plain(params).value["requestId"]
+            id = read_untyped(params).value["requestId"]
         except (RpcError, TypeError, KeyError):
             return
         if not isinstance(id, int | str):
@@ -420,8 +427,8 @@ class GatewayClient:
                     lane.remove(call)
                     call.fail(RequestCancelled())
                     return
-        if (place := self._forwarded.get(id)) is not None:
-            place[0].cancel(place[1])
+        if (forwarded := self._forwarded.get(id)) is not None:
+            forwarded[0].cancel(forwarded[1])
             return
         for task, call in tuple(self._tasks.items()):
             if call.id == id:

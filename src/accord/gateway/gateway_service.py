@@ -16,16 +16,16 @@ from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.request_origin import Origins, Proxies
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
-from accord.gateway.gateway import IDLE, Gateway
+from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
-from accord.gateway.http import HttpServer, ServerConfig, serve_front
+from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metrics
 from accord.gateway.session_log import SessionLogs
 
 LOG = getLogger("accord.gateway")
 
-_LOOKED_EVERY: Final = 0.1
-_HURRIED: Final = 0.5
+_POLL_SECONDS: Final = 0.1
+_HURRIED_STOP_SECONDS: Final = 0.5
 """Seconds for clients to take note of a stop that does not wait."""
 
 
@@ -36,77 +36,90 @@ class GatewayPlan:
     sources: Sequence[AgentSource]
     """The first is the default one."""
     origins: Origins
-    front: ServerConfig = field(default_factory=ServerConfig)
+    server_config: ServerConfig = field(default_factory=ServerConfig)
     ports: Iterable[int] = (0,)
     """Tried in turn, as long as one is taken."""
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     proxies: Proxies = field(default_factory=Proxies)
     folders: tuple[str, ...] | None = None
     """Real paths; no token reaches beyond them."""
-    idle: float = IDLE
+    idle: float = IDLE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayService:
     """A gateway that runs."""
 
-    door: Authenticator
+    authenticator: Authenticator
     gateway: Gateway
-    front: HttpServer
+    http_server: HttpServer
     audit: AuditLog
     clock: Clock
 
-    async def settled(self, seconds: float, hurry: asyncio.Event) -> bool:
+    async def wait_for_turns(self, seconds: float, hurry: asyncio.Event) -> bool:
         """Wait for the running turns to end: so long at most, and no longer than until `hurry`. Whether all did."""
         until = self.clock.now() + seconds
         while self.gateway.busy and self.clock.now() < until and not hurry.is_set():
-            await self.clock.sleep(_LOOKED_EVERY)
+            await self.clock.sleep(_POLL_SECONDS)
         if hurry.is_set():
-            self.front.config = msgspec.structs.replace(self.front.config, stop_time=_HURRIED)
+            self.http_server.config = msgspec.structs.replace(
+                self.http_server.config, stop_time=_HURRIED_STOP_SECONDS
+            )
         return not self.gateway.busy
 
 
 @asynccontextmanager
-async def serving(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGenerator[GatewayService]:
+async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGenerator[GatewayService]:
     """A gateway that runs until the block is left; then lines are closed first, and the agents ended. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
-        book = SessionLogs.open()
-        stack.callback(book.close)
-        audit = AuditLog(trouble=LOG.error)
+        session_logs = SessionLogs.open()
+        stack.callback(session_logs.close)
+        audit = AuditLog(on_error=LOG.error)
         stack.callback(audit.close)
-        door = Authenticator(
+        authenticator = Authenticator(
             plan.origins, audit=audit, clock=clock, proxies=plan.proxies, folders=plan.folders
         )
-        stack.callback(door.watch.close)
-        meter, metrics = LimitCounter(plan.limits, clock), Metrics()
+        stack.callback(authenticator.token_watcher.close)
+        limit_counter, metrics = LimitCounter(plan.limits, clock), Metrics()
         gateway = Gateway(
-            plan.sources, book, meter=meter, audit=audit, metrics=metrics, idle=plan.idle, clock=clock
+            plan.sources,
+            session_logs,
+            limit_counter=limit_counter,
+            audit=audit,
+            metrics=metrics,
+            idle=plan.idle,
+            clock=clock,
         )
         stack.push_async_callback(gateway.aclose)
-        base = msgspec.structs.replace(plan.front, message_size=plan.limits.message_bytes)
-        front: HttpServer | None = None
+        base_config = msgspec.structs.replace(plan.server_config, message_size=plan.limits.message_bytes)
+        http_server: HttpServer | None = None
         for port in plan.ports:
-            config = msgspec.structs.replace(base, port=port)
-            listening = serve_front(
-                opening=gateway, door=door, meter=meter, config=config, clock=clock, metrics=metrics
+            config = msgspec.structs.replace(base_config, port=port)
+            server = serve_http(
+                opener=gateway,
+                authenticator=authenticator,
+                limit_counter=limit_counter,
+                config=config,
+                clock=clock,
+                metrics=metrics,
             )
             try:
-                front = await stack.enter_async_context(listening)
+                http_server = await stack.enter_async_context(server)
                 break
             except UsageError as error:
-                if not _is_taken(error):
+                if not _is_address_in_use(error):
                     raise
-        if front is None:
+        if http_server is None:
             ports = list(plan.ports)
             which = f"port {ports[0]} is" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]} are"
             raise UsageError(
-                f"{which} taken on {plan.front.hosts[0]}: choose another with --port, 0 for any free one"
+                f"{which} taken on {plan.server_config.hosts[0]}: choose another with --port, 0 for any free one"
             )
-        audit.record(None, "start", address=front.url)
+        audit.record(None, "start", address=http_server.url)
         stack.callback(audit.record, None, "stop")
-        yield GatewayService(door, gateway, front, audit, clock)
+        yield GatewayService(authenticator, gateway, http_server, audit, clock)
 
 
-def _is_taken(error: UsageError) -> bool:
+def _is_address_in_use(error: UsageError) -> bool:
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE

@@ -41,8 +41,8 @@ LOG = getLogger("accord.gateway")
 
 PROTOCOL_VERSION: Final = 1
 
-State: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
-Start: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
+AgentState: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
+StartAgent: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
 """Starts the program; the function it is given gets each line of its stderr. Raises NeverStarted."""
 
 
@@ -51,7 +51,7 @@ class AgentSource:
     """What the gateway knows of an agent before it runs."""
 
     name: str
-    start: Start
+    start: StartAgent
     title: str = ""
     description: str = ""
     mcp_servers: Callable[[], Sequence[McpServer]] = field(default=tuple[McpServer, ...])
@@ -63,14 +63,16 @@ class AgentSource:
 class HostedAgentListener(Protocol):
     """Who is told what an agent says and does."""
 
-    def update(self, agent: "HostedAgent", notification: SessionNotification, frame: bytes) -> None: ...
-    def requested(
+    def on_update(self, agent: "HostedAgent", notification: SessionNotification, frame: bytes) -> None: ...
+    def on_request(
         self, agent: "HostedAgent", id: RequestId, method: str, params: Raw | None, alias: Alias | None
     ) -> None: ...
-    def notified(self, agent: "HostedAgent", method: str, params: Raw | None, frame: bytes) -> None: ...
-    def batch_over(self) -> None: ...
-    def agent_ended(self, agent: "HostedAgent", end: TransportEnd) -> None: ...
-    def process(self, agent: "HostedAgent") -> LimitLease: ...
+    def on_notification(
+        self, agent: "HostedAgent", method: str, params: Raw | None, frame: bytes
+    ) -> None: ...
+    def on_batch_end(self) -> None: ...
+    def on_agent_end(self, agent: "HostedAgent", end: TransportEnd) -> None: ...
+    def lease_process(self, agent: "HostedAgent") -> LimitLease: ...
 
 
 class HostedAgent:
@@ -81,21 +83,21 @@ class HostedAgent:
     ) -> None:
         self.source = source
         self.name = source.name
-        self.state: State = "stopped"
+        self.state: AgentState = "stopped"
         self.reason = ""
         """Why it failed, where it did."""
         self.starts = 0
-        self.used = clock.now()
+        self.last_used = clock.now()
         """When it was last of use."""
-        self.update = partial(listener.update, self)
+        self.on_update = partial(listener.on_update, self)
         self._listener = listener
         self._clock = clock
-        self._reader = MessageReader(report=self._dialect, active_session=self._active_session)
+        self._reader = MessageReader(report=self._log_dialect, active_session=self._active_session)
         self._upstream: Upstream | None = None
-        self._agreed: InitializeResponse | None = None
+        self._initialize_response: InitializeResponse | None = None
         self._starting: asyncio.Task[Upstream] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._over = False
+        self._stopped_for_good = False
         self._lease: LimitLease | None = None
         self.running_turns: dict[str, int] = {}
         """Sessions with a turn, and how many."""
@@ -106,16 +108,18 @@ class HostedAgent:
         return self._upstream if self.state == "ready" and self._stopping is None else None
 
     @property
-    def agreed(self) -> InitializeResponse:
+    def initialize_response(self) -> InitializeResponse:
         """Its answer to `initialize`, the latest one."""
-        assert self._agreed is not None, "asked for once it has been ready"
-        return self._agreed
+        assert self._initialize_response is not None, "asked for once it has been ready"
+        return self._initialize_response
 
     @property
     def capabilities(self) -> AgentCapabilities:
         """What it can do; nothing is known before its first start."""
-        agreed = self._agreed
-        return (agreed.agent_capabilities if agreed else None) or AgentCapabilities()
+        initialize_response = self._initialize_response
+        return (
+            initialize_response.agent_capabilities if initialize_response else None
+        ) or AgentCapabilities()
 
     def offers(self, method: str) -> bool:
         """Whether it serves this method."""
@@ -123,16 +127,16 @@ class HostedAgent:
         return entry is not None and entry.offered(self.capabilities, None)
 
     @property
-    def lasting(self) -> bool:
+    def can_reopen_sessions(self) -> bool:
         """Whether it can open a session again."""
         return self.offers("session/load") or self.offers("session/resume")
 
     async def ready(self) -> Upstream:
         """The running program; started if it is not. Raises ConnectionClosed and its kin, RequestTimeout, UsageError."""
-        self.used = self._clock.now()
+        self.last_used = self._clock.now()
         while self._stopping is not None:
             await asyncio.wait((self._stopping,))
-        if self._over:
+        if self._stopped_for_good:
             raise ConnectionClosed(f"{self.name} is not started: the gateway is being stopped")
         if self.state == "ready" and self._upstream is not None:
             return self._upstream
@@ -142,7 +146,7 @@ class HostedAgent:
 
     async def stop(self, *, for_good: bool = False) -> None:
         """End the program; bounded. It starts again when it is needed, unless this is for good."""
-        self._over = self._over or for_good
+        self._stopped_for_good = self._stopped_for_good or for_good
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
         await asyncio.shield(self._stopping)
@@ -162,11 +166,11 @@ class HostedAgent:
             await upstream.aclose()
 
     async def _start(self) -> Upstream:
-        lease = self._listener.process(self)
+        lease = self._listener.lease_process(self)
         self.state, self.reason = "starting", ""
         self.starts += 1
         try:
-            upstream = await self._agree(await self.source.start(self._stderr))
+            upstream = await self._initialize(await self.source.start(self._log_stderr))
             if upstream.end is not None:  # it died in the very moment it was ready
                 raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
         except BaseException as error:
@@ -179,22 +183,22 @@ class HostedAgent:
         LOG.info("agent %s is ready", self.name)
         return upstream
 
-    async def _agree(self, transport: Transport) -> Upstream:
+    async def _initialize(self, transport: Transport) -> Upstream:
         upstream = self._upstream = Upstream(transport, self, self._reader)
         upstream.start()
         info = Implementation("accord-gateway", __version__, title="Accord gateway")
-        asking = asyncio.ensure_future(
-            upstream.ask("initialize", InitializeRequest(PROTOCOL_VERSION, OURS, info))
+        answer = asyncio.ensure_future(
+            upstream.request("initialize", InitializeRequest(PROTOCOL_VERSION, CLIENT_CAPABILITIES, info))
         )
         try:
-            if not await within(self._clock, self.source.startup, asking):
+            if not await within(self._clock, self.source.startup, answer):
                 raise RequestTimeout(
                     f"{self.name}: initialize was not answered within {self.source.startup:g} s; is this an ACP agent?"
                 )
-            agreed: InitializeResponse = asking.result()
-            if agreed.protocol_version != PROTOCOL_VERSION:
+            initialize_response: InitializeResponse = answer.result()
+            if initialize_response.protocol_version != PROTOCOL_VERSION:
                 raise HandshakeFailed(
-                    f"{self.name} speaks version {agreed.protocol_version} of the protocol, this gateway {PROTOCOL_VERSION}"
+                    f"{self.name} speaks version {initialize_response.protocol_version} of the protocol, this gateway {PROTOCOL_VERSION}"
                 )
         except (RpcError, BadAnswer) as error:
             await upstream.aclose()
@@ -207,25 +211,25 @@ class HostedAgent:
                 stderr=error.stderr,
             ) from None
         except BaseException:
-            asking.cancel()
+            answer.cancel()
             await upstream.aclose()
             raise
-        self._agreed = agreed
+        self._initialize_response = initialize_response
         return upstream
 
     # -- what the program says ----------------------------------------------------------------------------------
 
-    def requested(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
-        self._listener.requested(self, id, method, params, alias)
+    def on_request(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
+        self._listener.on_request(self, id, method, params, alias)
 
-    def notified(self, method: str, params: Raw | None, frame: bytes) -> None:
-        self._listener.notified(self, method, params, frame)
+    def on_notification(self, method: str, params: Raw | None, frame: bytes) -> None:
+        self._listener.on_notification(self, method, params, frame)
 
-    def batch_over(self) -> None:
-        self.used = self._clock.now()
-        self._listener.batch_over()
+    def on_batch_end(self) -> None:
+        self.last_used = self._clock.now()
+        self._listener.on_batch_end()
 
-    def ended(self, upstream: Upstream, end: TransportEnd) -> None:
+    def on_end(self, upstream: Upstream, end: TransportEnd) -> None:
         if upstream is not self._upstream:
             return
         self._upstream = None
@@ -235,22 +239,22 @@ class HostedAgent:
             if self._lease is not None:
                 self._lease.release()
             LOG.info("agent %s: %s", self.name, end.reason)
-            self._listener.agent_ended(self, end)
+            self._listener.on_agent_end(self, end)
 
-    def odd(self, what: str) -> None:
-        LOG.warning("agent %s: %s", self.name, what)
+    def on_problem(self, problem: str) -> None:
+        LOG.warning("agent %s: %s", self.name, problem)
 
-    def _dialect(self, row: int, text: str) -> None:
+    def _log_dialect(self, row: int, text: str) -> None:
         LOG.info("agent %s speaks dialect %d: %s", self.name, row, text)
 
     def _active_session(self) -> str | None:
         return next(iter(self.running_turns)) if len(self.running_turns) == 1 else None
 
-    def _stderr(self, text: str) -> None:
+    def _log_stderr(self, text: str) -> None:
         LOG.debug("agent %s: stderr: %s", self.name, text)
 
 
-OURS: Final = ClientCapabilities(
+CLIENT_CAPABILITIES: Final = ClientCapabilities(
     fs=FileSystemCapabilities(read_text_file=True, write_text_file=True),
     terminal=True,
     session=ClientSessionCapabilities(

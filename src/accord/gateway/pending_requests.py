@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from accord.errors import BadAnswer, InternalError, MethodNotFound, RequestCancelled, RpcError
 from accord.gateway.client_connection import OutgoingFrame
-from accord.gateway.upstream import CANCEL_REQUEST, Upstream, plain
+from accord.gateway.upstream import CANCEL_REQUEST, Upstream, read_untyped
 from accord.schema import (
     CancelledOutcome,
     ElicitationCancelAction,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 PERMISSION: Final = "session/request_permission"
 ELICITATION: Final = "elicitation/create"
-QUESTION: Final = "_agentao.cn/ask_user"
-WAITING: Final = (PERMISSION, ELICITATION, QUESTION)
+AGENTAO_QUESTION: Final = "_agentao.cn/ask_user"
+USER_REQUESTS: Final = (PERMISSION, ELICITATION, AGENTAO_QUESTION)
 """Those that a person answers, so that they wait for one."""
 
 
@@ -64,9 +64,9 @@ class PendingRequest:
         self.body = body
         self.value = value
         self.since = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self.shown: list[GatewayClient] = []
+        self.shown_to: list[GatewayClient] = []
         self.failure: RpcError | None = None
-        self.out = OutgoingFrame(
+        self.frame = OutgoingFrame(
             b'{"jsonrpc":"2.0","id":%d,"method":%s%s}'
             % (number, encode(method), b',"params":' + body if body else b"")
         )
@@ -77,9 +77,9 @@ class PendingRequest:
         return self.session.id if self.session is not None else None
 
     @property
-    def waits(self) -> bool:
+    def can_wait(self) -> bool:
         """Whether somebody may come later who answers it: a person, by the session it is of."""
-        return self.method in WAITING and self.session is not None
+        return self.method in USER_REQUESTS and self.session is not None
 
     @property
     def options(self) -> list[PermissionOption]:
@@ -87,35 +87,35 @@ class PendingRequest:
         return self.value.options if isinstance(self.value, RequestPermissionRequest) else []
 
     @property
-    def item(self) -> bytes:
+    def inbox_item(self) -> bytes:
         """As the inbox shows it, in JSON."""
-        facts: dict[str, str | None] = {"id": str(self.number), "method": self.method, "since": self.since}
+        members: dict[str, str | None] = {"id": str(self.number), "method": self.method, "since": self.since}
         if self.session is not None:
             session = self.session
-            facts |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
+            members |= {"agent": session.agent.name, "sessionId": session.id, "cwd": session.cwd}
             if session.title:
-                facts["title"] = session.title
-        return b'%s,"params":%s}' % (encode(facts)[:-1], self.body or b"{}")
+                members["title"] = session.title
+        return b'%s,"params":%s}' % (encode(members)[:-1], self.body or b"{}")
 
-    def suits(self, visitor: "GatewayClient") -> bool:
+    def is_for(self, client: "GatewayClient") -> bool:
         """Whether this client can show it and may answer it."""
-        if visitor.visa.read_only:
+        if client.rights.read_only:
             return False
         if isinstance(self.value, ElicitationFormMode):
-            return visitor.shows_forms
+            return client.shows_forms
         if isinstance(self.value, ElicitationUrlMode):
-            return visitor.opens_urls
+            return client.opens_urls
         return True
 
 
 class PendingRequests:
     """All open requests of all agents."""
 
-    def __init__(self, told: "Callable[[PendingRequest, bool, str], None]") -> None:
+    def __init__(self, on_change: "Callable[[PendingRequest, bool, str], None]") -> None:
         """`told` hears of a question that a person should answer, when it comes and when it goes, and why."""
         self._numbers = count(1)
         self._open: dict[int, PendingRequest] = {}
-        self._told = told
+        self._on_change = on_change
 
     def __iter__(self) -> Iterator[PendingRequest]:
         return iter(tuple(self._open.values()))
@@ -127,7 +127,7 @@ class PendingRequests:
         """An open one."""
         return self._open.get(number)
 
-    def put(
+    def add(
         self,
         session: "LiveSession | None",
         upstream: Upstream,
@@ -135,137 +135,137 @@ class PendingRequests:
         method: str,
         body: bytes,
         value: Any,
-        visitors: "list[GatewayClient]",
+        clients: "list[GatewayClient]",
     ) -> None:
         """A request came: show it to these clients."""
-        ask = PendingRequest(next(self._numbers), session, upstream, agent_id, method, body, value)
-        if not ask.waits and not any(map(ask.suits, visitors)):
+        pending = PendingRequest(next(self._numbers), session, upstream, agent_id, method, body, value)
+        if not pending.can_wait and not any(map(pending.is_for, clients)):
             if method == ELICITATION:
                 upstream.answer(agent_id, encode(ElicitationCancelAction()))
             else:
                 upstream.refuse(agent_id, MethodNotFound(data={"method": method}))
             return
-        self._open[ask.number] = ask
+        self._open[pending.number] = pending
         if session is not None:
-            session.asks[ask.number] = ask
+            session.pending_requests[pending.number] = pending
             if isinstance(value, RequestPermissionRequest):
-                session.log.append(permission_asked(str(ask.number), value))
-        for visitor in visitors:
-            self.show(ask, visitor)
-        if method in WAITING:
-            self._told(ask, True, "")
+                session.log.append(permission_asked(str(pending.number), value))
+        for client in clients:
+            self.show(pending, client)
+        if method in USER_REQUESTS:
+            self._on_change(pending, True, "")
 
-    def show(self, ask: PendingRequest, visitor: "GatewayClient") -> None:
+    def show(self, pending: PendingRequest, client: "GatewayClient") -> None:
         """Show it to one more client, if that one can answer."""
-        if visitor not in ask.shown and ask.suits(visitor):
-            ask.shown.append(visitor)
-            visitor.post(ask.out, ask.stream)
+        if client not in pending.shown_to and pending.is_for(client):
+            pending.shown_to.append(client)
+            client.post(pending.frame, pending.stream)
 
-    def answered(
-        self, visitor: "GatewayClient", number: int, result: Raw | None, error: RpcError | None
+    def handle_response(
+        self, client: "GatewayClient", number: int, result: Raw | None, error: RpcError | None
     ) -> None:
         """A client answered. Late answers, and answers to what it was never shown, are dropped."""
-        ask = self._open.get(number)
-        if ask is None or visitor not in ask.shown:
+        pending = self._open.get(number)
+        if pending is None or client not in pending.shown_to:
             return
         if error is None and result is not None:
             try:
-                body, option = _judged(ask, visitor.reader, result)
-            except (BadAnswer, RpcError) as unread:
-                error = InternalError(str(unread))
+                body, option = _read_answer(pending, client.message_reader, result)
+            except (BadAnswer, RpcError) as unreadable:
+                error = InternalError(str(unreadable))
             else:
-                ask.shown.remove(visitor)
-                self.settle(ask, body, option, by=visitor)
+                pending.shown_to.remove(client)
+                self.settle(pending, body, option, by=client)
                 return
-        ask.shown.remove(visitor)
-        ask.failure = error or InternalError("The client gave neither a result nor an error")
-        if not ask.shown:
-            self._close(ask, "nobody could answer")
-            if ask.method == PERMISSION:
-                ask.upstream.answer(ask.agent_id, CANCELLED)
-                self._log_answer(ask, None)
+        pending.shown_to.remove(client)
+        pending.failure = error or InternalError("The client gave neither a result nor an error")
+        if not pending.shown_to:
+            self._close(pending, "nobody could answer")
+            if pending.method == PERMISSION:
+                pending.upstream.answer(pending.agent_id, CANCELLED)
+                self._log_permission(pending, None)
             else:
-                ask.upstream.refuse(ask.agent_id, ask.failure)
+                pending.upstream.refuse(pending.agent_id, pending.failure)
 
     def settle(
-        self, ask: PendingRequest, body: bytes, option: PermissionOption | None, *, by: "GatewayClient"
+        self, pending: PendingRequest, body: bytes, option: PermissionOption | None, *, by: "GatewayClient"
     ) -> None:
         """It is decided: tell the agent, and everybody else who was asked."""
-        self._close(ask, f"answered by {by.visa.name or by.visa.token}")
-        session = ask.session
+        self._close(pending, f"answered by {by.rights.name or by.rights.token}")
+        session = pending.session
         by.gateway.audit.record(
-            by.visa,
+            by.rights,
             "answer",
-            method=ask.method,
+            method=pending.method,
             agent=None if session is None else session.agent.name,
             session=None if session is None else session.id,
-            decision=_decision(ask, body, option),
+            decision=_decision(pending, body, option),
         )
-        ask.upstream.answer(ask.agent_id, body)
-        self._log_answer(ask, option)
+        pending.upstream.answer(pending.agent_id, body)
+        self._log_permission(pending, option)
 
-    def judge(
-        self, ask: PendingRequest, reader: MessageReader, result: Raw
+    def read_answer(
+        self, pending: PendingRequest, reader: MessageReader, result: Raw
     ) -> tuple[bytes, PermissionOption | None]:
         """An answer given elsewhere, in official shape. Raises BadAnswer, RpcError."""
-        return _judged(ask, reader, result)
+        return _read_answer(pending, reader, result)
 
-    def withdraw(self, agent_id: RequestId, upstream: Upstream) -> None:
+    def cancel(self, agent_id: RequestId, upstream: Upstream) -> None:
         """The agent took a request back."""
-        for ask in self:
-            if ask.agent_id == agent_id and ask.upstream is upstream:
-                self._close(ask, "the agent took it back")
+        for pending in self:
+            if pending.agent_id == agent_id and pending.upstream is upstream:
+                self._close(pending, "the agent took it back")
                 upstream.refuse(agent_id, RequestCancelled())
-                self._log_answer(ask, None)
+                self._log_permission(pending, None)
 
     def dismiss(self, session: "LiveSession", reason: str) -> None:
         """The turn is being cancelled: everything open in it is answered so."""
-        for ask in tuple(session.asks.values()):
-            if ask.method == PERMISSION:
-                self._close(ask, reason)
-                ask.upstream.answer(ask.agent_id, CANCELLED)
-                self._log_answer(ask, None)
-            elif ask.method == ELICITATION:
-                self._close(ask, reason)
-                ask.upstream.answer(ask.agent_id, encode(ElicitationCancelAction()))
+        for pending in tuple(session.pending_requests.values()):
+            if pending.method == PERMISSION:
+                self._close(pending, reason)
+                pending.upstream.answer(pending.agent_id, CANCELLED)
+                self._log_permission(pending, None)
+            elif pending.method == ELICITATION:
+                self._close(pending, reason)
+                pending.upstream.answer(pending.agent_id, encode(ElicitationCancelAction()))
             else:
-                self._close(ask, reason)
-                ask.upstream.refuse(ask.agent_id, RequestCancelled())
+                self._close(pending, reason)
+                pending.upstream.refuse(pending.agent_id, RequestCancelled())
 
-    def lost(self, upstream: Upstream, reason: str) -> None:
+    def drop_agent(self, upstream: Upstream, reason: str) -> None:
         """The agent is gone: nobody waits for these any more."""
-        for ask in self:
-            if ask.upstream is upstream:
-                self._close(ask, reason)
-                self._log_answer(ask, None)
+        for pending in self:
+            if pending.upstream is upstream:
+                self._close(pending, reason)
+                self._log_permission(pending, None)
 
-    def leave(self, visitor: "GatewayClient", session: "LiveSession | None" = None) -> None:
+    def remove_client(self, client: "GatewayClient", session: "LiveSession | None" = None) -> None:
         """A client is gone, or no longer attached to this session: what it was shown waits for others."""
-        for ask in self:
-            if visitor in ask.shown and (session is None or ask.session is session):
-                ask.shown.remove(visitor)
-                if not ask.shown and not ask.waits:
-                    self._close(ask, "the client is gone")
-                    ask.upstream.refuse(ask.agent_id, InternalError("The client is gone"))
+        for pending in self:
+            if client in pending.shown_to and (session is None or pending.session is session):
+                pending.shown_to.remove(client)
+                if not pending.shown_to and not pending.can_wait:
+                    self._close(pending, "the client is gone")
+                    pending.upstream.refuse(pending.agent_id, InternalError("The client is gone"))
 
-    def _close(self, ask: PendingRequest, reason: str) -> None:
-        del self._open[ask.number]
-        if ask.session is not None:
-            ask.session.asks.pop(ask.number, None)
-        if ask.shown:
-            over = OutgoingFrame(
+    def _close(self, pending: PendingRequest, reason: str) -> None:
+        del self._open[pending.number]
+        if pending.session is not None:
+            pending.session.pending_requests.pop(pending.number, None)
+        if pending.shown_to:
+            cancellation = OutgoingFrame(
                 b'{"jsonrpc":"2.0","method":"%s","params":{"requestId":%d}}'
-                % (CANCEL_REQUEST.encode(), ask.number)
+                % (CANCEL_REQUEST.encode(), pending.number)
             )
-            for visitor in ask.shown:
-                visitor.post(over, None)
-            ask.shown.clear()
-        if ask.method in WAITING:
-            self._told(ask, False, reason)
+            for client in pending.shown_to:
+                client.post(cancellation, None)
+            pending.shown_to.clear()
+        if pending.method in USER_REQUESTS:
+            self._on_change(pending, False, reason)
 
-    def _log_answer(self, ask: PendingRequest, option: PermissionOption | None) -> None:
-        if ask.session is not None and ask.method == PERMISSION:
-            ask.session.log.append(PermissionAnswered(str(ask.number), option))
+    def _log_permission(self, pending: PendingRequest, option: PermissionOption | None) -> None:
+        if pending.session is not None and pending.method == PERMISSION:
+            pending.session.log.append(PermissionAnswered(str(pending.number), option))
 
 
 class _Action(Struct):
@@ -274,9 +274,9 @@ class _Action(Struct):
     action: Any = None
 
 
-def _decision(ask: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
+def _decision(pending: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
     """In one word, for the audit log."""
-    if ask.method == PERMISSION:
+    if pending.method == PERMISSION:
         return "cancelled" if option is None else option.kind
     try:
         action = msgspec.json.decode(body, type=_Action).action
@@ -288,30 +288,32 @@ def _decision(ask: PendingRequest, body: bytes, option: PermissionOption | None)
 CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 
 
-def _judged(ask: PendingRequest, reader: MessageReader, result: Raw) -> tuple[bytes, PermissionOption | None]:
+def _read_answer(
+    pending: PendingRequest, reader: MessageReader, result: Raw
+) -> tuple[bytes, PermissionOption | None]:
     """The answer as it goes to the agent; for a permission the chosen option, which is one of those offered."""
-    if ask.method == PERMISSION:
-        return _permission(ask, reader, result)
-    entry = request("client", ask.method)
+    if pending.method == PERMISSION:
+        return _read_permission(pending, reader, result)
+    entry = request("client", pending.method)
     if entry is None:
-        return plain(result).body, None
+        return read_untyped(result).body, None
     return encode(reader.result_reader(entry)(result)), None
 
 
-def _permission(
-    ask: PendingRequest, reader: MessageReader, result: Raw
+def _read_permission(
+    pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
-    outcome = reader.outcome_reader(ask.options)(result)
-    chosen = next((option for option in ask.options if option.option_id == outcome.option_id), None)
+    outcome = reader.outcome_reader(pending.options)(result)
+    chosen = next((option for option in pending.options if option.option_id == outcome.option_id), None)
     try:
         sent = decoder(RequestPermissionResponse).decode(result)
     except UNFIT:
         sent = None
-    said = sent.outcome if sent is not None else None
+    outcome_sent = sent.outcome if sent is not None else None
     if chosen is None:
-        if isinstance(said, CancelledOutcome) or outcome.rows or outcome.word:
+        if isinstance(outcome_sent, CancelledOutcome) or outcome.rows or outcome.word:
             return CANCELLED, None
         raise BadAnswer(f"{PERMISSION}: the answer is none of the options that were offered")
-    if isinstance(said, SelectedPermissionOutcome) and said.option_id == chosen.option_id:
+    if isinstance(outcome_sent, SelectedPermissionOutcome) and outcome_sent.option_id == chosen.option_id:
         return encode(sent), chosen
     return encode(RequestPermissionResponse(SelectedPermissionOutcome(chosen.option_id))), chosen

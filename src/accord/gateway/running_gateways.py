@@ -77,15 +77,15 @@ def running_folder() -> Path:
 
 
 @contextmanager
-def announced(url: str) -> Generator[RunningGateway]:
+def announce(url: str) -> Generator[RunningGateway]:
     """While the block runs, this process is known as a gateway at this address. Raises OSError."""
-    told = RunningGateway(url, os.getpid(), time.time())
-    path = private_folder(running_folder()) / f"{told.pid}.json"
+    running = RunningGateway(url, os.getpid(), time.time())
+    path = private_folder(running_folder()) / f"{running.pid}.json"
     with locked(path) as descriptor:
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, msgspec.json.encode(told))
+        os.write(descriptor, msgspec.json.encode(running))
         try:
-            yield told
+            yield running
         finally:
             with suppress(OSError):
                 path.unlink()
@@ -102,4 +102,4 @@ def all_running() -> list[RunningGateway]:
                 continue
             with suppress(OSError, msgspec.MsgspecError):
                 found.append(msgspec.json.decode(path.read_bytes(), type=RunningGateway))
-    return sorted(found, key=lambda one: one.since, reverse=True)
+    return sorted(found, key=lambda gateway: gateway.since, reverse=True)

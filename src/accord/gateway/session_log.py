@@ -17,7 +17,7 @@ from accord.store import Journal, SessionSummary, Store, open_store, repair, sto
 
 LOG = getLogger("accord.gateway")
 
-NAME: Final = "gateway"
+STORE_NAME: Final = "gateway"
 """The name of the store."""
 
 
@@ -27,25 +27,25 @@ class SessionLogs:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.records = RecordedSessions(store)
-        self._failing = False
-        self._unwritten: list[SessionLog] = []
+        self._commit_failing = False
+        self._dirty_logs: list[SessionLog] = []
 
     @staticmethod
     def open() -> "SessionLogs":
         """The user's own. Raises StoreError."""
-        path = store_path(NAME)
+        path = store_path(STORE_NAME)
         private_folder(path.parent)
         return SessionLogs(open_store(path))
 
-    def log(
-        self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = (), *, kept: bool = True
+    def open_log(
+        self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = (), *, is_kept: bool = True
     ) -> "SessionLog":
         """The log of a session, begun if there is none. One that is not kept has the id of another session's log: it neither
         writes nor reads that.
         """
         journal: Journal | None = None
-        if not kept:
-            return SessionLog(self, agent, session_id, None, kept=False)
+        if not is_kept:
+            return SessionLog(self, agent, session_id, None, is_kept=False)
         try:
             journal = self.records.journal(
                 session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional)
@@ -53,7 +53,7 @@ class SessionLogs:
         except StoreError as error:
             LOG.error("session %s of %s is not logged: %s", session_id, agent, error)
         log = SessionLog(self, agent, session_id, journal)
-        log.close_open()  # a gateway that was killed ended nothing
+        log.close_open_items()  # a gateway that was killed ended nothing
         return log
 
     def find(self, agent: str, session_id: str) -> RecordedSession | None:
@@ -74,24 +74,24 @@ class SessionLogs:
 
     def delete(self, agent: str, session_id: str) -> bool:
         """Forget one; whether it was there."""
-        known = self.find(agent, session_id)
-        return known is not None and self.records.delete(known)
+        recorded = self.find(agent, session_id)
+        return recorded is not None and self.records.delete(recorded)
 
     def set_aside(self, agent: str, session_id: str) -> bool:
         """Another session begins under this id: what was logged under it is kept under an id of its own. Whether the id is
         free now; it is not while another gateway writes there.
         """
-        known = self.find(agent, session_id)
-        if known is None:
+        recorded = self.find(agent, session_id)
+        if recorded is None:
             return True
-        head = known.head
-        aside = f"{head.session_id}~{head.created}"
+        head = recorded.head
+        copy_id = f"{head.session_id}~{head.created}"
         try:
-            self.store.fork(head.session_id, aside, additional_directories=head.additional_directories)
+            self.store.fork(head.session_id, copy_id, additional_directories=head.additional_directories)
             try:
                 self.store.delete(head.session_id)
             except StoreError:
-                self.store.delete(aside)
+                self.store.delete(copy_id)
                 raise
         except (StoreError, UsageError) as error:
             LOG.error("session %s of %s is not logged, its id is another one's: %s", session_id, agent, error)
@@ -100,22 +100,22 @@ class SessionLogs:
 
     def commit(self) -> None:
         """Write what was noted in any log."""
-        if self._unwritten:
-            unwritten, self._unwritten = self._unwritten, []
-            for log in unwritten:
+        if self._dirty_logs:
+            dirty, self._dirty_logs = self._dirty_logs, []
+            for log in dirty:
                 log.write()
         try:
             self.store.commit()
         except StoreError as error:
-            if not self._failing:
+            if not self._commit_failing:
                 LOG.error("sessions are not logged at the moment: %s", error)
-            self._failing = True
+            self._commit_failing = True
         else:
-            self._failing = False
+            self._commit_failing = False
 
-    def unwritten(self, log: "SessionLog") -> None:
+    def mark_unwritten(self, log: "SessionLog") -> None:
         """This log has something to write."""
-        self._unwritten.append(log)
+        self._dirty_logs.append(log)
 
     def close(self) -> None:
         """Commit, and let the store go."""
@@ -126,53 +126,53 @@ class SessionLogs:
 class SessionLog:
     """The log of one session. Nothing here raises."""
 
-    __slots__ = ("_agent", "_book", "_failed", "_journal", "_noted", "_session_id", "kept")
+    __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing", "is_kept")
 
     def __init__(
-        self, book: SessionLogs, agent: str, session_id: str, journal: Journal | None, *, kept: bool = True
+        self, logs: SessionLogs, agent: str, session_id: str, journal: Journal | None, *, is_kept: bool = True
     ) -> None:
-        self.kept = kept
+        self.is_kept = is_kept
         """Whether what the store has under this id is of this session."""
-        self._book = book
+        self._logs = logs
         self._agent = agent
         self._session_id = session_id
         self._journal = journal
-        self._failed = False
-        self._noted: list[Event | SessionUpdate] = []
+        self._write_failing = False
+        self._pending: list[Event | SessionUpdate] = []
 
     def append(self, *items: Event | SessionUpdate) -> None:
         """Note what happens; it is in the file after the next commit."""
-        if not self._noted:
-            self._book.unwritten(self)
-        self._noted += items
+        if not self._pending:
+            self._logs.mark_unwritten(self)
+        self._pending += items
 
-    def note(self, item: Event | SessionUpdate) -> None:
+    def append_one(self, item: Event | SessionUpdate) -> None:
         """The same for one, as fast as it can be."""
-        if not self._noted:
-            self._book.unwritten(self)
-        self._noted.append(item)
+        if not self._pending:
+            self._logs.mark_unwritten(self)
+        self._pending.append(item)
 
     def write(self) -> None:
         """Hand what was noted to the store, all at once; it is committed next."""
-        noted, self._noted = self._noted, []
+        pending, self._pending = self._pending, []
         if self._journal is None:
             return
         try:
-            self._journal.append(*noted)
+            self._journal.append(*pending)
         except StoreError as error:
-            if not self._failed:
+            if not self._write_failing:
                 LOG.error("session %s is not logged: %s", self._session_id, error)
-            self._failed = True
+            self._write_failing = True
         else:
-            self._failed = False
+            self._write_failing = False
 
-    def close_open(self) -> list[Event]:
+    def close_open_items(self) -> list[Event]:
         """Nobody works on it any more: what was left open, such as a tool call, is closed in the log. Gives what was added."""
         if self._journal is None:
             return []
-        self._book.commit()
+        self._logs.commit()
         try:
-            closing = repair(self._book.store.events(self._journal.session_id)).closing
+            closing = repair(self._logs.store.events(self._journal.session_id)).closing
         except StoreError as error:
             LOG.error("session %s: %s", self._session_id, error)
             return []
@@ -180,21 +180,21 @@ class SessionLog:
         return closing
 
     @property
-    def head(self) -> SessionSummary | None:
+    def summary(self) -> SessionSummary | None:
         """What a list shows of it."""
-        self._book.commit()
-        known = self._book.find(self._agent, self._session_id) if self.kept else None
-        return known.head if known else None
+        self._logs.commit()
+        recorded = self._logs.find(self._agent, self._session_id) if self.is_kept else None
+        return recorded.head if recorded else None
 
-    def reading(self) -> "SessionLogReader":
+    def reader(self) -> "SessionLogReader":
         """Everything that happened so far, and then what happens on."""
         return SessionLogReader(
-            self._book, self._book.find(self._agent, self._session_id) if self.kept else None
+            self._logs, self._logs.find(self._agent, self._session_id) if self.is_kept else None
         )
 
     def close(self) -> None:
         """Let others write to it."""
-        self._book.commit()
+        self._logs.commit()
         journal, self._journal = self._journal, None
         if journal is not None:
             try:
@@ -206,15 +206,15 @@ class SessionLog:
 class SessionLogReader:
     """A reader of a session's log: first the history in as few updates as say it all, then what came since."""
 
-    def __init__(self, book: SessionLogs, known: RecordedSession | None) -> None:
+    def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
         self.state = SessionState()
-        self._book = book
-        self._key = known.head.session_id if known is not None else None
-        self._seen = 0
+        self._logs = logs
+        self._key = recorded.head.session_id if recorded is not None else None
+        self._last_read = 0
 
     def history(self) -> Iterator[SessionUpdate]:
         """What happened until now. Raises StoreError."""
-        for _ in self._news():
+        for _ in self._new_events():
             pass
         for event in self.state.history.events():
             yield from cast(list[SessionUpdate], updates_of(event))
@@ -222,25 +222,25 @@ class SessionLogReader:
     def skip(self) -> None:
         """Leave out what happened until now. Raises StoreError."""
         if self._key is not None:
-            self._book.commit()
+            self._logs.commit()
             try:
-                self._seen = self._book.store.last(self._key)
+                self._last_read = self._logs.store.last(self._key)
             except NotFound:
                 return
 
     def more(self) -> Iterator[SessionUpdate]:
         """What happened since; nothing once all has been read. Raises StoreError."""
-        for event in self._news():
+        for event in self._new_events():
             yield from cast(list[SessionUpdate], updates_of(event))
 
-    def _news(self) -> Iterator[Event]:
+    def _new_events(self) -> Iterator[Event]:
         if self._key is None:
             return
-        self._book.commit()
+        self._logs.commit()
         try:
-            last = self._book.store.last(self._key)
-            for event in self._book.store.events(self._key, self._seen):
+            last = self._logs.store.last(self._key)
+            for event in self._logs.store.events(self._key, self._last_read):
                 yield self.state.apply(event)
         except NotFound:
             return
-        self._seen = last
+        self._last_read = last

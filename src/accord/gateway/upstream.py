@@ -27,7 +27,7 @@ from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 #
 # One of these stands for each peer, since a dialect is noted once per peer.
 
-_DIGITS: Final = 19
+_MAX_ID_DIGITS: Final = 19
 """More than any number of ours has."""
 
 
@@ -48,9 +48,13 @@ class OfficialReader:
 
     def params(self, method: Method, raw: Raw | None, alias: Alias | None = None) -> OfficialMessage:
         """The parameters of a method of the table. Raises InvalidParams."""
-        if raw is not None and alias is None and not _tells(raw, PARAMS_TELLTALES.get(method.name, ())):
+        if (
+            raw is not None
+            and alias is None
+            and not _contains_any(raw, PARAMS_TELLTALES.get(method.name, ()))
+        ):
             try:
-                return OfficialMessage(line(raw), decoder(method.params).decode(raw))
+                return OfficialMessage(one_line(raw), decoder(method.params).decode(raw))
             except UNFIT:
                 pass
         key = (method, alias.sent if alias else "")
@@ -62,9 +66,9 @@ class OfficialReader:
 
     def result(self, method: Method, raw: Raw) -> OfficialMessage:
         """The result of a method of the table. Raises BadAnswer."""
-        if not _tells(raw, RESULT_TELLTALES.get(method.name, ())):
+        if not _contains_any(raw, RESULT_TELLTALES.get(method.name, ())):
             try:
-                return OfficialMessage(line(raw), decoder(method.result).decode(raw))
+                return OfficialMessage(one_line(raw), decoder(method.result).decode(raw))
             except UNFIT:
                 pass
         read = self._results.get(method)
@@ -74,7 +78,7 @@ class OfficialReader:
         return OfficialMessage(encode(value), value)
 
 
-def line(raw: Raw) -> bytes:
+def one_line(raw: Raw) -> bytes:
     """The JSON text on one line, as pipes and event streams want it. Raises one of `UNFIT` where it is not UTF-8."""
     text = bytes(raw)
     if not text.isascii() and not is_utf8(text):
@@ -84,24 +88,24 @@ def line(raw: Raw) -> bytes:
     return text
 
 
-def plain(raw: Raw | None) -> OfficialMessage:
+def read_untyped(raw: Raw | None) -> OfficialMessage:
     """The parameters or result of a method that is in no table. Raises InvalidParams."""
     if raw is None:
         return OfficialMessage(b"", None)
     try:
-        return OfficialMessage(line(raw), parse_json(raw))
+        return OfficialMessage(one_line(raw), parse_json(raw))
     except (NotJson, *UNFIT) as error:
         raise InvalidParams(f"Invalid params: {error}") from None
 
 
-def our_id(id: Any) -> int | None:
+def request_number(id: Any) -> int | None:
     """The number that an answer names: we number our requests, and some peers give numbers back as texts."""
-    if isinstance(id, str) and len(id) < _DIGITS and id.isascii() and id.isdecimal():
+    if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
         return int(id)
     return id if isinstance(id, int) and not isinstance(id, bool) else None
 
 
-def _tells(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
+def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
     return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
 
 
@@ -113,10 +117,10 @@ def _tells(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
 T = TypeVar("T")
 
 CANCEL_REQUEST: Final = "$/cancel_request"
-_UPDATE: Final = "session/update"
-_NAMING: Final = ("session/new", "session/fork")
-_LONGEST_ID: Final = 100
-_EXPRESS: Final = b'{"jsonrpc":"2.0","method":"session/update",'
+_UPDATE_METHOD: Final = "session/update"
+_SESSION_CREATING: Final = ("session/new", "session/fork")
+_MAX_LOGGED_ID: Final = 100
+_UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 
 
 class AgentReply(Struct, frozen=True):
@@ -126,34 +130,34 @@ class AgentReply(Struct, frozen=True):
     error: RpcError | ConnectionClosed | None = None
 
 
-Done = Callable[[AgentReply], None]
+ReplyCallback = Callable[[AgentReply], None]
 
 
 class UpstreamListener(Protocol):
     """Who hears an agent. All calls come from one read, in the order of the wire; `batch_over` ends each."""
 
     @property
-    def update(self) -> Callable[[SessionNotification, bytes], None]:
+    def on_update(self) -> Callable[[SessionNotification, bytes], None]:
         """Hears a `session/update` in official shape, and its frame."""
         ...
 
-    def requested(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
+    def on_request(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
         """The agent asks for something."""
         ...
 
-    def notified(self, method: str, params: Raw | None, frame: bytes) -> None:
+    def on_notification(self, method: str, params: Raw | None, frame: bytes) -> None:
         """Any other notification."""
         ...
 
-    def batch_over(self) -> None:
+    def on_batch_end(self) -> None:
         """That was all of one read."""
         ...
 
-    def ended(self, upstream: "Upstream", end: TransportEnd) -> None:
+    def on_end(self, upstream: "Upstream", end: TransportEnd) -> None:
         """The program is gone; every open call has been failed."""
         ...
 
-    def odd(self, what: str) -> None:
+    def on_problem(self, problem: str) -> None:
         """Something was survived."""
         ...
 
@@ -161,19 +165,19 @@ class UpstreamListener(Protocol):
 class Upstream:
     """A running agent. `start` it, then call and answer."""
 
-    def __init__(self, transport: Transport, ears: UpstreamListener, reader: MessageReader) -> None:
+    def __init__(self, transport: Transport, listener: UpstreamListener, reader: MessageReader) -> None:
         self.end: TransportEnd | None = None
-        self.official = OfficialReader(reader)
+        self.reader = OfficialReader(reader)
         self._transport = transport
-        self._ears = ears
-        self._open: dict[int, tuple[str, Done]] = {}
+        self._listener = listener
+        self._open: dict[int, tuple[str, ReplyCallback]] = {}
         self._last_id = 0
-        update = _entry(notification("client", _UPDATE))
-        self._whole = reader.line_reader(update)
+        update = _required(notification("client", _UPDATE_METHOD))
+        self._read_plain_update = reader.line_reader(update)
         self._read_update = reader.params_reader(update)
         self._aliases = {alias.sent: alias for alias in reader.aliases("client", "request")}
-        self._updates = {_UPDATE} | {
-            alias.sent for alias in reader.aliases("client", "notification") if alias.method == _UPDATE
+        self._updates = {_UPDATE_METHOD} | {
+            alias.sent for alias in reader.aliases("client", "notification") if alias.method == _UPDATE_METHOD
         }
 
     def start(self) -> None:
@@ -181,14 +185,14 @@ class Upstream:
         self._transport.start(self)
 
     @property
-    def busy(self) -> int:
+    def open_calls(self) -> int:
         """Calls that have not been answered."""
         return len(self._open)
 
     @property
-    def naming(self) -> bool:
+    def is_creating_session(self) -> bool:
         """Whether it is about to name a session."""
-        return any(method in _NAMING for method, _ in self._open.values())
+        return any(method in _SESSION_CREATING for method, _ in self._open.values())
 
     @property
     def unsent(self) -> int:
@@ -197,35 +201,35 @@ class Upstream:
 
     # -- to the agent -------------------------------------------------------------------------------------------
 
-    def call(self, method: str, params: bytes, done: Done) -> int:
+    def call(self, method: str, params: bytes, on_reply: ReplyCallback) -> int:
         """Send a request; `done` is called exactly once, in the order of the wire. Gives the id."""
         self._last_id += 1
         id = self._last_id
         if self.end is not None:
-            done(AgentReply(error=_gone(method, self.end)))
+            on_reply(AgentReply(error=_closed_error(method, self.end)))
             return id
-        self._open[id] = (method, done)
+        self._open[id] = (method, on_reply)
         self._transport.send(
             _with_params(b'{"jsonrpc":"2.0","id":%d,"method":%s' % (id, encode(method)), params)
         )
         return id
 
-    async def ask(self, method: str, params: Any) -> Any:
+    async def request(self, method: str, params: Any) -> Any:
         """A call of our own: the typed result. Raises RpcError, BadAnswer, ConnectionClosed."""
-        entry = _entry(request("agent", method))
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        entry = _required(request("agent", method))
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def done(answer: AgentReply) -> None:
-            if answered.done():
+        def on_reply(answer: AgentReply) -> None:
+            if reply.done():
                 return
             try:
-                answered.set_result(self.result(entry, answer).value)
+                reply.set_result(self.result(entry, answer).value)
             except (RpcError, ConnectionClosed, BadAnswer) as error:
-                answered.set_exception(error)
+                reply.set_exception(error)
 
-        id = self.call(method, encode(params), done)
+        id = self.call(method, encode(params), on_reply)
         try:
-            return await answered
+            return await reply
         except asyncio.CancelledError:
             self.cancel(id)
             raise
@@ -235,7 +239,7 @@ class Upstream:
         if answer.error is not None:
             raise answer.error
         assert answer.result is not None
-        return self.official.result(method, answer.result)
+        return self.reader.result(method, answer.result)
 
     def cancel(self, id: int) -> None:
         """Ask the agent to give up a request, if it is still open."""
@@ -262,77 +266,79 @@ class Upstream:
 
     def frames(self, frames: list[Frame]) -> None:
         """Take everything that one read brought."""
-        whole, update = self._whole, self._ears.update
+        read_plain, update = self._read_plain_update, self._listener.on_update
         try:
             for frame in frames:
                 if isinstance(frame, OversizedFrame):
-                    self._oversized(frame)
+                    self._handle_oversized(frame)
                     continue
-                if frame.startswith(_EXPRESS):
-                    params = whole(frame)
+                if frame.startswith(_UPDATE_PREFIX):
+                    params = read_plain(frame)
                     if params is not None:
                         update(params, frame)
                         continue
-                self._slow(frame)
+                self._handle_frame(frame)
         finally:
-            self._ears.batch_over()
+            self._listener.on_batch_end()
 
     def ended(self, end: TransportEnd) -> None:
         """Nothing more will come."""
         self.end = end
         unanswered, self._open = self._open, {}
-        for method, done in unanswered.values():
-            done(AgentReply(error=_gone(method, end)))
-        self._ears.ended(self, end)
-        self._ears.batch_over()
+        for method, on_reply in unanswered.values():
+            on_reply(AgentReply(error=_closed_error(method, end)))
+        self._listener.on_end(self, end)
+        self._listener.on_batch_end()
 
-    def _slow(self, frame: bytes) -> None:
+    def _handle_frame(self, frame: bytes) -> None:
         try:
             envelope = parse_envelope(frame)
         except InvalidMessage as problem:
-            self._ears.odd(f"a line that is no message: {problem.reason}")
+            self._listener.on_problem(f"a line that is no message: {problem.reason}")
             if problem.id is not None:
                 self.refuse(problem.id, RpcError.of(problem.code, problem.message, problem.reason))
             return
         method, id = envelope.method, envelope.id
         if method is UNSET:
-            self._answered(id, envelope)
+            self._handle_response(id, envelope)
             return
         params = None if envelope.params is ABSENT else envelope.params
         if id is not UNSET:
             alias = self._aliases.get(method)
-            self._ears.requested(id, method if alias is None else alias.method, params, alias)
+            self._listener.on_request(id, method if alias is None else alias.method, params, alias)
         elif method in self._updates:
-            self._odd_update(params)
+            self._handle_repaired_update(params)
         else:
             try:
-                self._ears.notified(method, params, line(Raw(frame)))
+                self._listener.on_notification(method, params, one_line(Raw(frame)))
             except UNFIT as error:
-                self._ears.odd(f"{method}: {error}")
+                self._listener.on_problem(f"{method}: {error}")
 
-    def _odd_update(self, params: Raw | None) -> None:
+    def _handle_repaired_update(self, params: Raw | None) -> None:
         try:
             read = self._read_update(params)
         except RpcError as error:
-            self._ears.odd(f"{_UPDATE}: {error}")
+            self._listener.on_problem(f"{_UPDATE_METHOD}: {error}")
             return
         for one in read if isinstance(read, SplitUpdate) else (read,):
-            self._ears.update(one, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(one))
+            self._listener.on_update(
+                one, b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(one)
+            )
 
-    def _answered(self, id: Any, envelope: Envelope) -> None:
-        number = our_id(id)
+    def _handle_response(self, id: Any, envelope: Envelope) -> None:
+        number = request_number(id)
         call = self._open.pop(number, None) if number is not None else None
         if call is None:
-            self._ears.odd(f"an answer to no open request (id {str(id)[:_LONGEST_ID]!r})")
+            self._listener.on_problem(f"an answer to no open request (id {str(id)[:_MAX_LOGGED_ID]!r})")
             return
         if envelope.error is not ABSENT and envelope.result is ABSENT:
             call[1](AgentReply(error=read_error(envelope.error)))
         else:
             call[1](AgentReply(Raw(b"null") if envelope.result is ABSENT else envelope.result))
 
-    def _oversized(self, frame: OversizedFrame) -> None:
+    def _handle_oversized(self, frame: OversizedFrame) -> None:
         reason = f"a message of {frame.size} bytes is over the size limit"
-        self._ears.odd(reason)
+        self._listener.on_problem(reason)
         id, is_answer = id_of_oversized(frame)
         if not is_answer:
             if id is not None:
@@ -347,7 +353,7 @@ def _with_params(head: bytes, params: bytes) -> bytes:
     return b'%s,"params":%s}' % (head, params) if params else head + b"}"
 
 
-def _gone(method: str, end: TransportEnd) -> ConnectionClosed:
+def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
     return ConnectionClosed(
         f"{method} was not answered: {end.reason}",
         exit_code=end.exit_code,
@@ -356,6 +362,6 @@ def _gone(method: str, end: TransportEnd) -> ConnectionClosed:
     )
 
 
-def _entry(method: Method | None) -> Method:
+def _required(method: Method | None) -> Method:
     assert method is not None, "the method is in the table"
     return method

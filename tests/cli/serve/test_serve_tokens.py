@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accord.cli import main
-from accord.gateway.access.access_tokens import TOKEN, TokenStore
+from accord.gateway.access.access_tokens import TOKEN_PATTERN, TokenStore
 
 INITIALIZE = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 
@@ -36,7 +36,7 @@ class TokenCommand:
     def new(self, *words: str) -> str:
         code, out, err = self.run("new", "--plain", *words)
         assert (code, err) == (0, "")
-        assert TOKEN.fullmatch(out.strip())
+        assert TOKEN_PATTERN.fullmatch(out.strip())
         return out.strip()
 
     def listed(self) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_an_unknown_agent_in_the_scope_is_noted(token_command: TokenCommand) -> 
 def test_without_a_terminal_a_new_token_has_a_link_and_no_qr_code(token_command: TokenCommand) -> None:
     code, out, err = token_command.run("new", "--url", "https://home.example/")
     assert (code, err) == (0, "")
-    token = TOKEN.search(out)
+    token = TOKEN_PATTERN.search(out)
     assert token
     assert f"https://home.example/#token={token[0]}" in out
     assert "▀" not in out

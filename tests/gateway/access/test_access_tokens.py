@@ -10,7 +10,7 @@ import pytest
 import segno
 
 from accord.errors import UsageError
-from accord.gateway.access.access_tokens import TOKEN, TokenRights, TokenStore, link, qr_code
+from accord.gateway.access.access_tokens import TOKEN_PATTERN, TokenRights, TokenStore, pairing_link, qr_code
 
 
 class WallClock:
@@ -26,7 +26,7 @@ class WallClock:
 def test_a_token_is_found_and_its_secret_is_not_stored(tmp_path: Path) -> None:
     tokens = TokenStore(tmp_path / "tokens")
     made, text = tokens.new("phone")
-    assert TOKEN.fullmatch(text)
+    assert TOKEN_PATTERN.fullmatch(text)
     assert tokens.find(text) == made == TokenStore(tokens.folder).find(text)
     secret = text.rpartition(made.id + "_")[2]
     assert all(secret not in file.read_text() for file in tokens.folder.iterdir())
@@ -98,11 +98,11 @@ def test_use_is_recorded_and_does_not_restore_a_revoked_token(tmp_path: Path) ->
     made, text = tokens.new()
     assert tokens.last_used(made) is None
     now.time += 5
-    tokens.used(made)
+    tokens.mark_used(made)
     assert tokens.last_used(made) == now.time
     tokens.revoke(made.id)
     now.time += 3600
-    tokens.used(made)
+    tokens.mark_used(made)
     assert tokens.find(text) is None
     assert tokens.all() == []
 
@@ -111,7 +111,7 @@ def test_folders_are_stored_as_real_paths(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     made, _ = TokenStore(tmp_path / "tokens").new(folders=[str(tmp_path / "link")], agents=["a", "a"])
-    rights = made.visa("127.0.0.1")
+    rights = made.rights("127.0.0.1")
     assert rights.folders == (str(tmp_path / "real"),)
     assert rights.may_enter(str(tmp_path / "link"))
     assert not rights.may_enter(str(tmp_path))
@@ -186,8 +186,8 @@ LINK = "http://127.0.0.1:8765/#token=acc_k3v9m2qd_" + "aB3_-" * 8 + "abc"
 
 
 def test_a_link_has_the_token_in_its_fragment() -> None:
-    assert link("https://home.example/", "acc_x") == link("https://home.example", "acc_x")
-    assert link("https://home.example", "acc_x") == "https://home.example/#token=acc_x"
+    assert pairing_link("https://home.example/", "acc_x") == pairing_link("https://home.example", "acc_x")
+    assert pairing_link("https://home.example", "acc_x") == "https://home.example/#token=acc_x"
 
 
 def test_the_terminal_shows_the_qr_code() -> None:

@@ -66,7 +66,7 @@ def test_text_that_cannot_be_encoded_is_counted_and_skipped(tmp_path: Path) -> N
 
 
 def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Path) -> None:
-    audit = AuditLog(tmp_path / "audit.jsonl", largest=1000, kept=2)
+    audit = AuditLog(tmp_path / "audit.jsonl", max_bytes=1000, rotated_files=2)
     for number in range(100):
         audit.record(RIGHTS, "request", number=number)
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -75,12 +75,12 @@ def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Pat
         path.stat().st_size < 1200 and stat.S_IMODE(path.stat().st_mode) == 0o600
         for path in tmp_path.iterdir()
     )
-    kept = [
+    rotated_files = [
         line["number"]
         for name in ("audit.jsonl.2", "audit.jsonl.1", "audit.jsonl")
         for line in lines(tmp_path / name)
     ]
-    assert kept == list(range(kept[0], 100))
+    assert rotated_files == list(range(rotated_files[0], 100))
 
 
 def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     warnings: list[str] = []
-    audit = AuditLog(tmp_path / "file" / "audit.jsonl", trouble=warnings.append)
+    audit = AuditLog(tmp_path / "file" / "audit.jsonl", on_error=warnings.append)
     for _ in range(3):
         audit.record(RIGHTS, "x")
     assert audit.missing == 3
@@ -139,7 +139,7 @@ _WRITE = """
 import sys
 from pathlib import Path
 from accord.gateway.access.audit_log import AuditLog
-audit = AuditLog(Path(sys.argv[1]), largest=4000, kept=100)
+audit = AuditLog(Path(sys.argv[1]), max_bytes=4000, rotated_files=100)
 for number in range(200):
     audit.record(None, "x", who=sys.argv[2], number=number)
 assert not audit.missing

@@ -60,7 +60,7 @@ class AuthHarness:
 
     def status(self, request: AuthRequest) -> int:
         try:
-            rights = self.auth.admit(request)
+            rights = self.auth.authenticate(request)
         except RequestRefused as caught:
             refusal = caught
         else:
@@ -137,7 +137,7 @@ def test_the_right_token_with_other_headers(harness: AuthHarness, headers, statu
 def test_an_invalid_token_is_unauthorized(harness: AuthHarness, header: str | None) -> None:
     request = harness.request(authorization=header and header.format(harness.text))
     with pytest.raises(RequestRefused) as refused:
-        harness.auth.admit(request)
+        harness.auth.authenticate(request)
     assert refused.value.status == 401
     assert refused.value.headers["WWW-Authenticate"].startswith('Bearer realm="accord"')
 
@@ -279,15 +279,18 @@ def test_configured_names_and_origins_are_accepted(tmp_path: Path) -> None:
 def test_forwarded_headers_count_only_from_configured_proxies(tmp_path: Path) -> None:
     forwarded = {"x_forwarded_for": "203.0.113.9, 198.51.100.4", "x_forwarded_proto": "https"}
     plain = AuthHarness(tmp_path / "plain")
-    assert plain.auth.admit(plain.bearer(**forwarded)).peer == "127.0.0.1"
+    assert plain.auth.authenticate(plain.bearer(**forwarded)).peer == "127.0.0.1"
     assert not plain.auth.is_secure(plain.bearer(**forwarded))
     harness = AuthHarness(tmp_path / "behind", proxies=Proxies(["127.0.0.1", "172.17.0.0/16"]))
-    assert harness.auth.admit(harness.bearer(**forwarded)).peer == "198.51.100.4"
+    assert harness.auth.authenticate(harness.bearer(**forwarded)).peer == "198.51.100.4"
     assert harness.auth.is_secure(harness.bearer(**forwarded))
-    assert harness.auth.admit(harness.bearer(peer="192.0.2.1", **forwarded)).peer == "192.0.2.1"
-    assert harness.auth.admit(harness.bearer(peer="172.17.3.4", **forwarded)).peer == "198.51.100.4"
-    assert harness.auth.admit(harness.bearer(x_forwarded_for="<script>")).peer == "127.0.0.1"
-    assert harness.auth.admit(harness.bearer(x_forwarded_for="9.9.9.9, [2001:db8::7]")).peer == "2001:db8::7"
+    assert harness.auth.authenticate(harness.bearer(peer="192.0.2.1", **forwarded)).peer == "192.0.2.1"
+    assert harness.auth.authenticate(harness.bearer(peer="172.17.3.4", **forwarded)).peer == "198.51.100.4"
+    assert harness.auth.authenticate(harness.bearer(x_forwarded_for="<script>")).peer == "127.0.0.1"
+    assert (
+        harness.auth.authenticate(harness.bearer(x_forwarded_for="9.9.9.9, [2001:db8::7]")).peer
+        == "2001:db8::7"
+    )
 
 
 @pytest.mark.parametrize(
@@ -306,17 +309,17 @@ def test_forwarded_headers_count_only_from_configured_proxies(tmp_path: Path) ->
 def test_the_page_needs_no_token_but_the_right_host(harness: AuthHarness, headers, admitted: bool) -> None:
     request = harness.request("GET", "/", **headers)
     if admitted:
-        harness.auth.check(request)
+        harness.auth.check_origin(request)
     else:
         with pytest.raises(RequestRefused):
-            harness.auth.check(request)
+            harness.auth.check_origin(request)
 
 
 async def test_failures_are_throttled_for_their_address_only(harness: AuthHarness) -> None:
     wrong = harness.request(authorization="Bearer acc_no", peer="198.51.100.4")
     assert [harness.status(wrong) for _ in range(21)] == [401] * 20 + [429]
     with pytest.raises(RequestRefused) as refused:
-        harness.auth.admit(wrong)
+        harness.auth.authenticate(wrong)
     assert refused.value.headers == {"Retry-After": "5"}
     assert harness.status(harness.request(peer="198.51.100.5")) == 401
     assert harness.status(harness.bearer(peer="198.51.100.4")) == 200
@@ -361,11 +364,11 @@ def test_rejections_are_logged_without_the_credentials(harness: AuthHarness) -> 
 
 async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness) -> None:
     ended: list[str] = []
-    rights = harness.auth.admit(harness.bearer())
+    rights = harness.auth.authenticate(harness.bearer())
     shown = harness.auth.log_in(harness.bearer(origin=OWN))[1].partition(";")[0]
-    harness.auth.hold(rights, ended.append)
-    harness.auth.hold(rights, ended.append)
-    left = harness.auth.hold(rights, ended.append)
+    harness.auth.watch_token(rights, ended.append)
+    harness.auth.watch_token(rights, ended.append)
+    left = harness.auth.watch_token(rights, ended.append)
     left.release()
     await harness.clock.advance(1)
     assert ended == []
@@ -380,7 +383,7 @@ async def test_connections_end_when_their_token_is_revoked(harness: AuthHarness)
 async def test_connections_end_when_their_token_expires(harness: AuthHarness) -> None:
     ended: list[str] = []
     token, _ = harness.auth.tokens.new(expires=harness.time + 60)
-    harness.auth.hold(token.visa(), ended.append)
+    harness.auth.watch_token(token.rights(), ended.append)
     await harness.clock.advance(5)
     assert ended == []
     harness.time += 60

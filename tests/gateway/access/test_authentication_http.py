@@ -145,7 +145,7 @@ async def test_revoking_a_token_ends_its_websockets_and_streams() -> None:
             ]
             writer.close()
             reader, writer = await harness.raw()
-            named = harness.echo.clients[-1].line.id
+            named = harness.echo.clients[-1].connection.id
             assert named.lower() == connection
             writer.write(harness.head("GET", "/acp", accept="text/event-stream", acp_connection_id=named))
             await reader.readuntil(b"\r\n\r\n")

@@ -16,13 +16,13 @@ from accord.testing import FakeClock
 A, B, C = TokenRights("a"), TokenRights("b"), TokenRights("c")
 
 
-def meter(**limits) -> LimitCounter:
+def limit_counter(**limits) -> LimitCounter:
     return LimitCounter(GatewayLimits(**limits), FakeClock())
 
 
 @pytest.mark.parametrize("thing", ["connection", "session"])
 def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str) -> None:
-    counted = meter(connections=2, total_connections=3, sessions=2, total_sessions=3)
+    counted = limit_counter(connections=2, total_connections=3, sessions=2, total_sessions=3)
     take = getattr(counted, thing)
     first, _ = take(A), take(A)
     with pytest.raises(GatewayLimitReached, match="of this token") as reached:
@@ -37,7 +37,7 @@ def test_connections_and_sessions_are_limited_per_token_and_in_total(thing: str)
 
 
 def test_a_lease_is_released_once() -> None:
-    counted = meter(connections=2)
+    counted = limit_counter(connections=2)
     first, second = counted.connection(A), counted.connection(A)
     first.release()
     first.release()
@@ -49,19 +49,19 @@ def test_a_lease_is_released_once() -> None:
 
 
 def test_a_rejected_request_takes_no_lease() -> None:
-    counted = meter(connections=5, total_connections=1)
-    kept = counted.connection(A)
+    counted = limit_counter(connections=5, total_connections=1)
+    rotated_files = counted.connection(A)
     for _ in range(10):
         with pytest.raises(GatewayLimitReached):
             counted.connection(B)
-    kept.release()
+    rotated_files.release()
     assert counted.connections == 0
     for lease in [counted.connection(B)]:
         lease.release()
 
 
 def test_processes_are_counted_over_all_agents() -> None:
-    counted = meter(total_processes=2)
+    counted = limit_counter(total_processes=2)
     one, _ = counted.process("x"), counted.process("y")
     with pytest.raises(GatewayLimitReached, match="running agents"):
         counted.process("z")
@@ -70,8 +70,8 @@ def test_processes_are_counted_over_all_agents() -> None:
 
 
 def test_unread_bytes_are_limited_per_token_and_in_total() -> None:
-    counted = meter(buffered_bytes=2048, total_buffered_bytes=3072)
-    one, other, third = counted.buffer(A), counted.buffer(A), counted.buffer(B)
+    counted = limit_counter(buffered_bytes=2048, total_buffered_bytes=3072)
+    one, other, third = counted.buffered_bytes(A), counted.buffered_bytes(A), counted.buffered_bytes(B)
     one.add(1500)
     with pytest.raises(GatewayLimitReached, match="unread bytes of this token"):
         other.add(600)
@@ -90,24 +90,24 @@ async def test_a_token_that_sends_too_fast_gets_a_retry_delay() -> None:
     clock = FakeClock()
     counted = LimitCounter(GatewayLimits(messages_per_second=10, message_burst=20), clock)
     for _ in range(20):
-        counted.rate(A)
+        counted.count_message(A)
     with pytest.raises(GatewayLimitReached) as reached:
-        counted.rate(A)
+        counted.count_message(A)
     assert reached.value.retry_after == pytest.approx(0.1)
-    counted.rate(B)
+    counted.count_message(B)
     await clock.advance(0.5)
     for _ in range(5):
-        counted.rate(A)
+        counted.count_message(A)
     with pytest.raises(GatewayLimitReached):
-        counted.rate(A)
+        counted.count_message(A)
 
 
 def test_all_tokens_share_a_total_rate() -> None:
-    counted = meter(messages_per_second=5, message_burst=5, total_messages_per_second=10)
+    counted = limit_counter(messages_per_second=5, message_burst=5, total_messages_per_second=10)
     for rights in (A, A, A, A, B, B, B, B, C, C):
-        counted.rate(rights)
+        counted.count_message(rights)
     with pytest.raises(GatewayLimitReached, match="whole gateway"):
-        counted.rate(C)
+        counted.count_message(C)
 
 
 def test_the_rpc_error_names_the_limit() -> None:

@@ -16,7 +16,7 @@ from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import Origins
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import ClientConnection, OutgoingFrame
-from accord.gateway.http import HttpServer, ServerConfig, serve_front
+from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metrics
 from accord.testing import FakeClock
 
@@ -37,10 +37,10 @@ class EchoHandler:
     """The gateway's end of one connection: the frames it received, and why it ended."""
 
     def __init__(
-        self, echo: "EchoGateway", line: ClientConnection, visa: TokenRights, agent: str | None
+        self, echo: "EchoGateway", connection: ClientConnection, rights: TokenRights, agent: str | None
     ) -> None:
-        self.line = line
-        self.visa = visa
+        self.connection = connection
+        self.rights = rights
         self.agent = agent
         self.received_frames: list[bytes] = []
         self.reasons: list[str] = []
@@ -64,9 +64,9 @@ class EchoHandler:
 
     def send(self, members: dict[str, Any], stream: str | None = None) -> None:
         """Send a message of the agent."""
-        self.line.send(OutgoingFrame(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
+        self.connection.send(OutgoingFrame(json.dumps({"jsonrpc": "2.0", **members}).encode()), stream)
 
-    def gone(self, reason: str) -> None:
+    def closed(self, reason: str) -> None:
         self.reasons.append(reason)
         self._echo.notice()
 
@@ -79,10 +79,10 @@ class EchoGateway:
         self.silent_on: set[str] = set()
         self._changed = asyncio.Event()
 
-    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> EchoHandler:
+    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> EchoHandler:
         if agent not in (None, "known"):
             raise NotFound(f"There is no agent {agent!r}")
-        client = EchoHandler(self, line, visa, agent)
+        client = EchoHandler(self, connection, rights, agent)
         self.clients.append(client)
         self.notice()
         return client
@@ -102,12 +102,17 @@ class HttpHarness:
     """The server under test, and what a client needs to reach it."""
 
     def __init__(
-        self, server: HttpServer, echo: EchoGateway, auth: Authenticator, meter: LimitCounter, clock: Clock
+        self,
+        server: HttpServer,
+        echo: EchoGateway,
+        auth: Authenticator,
+        limit_counter: LimitCounter,
+        clock: Clock,
     ) -> None:
         self.server = server
         self.echo = echo
         self.auth = auth
-        self.meter = meter
+        self.limit_counter = limit_counter
         self.clock = clock
         self.sockets: list[asyncio.StreamWriter] = []
         self.token, self.secret = auth.tokens.new("test")
@@ -157,13 +162,18 @@ async def http_harness(
 ) -> AsyncGenerator[HttpHarness]:
     """Run a server with an echo gateway, and stop it at the end."""
     echo = EchoGateway()
-    meter = LimitCounter(limits, clock)
+    limit_counter = LimitCounter(limits, clock)
     with TemporaryDirectory() as folder:
         auth = loopback_authenticator(Path(folder), clock)
-        async with serve_front(
-            opening=echo, door=auth, meter=meter, config=config, clock=clock, metrics=Metrics()
+        async with serve_http(
+            opener=echo,
+            authenticator=auth,
+            limit_counter=limit_counter,
+            config=config,
+            clock=clock,
+            metrics=Metrics(),
         ) as server:
-            harness = HttpHarness(server, echo, auth, meter, clock)
+            harness = HttpHarness(server, echo, auth, limit_counter, clock)
             try:
                 yield harness
             finally:
@@ -175,5 +185,5 @@ async def http_harness(
     assert all(len(client.reasons) == 1 for client in echo.clients), (
         "a connection must be told of its end once"
     )
-    assert meter.connections == 0
-    assert meter.buffered == 0
+    assert limit_counter.connections == 0
+    assert limit_counter.buffered == 0

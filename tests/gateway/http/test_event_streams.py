@@ -37,7 +37,7 @@ async def test_each_stream_carries_its_own_events_in_order_with_ids(version: int
         [handler] = harness.echo.clients
         async with EventReader(client, connection) as own, EventReader(client, connection, "s1") as session:
             assert own.response.headers["content-type"] == "text/event-stream"
-            assert own.response.headers["acp-connection-id"] == handler.line.id
+            assert own.response.headers["acp-connection-id"] == handler.connection.id
             for number in range(3):
                 handler.send(numbered(number))
                 handler.send(numbered(10 + number), "s1")
@@ -63,10 +63,10 @@ async def test_events_sent_before_a_reader_connects_are_kept(version: int) -> No
         [handler] = harness.echo.clients
         for number in range(100):
             handler.send(numbered(number), "later")
-        assert handler.line.unsent > 0
+        assert handler.connection.unsent > 0
         async with EventReader(client, connection, "later") as session:
             assert [n for _, n in await numbers(session, 100)] == list(range(100))
-        await harness.echo.until(lambda: handler.line.unsent == 0)
+        await harness.echo.until(lambda: handler.connection.unsent == 0)
 
 
 @both_versions
@@ -187,7 +187,7 @@ async def test_the_end_of_a_connection_ends_its_streams(version: int) -> None:
         connection = await open_connection(client)
         async with EventReader(client, connection) as own, EventReader(client, connection, "s1") as session:
             harness.echo.clients[0].send(numbered(1))
-            harness.echo.clients[0].line.end(1000, "done")
+            harness.echo.clients[0].connection.end(1000, "done")
             harness.echo.clients[0].send(numbered(2))
             assert await numbers(own, 1) == [("1", 1)]
             assert await own.next() is None

@@ -17,7 +17,7 @@ from tests.gateway.http.raw_socket import RawSocket
 
 from accord.errors import UsageError
 from accord.gateway.access.resource_limits import LimitCounter
-from accord.gateway.http import ServerConfig, serve_front, tls_context
+from accord.gateway.http import ServerConfig, serve_http, tls_context
 from accord.testing import FakeClock
 
 
@@ -61,10 +61,10 @@ async def test_an_address_in_use_is_a_one_line_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"cannot listen on 127\.0\.0\.1 port {port}: .*another"):
-            async with serve_front(
-                opening=EchoGateway(),
-                door=loopback_authenticator(tmp_path),
-                meter=LimitCounter(),
+            async with serve_http(
+                opener=EchoGateway(),
+                authenticator=loopback_authenticator(tmp_path),
+                limit_counter=LimitCounter(),
                 config=ServerConfig(port=port),
             ):
                 pass

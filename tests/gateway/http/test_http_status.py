@@ -30,9 +30,9 @@ async def test_initialize_is_answered_with_the_connection_id_and_a_cookie(versio
         assert answer.headers["content-type"] == "application/json"
         assert answer.json() == {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}
         [handler] = harness.echo.clients
-        assert answer.headers["acp-connection-id"] == handler.line.id
+        assert answer.headers["acp-connection-id"] == handler.connection.id
         cookie = answer.headers["set-cookie"]
-        assert cookie == f"accord-line={handler.line.id}; Path=/acp; HttpOnly; SameSite=Strict"
+        assert cookie == f"accord-line={handler.connection.id}; Path=/acp; HttpOnly; SameSite=Strict"
 
 
 @both_versions
@@ -262,7 +262,7 @@ async def test_an_unanswered_initialize_times_out(version: int) -> None:
         assert (await asking).status_code == 504
         asking = asyncio.ensure_future(client.post("/acp", json=INITIALIZE))
         await harness.echo.until(lambda: len(harness.echo.clients) == 2)
-        harness.echo.clients[1].line.end(1011, "the agent broke")
+        harness.echo.clients[1].connection.end(1011, "the agent broke")
         assert (await asking).status_code == 500
 
 
@@ -280,4 +280,4 @@ async def test_a_failed_initialize_is_answered_with_its_error_and_the_connection
         handler.send({"id": 0, "error": {"code": -32603, "message": "broken"}})
         answer = await asking
         assert answer.json()["error"]["code"] == -32603
-        assert answer.headers["acp-connection-id"] == handler.line.id
+        assert answer.headers["acp-connection-id"] == handler.connection.id

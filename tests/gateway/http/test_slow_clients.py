@@ -47,7 +47,7 @@ async def test_a_client_with_too_much_unread_is_disconnected_alone_and_can_resum
         stalled, _ = await non_reading_socket(harness)
         good = await RawSocket.open(harness)
         count = flood(harness, 0, 8_000_000)
-        await harness.until(lambda: harness.echo.clients[0].line.unsent > 0)
+        await harness.until(lambda: harness.echo.clients[0].connection.unsent > 0)
         await clock.advance(5)
         await harness.until(lambda: harness.server.metrics.cut_off == 1)
         assert harness.echo.clients[0].reasons == []
@@ -81,7 +81,7 @@ async def test_a_slow_client_that_keeps_reading_is_not_disconnected() -> None:
     async with http_harness(clock=clock) as harness:
         slow, plain = await non_reading_socket(harness)
         flood(harness, 0, 6_000_000)
-        line = harness.echo.clients[0].line
+        line = harness.echo.clients[0].connection
         await harness.until(lambda: line.unsent > 0)
 
         def reads_some(target: float) -> bool:
@@ -128,7 +128,7 @@ async def test_an_event_reader_that_stops_is_disconnected_and_its_connection_sta
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         count = flood(harness, 0, 7_000_000)
         [handler] = harness.echo.clients
-        await harness.until(lambda: handler.line.unsent > 0)
+        await harness.until(lambda: handler.connection.unsent > 0)
         await clock.advance(35 if stalls else 5)
         await harness.until(lambda: harness.server.metrics.cut_off == 1)
         assert handler.reasons == []
@@ -148,7 +148,7 @@ async def test_a_client_that_pings_but_never_reads_is_dropped() -> None:
     async with http_harness() as harness:
         stalled, _ = await non_reading_socket(harness)
         flood(harness, 0, 5_000_000)
-        await harness.until(lambda: harness.echo.clients[0].line.unsent > 0)
+        await harness.until(lambda: harness.echo.clients[0].connection.unsent > 0)
         try:
             while harness.server.metrics.sockets:
                 stalled.send_frame(b"p" * 125, 0x9)

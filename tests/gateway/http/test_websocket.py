@@ -19,10 +19,10 @@ async def test_the_handshake_names_the_connection_and_sets_a_cookie() -> None:
             assert socket.response is not None
             headers = socket.response.headers
             [handler] = harness.echo.clients
-            assert headers["Acp-Connection-Id"] == handler.line.id
+            assert headers["Acp-Connection-Id"] == handler.connection.id
             assert (
                 headers["Set-Cookie"]
-                == f"accord-line={handler.line.id}; Path=/acp; HttpOnly; SameSite=Strict"
+                == f"accord-line={handler.connection.id}; Path=/acp; HttpOnly; SameSite=Strict"
             )
             assert "Sec-WebSocket-Extensions" not in headers, "compression must be off"
             await socket.send(json.dumps(INITIALIZE))
@@ -283,7 +283,7 @@ async def test_a_client_can_resume_although_its_connection_fills_the_limit() -> 
         third = await RawSocket.open(harness)  # does not resume, so it replaces the waiting connection
         await harness.echo.until(lambda: bool(harness.echo.clients[0].reasons))
         assert harness.echo.clients[0].reasons == ["a newer connection of the same token took its place"]
-        assert harness.meter.connections == 1
+        assert harness.limit_counter.connections == 1
         third.close_socket()
 
 
@@ -321,7 +321,7 @@ async def test_the_gateway_ends_a_connection_with_a_code_and_a_reason() -> None:
         socket = await RawSocket.open(harness)
         [handler] = harness.echo.clients
         handler.send({"method": "last"})
-        handler.line.end(1011, "ä" * 200)
+        handler.connection.end(1011, "ä" * 200)
         handler.send({"method": "never"})
         assert (await socket.receive())["method"] == "last"
         code, reason = await socket.wait_closed()

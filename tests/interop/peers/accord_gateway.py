@@ -19,7 +19,7 @@ from accord.gateway.access.browser_logins import BrowserLogins
 from accord.gateway.access.request_origin import Origins
 from accord.gateway.access.resource_limits import LimitCounter
 from accord.gateway.client_connection import ClientConnection, OutgoingFrame
-from accord.gateway.http import ServerConfig, serve_front, tls_context
+from accord.gateway.http import ServerConfig, serve_http, tls_context
 from accord.wire.envelope import decode_envelope
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Frame, TransportEnd
@@ -37,10 +37,10 @@ def session_of(params: Raw) -> str | None:
 class ClientBridge:
     """Connects the line of one client with a separate agent."""
 
-    def __init__(self, line: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         theirs, self._agent = memory_pair()
         agent.connect(theirs)
-        self._line = line
+        self._connection = connection
         self._asked: dict[int | str | None, str | None] = {}
         folder = Path(os.environ["RECORD"])
         self._heard, self._said = (folder / "to_agent").open("ab", 0), (folder / "to_client").open("ab", 0)
@@ -57,7 +57,7 @@ class ClientBridge:
                 stream = self._asked.pop(None if read.id is UNSET else read.id, None)
             else:
                 stream = None if read.method.startswith("$/") else session_of(read.params)
-            self._line.send(OutgoingFrame(frame), stream)
+            self._connection.send(OutgoingFrame(frame), stream)
 
     def heard(self, frames: list[bytes]) -> None:
         """Pass frames of the client to the agent."""
@@ -70,9 +70,9 @@ class ClientBridge:
 
     def ended(self, end: TransportEnd) -> None:
         """The agent ended."""
-        self._line.end(1011, end.reason)
+        self._connection.end(1011, end.reason)
 
-    def gone(self, reason: str) -> None:
+    def closed(self, reason: str) -> None:
         """The client disconnected."""
         self._leaving = asyncio.ensure_future(self._agent.aclose())
 
@@ -82,24 +82,26 @@ class ClientEnd:
 
     def __init__(self, bridge: ClientBridge) -> None:
         self.frames = bridge.heard
-        self.gone = bridge.gone
+        self.closed = bridge.closed
 
 
 class Lines:
     """Opens lines."""
 
-    def open(self, line: ClientConnection, visa: TokenRights, agent: str | None) -> ClientEnd:
-        return ClientEnd(ClientBridge(line))
+    def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ClientEnd:
+        return ClientEnd(ClientBridge(connection))
 
 
 async def main(certificate: str | None = None, key: str | None = None) -> None:
     with TemporaryDirectory() as folder:
         tokens, browsers = TokenStore(Path(folder, "tokens")), BrowserLogins(Path(folder, "browsers"))
         _, token = tokens.new("interop")
-        door = Authenticator(Origins("127.0.0.1"), tokens=tokens, browsers=browsers)
+        authenticator = Authenticator(Origins("127.0.0.1"), tokens=tokens, browsers=browsers)
         tls = tls_context(Path(certificate), Path(key)) if certificate and key else None
         config = ServerConfig(tls=tls)
-        async with serve_front(opening=Lines(), door=door, meter=LimitCounter(), config=config) as front:
+        async with serve_http(
+            opener=Lines(), authenticator=authenticator, limit_counter=LimitCounter(), config=config
+        ) as front:
             sys.stdout.write(f"{front.addresses[0][1]}\n{token}\n")
             sys.stdout.flush()
             await asyncio.Event().wait()

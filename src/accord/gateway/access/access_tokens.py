@@ -69,15 +69,15 @@ class TokenRights(Struct, frozen=True):
         if self.folders is None:
             return replace(self, folders=folders)
         bounds = TokenRights("", folders=folders)
-        deeper = [own for own in self.folders if bounds.may_enter(own)]
-        deeper += [bound for bound in folders if self.may_enter(bound)]
-        return replace(self, folders=tuple(dict.fromkeys(deeper)))
+        shared = [own for own in self.folders if bounds.may_enter(own)]
+        shared += [bound for bound in folders if self.may_enter(bound)]
+        return replace(self, folders=tuple(dict.fromkeys(shared)))
 
 
 # MERGED gateway.access.privatefile: A small file with something secret about it: made whole and for the owner alone, or not at all.
 
 
-def make_file(path: Path, data: bytes, time: float) -> None:
+def create_private_file(path: Path, data: bytes, time: float) -> None:
     """Make a file that is not there yet, closed to everybody but its owner (0600), with this time. Raises OSError."""
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
@@ -98,15 +98,15 @@ def make_file(path: Path, data: bytes, time: float) -> None:
 # running gateway sees both. When a token was last used is the file's time, which can be set without writing it again: a token
 # that is being used while it is revoked stays revoked.
 
-PREFIX: Final = "acc_"
-TOKEN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
+_PREFIX: Final = "acc_"
+TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: its id, which is no secret, and the secret."""
-_ID: Final = re.compile("[a-z0-9]{8}")
-_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
-_USE_NOTED_EVERY: Final = 60.0
-NEVER: Final = 0.0
+_ID_PATTERN: Final = re.compile("[a-z0-9]{8}")
+_ID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
+_USE_INTERVAL: Final = 60.0
+NEVER_USED: Final = 0.0
 """The time of a file that was never used."""
-_NOBODY: Final = "0" * 64
+_NO_HASH: Final = "0" * 64
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its time is over."""
         return self.expires is not None and now >= self.expires
 
-    def visa(self, peer: str = "") -> TokenRights:
+    def rights(self, peer: str = "") -> TokenRights:
         """What it lets its holder do."""
         return TokenRights(
             token=self.id,
@@ -144,10 +144,10 @@ class TokenStore:
 
     def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
         self.folder = data_dir() / "gateway" / "tokens" if folder is None else folder
-        self._place = str(self.folder)
+        self._folder_text = str(self.folder)
         self._now = now
-        self._known: dict[str, tuple[tuple[int, int, int], Token]] = {}
-        self._noted: dict[str, float] = {}
+        self._cache: dict[str, tuple[tuple[int, int, int], Token]] = {}
+        self._use_recorded: dict[str, float] = {}
 
     def new(
         self,
@@ -160,8 +160,8 @@ class TokenStore:
     ) -> tuple[Token, str]:
         """Make one. The text beside it is the token itself, which nobody can read again. Raises UsageError."""
         secret = secrets.token_urlsafe(32)
-        made = Token(
-            id="".join(secrets.choice(_LETTERS) for _ in range(8)),
+        token = Token(
+            id="".join(secrets.choice(_ID_LETTERS) for _ in range(8)),
             sha256=_hash(secret),
             created=self._now(),
             name=name,
@@ -172,10 +172,10 @@ class TokenStore:
         )
         try:
             private_folder(self.folder)
-            make_file(Path(self._path(made.id)), msgspec.json.encode(made), NEVER)
+            create_private_file(Path(self._path(token.id)), msgspec.json.encode(token), NEVER_USED)
         except OSError as error:
             raise UsageError(f"{self.folder}: a token cannot be kept there ({error.strerror})") from None
-        return made, f"{PREFIX}{made.id}_{secret}"
+        return token, f"{_PREFIX}{token.id}_{secret}"
 
     def all(self) -> list[Token]:
         """Every token, the oldest first, expired ones too."""
@@ -191,26 +191,26 @@ class TokenStore:
         path = self._path(id)
         try:
             status = os.stat(path)
-            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
-            known = self._known.get(id)
-            if known is not None and known[0] == stamp:
-                return known[1]
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
+            cached = self._cache.get(id)
+            if cached is not None and cached[0] == version:
+                return cached[1]
             token = msgspec.json.decode(Path(path).read_bytes(), type=Token)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            self._known.pop(id, None)
+            self._cache.pop(id, None)
             return None
         if token.id != id:
             return None
-        self._known[id] = (stamp, token)
+        self._cache[id] = (version, token)
         return token
 
     def find(self, text: str) -> Token | None:
         """The token that this is, if it is one and its time is not over. How long that takes tells nothing of the secret."""
-        parts = TOKEN.fullmatch(text)
-        token = self.get(parts[1]) if parts is not None else None
-        kept = _NOBODY if token is None else token.sha256
-        right = hmac.compare_digest(kept, _hash(parts[2] if parts is not None else text))
-        if token is None or not right or token.is_expired(self._now()):
+        match = TOKEN_PATTERN.fullmatch(text)
+        token = self.get(match[1]) if match is not None else None
+        expected = _NO_HASH if token is None else token.sha256
+        matches = hmac.compare_digest(expected, _hash(match[2] if match is not None else text))
+        if token is None or not matches or token.is_expired(self._now()):
             return None
         return token
 
@@ -219,12 +219,12 @@ class TokenStore:
         token = self.get(id)
         return token is not None and not token.is_expired(self._now())
 
-    def used(self, token: Token) -> None:
+    def mark_used(self, token: Token) -> None:
         """Note that it was used now; about once a minute is enough."""
         now = self._now()
-        if now - self._noted.get(token.id, -_USE_NOTED_EVERY) < _USE_NOTED_EVERY:
+        if now - self._use_recorded.get(token.id, -_USE_INTERVAL) < _USE_INTERVAL:
             return
-        self._noted[token.id] = now
+        self._use_recorded[token.id] = now
         with suppress(OSError):
             os.utime(self._path(token.id), (now, now))
 
@@ -234,7 +234,7 @@ class TokenStore:
             used = os.stat(self._path(token.id)).st_mtime
         except OSError:
             return None
-        return None if used == NEVER else used
+        return None if used == NEVER_USED else used
 
     def revoke(self, id: str) -> Token:
         """Let nobody in with it any more, at once and in every running gateway. Raises UsageError."""
@@ -242,12 +242,12 @@ class TokenStore:
         if token is None:
             raise UsageError(f"no token has the id {id!r}: `accord serve token list` shows all")
         Path(self._path(id)).unlink(missing_ok=True)
-        self._known.pop(id, None)
+        self._cache.pop(id, None)
         return token
 
     def _path(self, id: str) -> str:
         """As text: it is needed for every request."""
-        return os.path.join(self._place, f"{id if _ID.fullmatch(id) else '-'}.json")
+        return os.path.join(self._folder_text, f"{id if _ID_PATTERN.fullmatch(id) else '-'}.json")
 
 
 def _hash(secret: str) -> str:
@@ -257,18 +257,18 @@ def _hash(secret: str) -> str:
 
 def without_token(text: str) -> str:
     """The text with the secrets of tokens taken out. The id stays: it says whose it was."""
-    return TOKEN.sub(r"acc_\1_...", text)
+    return TOKEN_PATTERN.sub(r"acc_\1_...", text)
 
 
 # MERGED gateway.access.pairing: How a token gets to another device: a link that holds it behind `#`, which browsers never send, and its QR code.
 
-_QUIET: Final = 2
+_QR_BORDER: Final = 2
 _RESET: Final = "\x1b[0m"
 _BLACK_ON_WHITE: Final = "\x1b[38;5;16;48;5;231m"
-_HALVES: Final = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
+_QR_CHARACTERS: Final = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
 
 
-def link(url: str, token: str) -> str:
+def pairing_link(url: str, token: str) -> str:
     """The link that logs a browser in; `url` is the address of the gateway, with or without a slash at its end."""
     return f"{url.rstrip('/')}/#token={token}"
 
@@ -283,12 +283,12 @@ def qr_code(text: str, width: int) -> list[str] | None:
     import segno
 
     code = segno.make(text, error="l", micro=False)
-    rows = [[bool(module) for module in row] for row in code.matrix_iter(scale=1, border=_QUIET)]
+    rows = [[bool(module) for module in row] for row in code.matrix_iter(scale=1, border=_QR_BORDER)]
     if len(rows[0]) > width:
         return None
     if len(rows) % 2:
         rows.append([False] * len(rows[0]))
     return [
-        _BLACK_ON_WHITE + "".join(_HALVES[pair] for pair in zip(upper, lower, strict=True)) + _RESET
+        _BLACK_ON_WHITE + "".join(_QR_CHARACTERS[pair] for pair in zip(upper, lower, strict=True)) + _RESET
         for upper, lower in zip(rows[::2], rows[1::2], strict=True)
     ]

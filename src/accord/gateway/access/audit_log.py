@@ -18,11 +18,11 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.running_gateways import locked
 from accord.paths import data_dir, private_folder
 
-LARGEST: Final = 16 * 1024 * 1024
-KEPT: Final = 5
-_LONGEST_TEXT: Final = 200
+MAX_BYTES: Final = 16 * 1024 * 1024
+ROTATED_FILES: Final = 5
+_MAX_TEXT: Final = 200
 
-Fact = str | int | float | bool | None
+AuditValue = str | int | float | bool | None
 
 
 def audit_file() -> Path:
@@ -37,38 +37,38 @@ class AuditLog:
         self,
         path: Path | None = None,
         *,
-        largest: int = LARGEST,
-        kept: int = KEPT,
+        max_bytes: int = MAX_BYTES,
+        rotated_files: int = ROTATED_FILES,
         now: Callable[[], float] = time.time,
-        trouble: Callable[[str], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
     ) -> None:
         self.path = audit_file() if path is None else path
         self.missing = 0
         """Lines that could not be written since the last one that was."""
-        self._largest = largest
-        self._kept = kept
+        self._max_bytes = max_bytes
+        self._rotated_files = rotated_files
         self._now = now
-        self._trouble = trouble
+        self._on_error = on_error
         self._descriptor: int | None = None
-        self._torn = False
+        self._line_incomplete = False
 
-    def record(self, visa: TokenRights | None, event: str, **facts: Fact) -> None:
+    def record(self, rights: TokenRights | None, event: str, **values: AuditValue) -> None:
         """One line; never raises. Facts are names, ids and numbers, never what somebody wrote."""
-        line: dict[str, Fact] = {
+        line: dict[str, AuditValue] = {
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
             "event": event,
         }
-        if visa is not None:
-            line |= {"token": visa.token, "name": visa.name, "peer": visa.peer}
-        for name, value in facts.items():
+        if rights is not None:
+            line |= {"token": rights.token, "name": rights.name, "peer": rights.peer}
+        for name, value in values.items():
             if value is not None:
-                line[name] = value[:_LONGEST_TEXT] if isinstance(value, str) else value
+                line[name] = value[:_MAX_TEXT] if isinstance(value, str) else value
         if self.missing:
             line["missingBefore"] = self.missing
         try:
             self._append(msgspec.json.encode(line) + b"\n")
         except (OSError, UnicodeEncodeError) as error:
-            self._failed(error)
+            self._write_failed(error)
         else:
             self.missing = 0
 
@@ -79,25 +79,25 @@ class AuditLog:
             os.close(descriptor)
 
     def _append(self, line: bytes) -> None:
-        descriptor = self._current()
-        data = b"\n" + line if self._torn else line
-        self._torn = True  # unless all of it is written, the next line begins with a line end
+        descriptor = self._open_file()
+        data = b"\n" + line if self._line_incomplete else line
+        self._line_incomplete = True  # unless all of it is written, the next line begins with a line end
         if os.write(descriptor, data) == len(data):
-            self._torn = False
+            self._line_incomplete = False
         else:
             raise OSError("only part of the line was written")
 
-    def _current(self) -> int:
+    def _open_file(self) -> int:
         """The file to write to, which another process may have put aside, or somebody may have removed."""
         if self._descriptor is not None:
-            own = os.fstat(self._descriptor)
+            opened = os.fstat(self._descriptor)
             try:
-                there = os.stat(self.path)
+                current = os.stat(self.path)
             except FileNotFoundError:
-                there = None
-            if there is None or there.st_ino != own.st_ino or there.st_dev != own.st_dev:
+                current = None
+            if current is None or current.st_ino != opened.st_ino or current.st_dev != opened.st_dev:
                 self.close()
-            elif own.st_size >= self._largest:
+            elif opened.st_size >= self._max_bytes:
                 self._rotate()
         if self._descriptor is None:
             private_folder(self.path.parent)
@@ -106,9 +106,9 @@ class AuditLog:
             status = os.fstat(self._descriptor)
             if stat.S_IMODE(status.st_mode) & 0o077:
                 os.chmod(self.path, 0o600)
-            if status.st_size >= self._largest:
+            if status.st_size >= self._max_bytes:
                 self._rotate()
-                return self._current()
+                return self._open_file()
         return self._descriptor
 
     def _rotate(self) -> None:
@@ -116,11 +116,11 @@ class AuditLog:
         self.close()
         with locked(self.path.with_name(self.path.name + ".lock")):
             try:
-                if self.path.stat().st_size < self._largest:
+                if self.path.stat().st_size < self._max_bytes:
                     return  # another process was faster
             except FileNotFoundError:
                 return
-            for number in range(self._kept, 0, -1):
+            for number in range(self._rotated_files, 0, -1):
                 older = self._numbered(number - 1)
                 if older.exists():
                     os.replace(older, self._numbered(number))
@@ -128,10 +128,10 @@ class AuditLog:
     def _numbered(self, number: int) -> Path:
         return self.path if number == 0 else self.path.with_name(f"{self.path.name}.{number}")
 
-    def _failed(self, error: Exception) -> None:
+    def _write_failed(self, error: Exception) -> None:
         self.missing += 1
-        if self.missing == 1 and self._trouble is not None:
-            self._trouble(
+        if self.missing == 1 and self._on_error is not None:
+            self._on_error(
                 f"{self.path}: the audit log cannot be written ({error}); the gateway goes on without it"
             )
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from accord.clock import Clock
-from accord.gateway.access.access_tokens import make_file
+from accord.gateway.access.access_tokens import create_private_file
 from accord.paths import data_dir, private_folder
 
 # MERGED gateway.access.browsers: Browsers that are logged in: each has a cookie, which stands for the token it logged in with and goes with it.
@@ -21,8 +21,8 @@ from accord.paths import data_dir, private_folder
 COOKIE: Final = "accord"
 LOGIN_LIFETIME: Final = 30 * 24 * 3600
 """So many seconds without a visit, and the browser has to log in again."""
-_MOST_OF_ONE: Final = 64
-_NOTED_EVERY: Final = 3600.0
+_MAX_PER_TOKEN: Final = 64
+_USE_INTERVAL: Final = 3600.0
 
 
 class BrowserLogins:
@@ -35,68 +35,68 @@ class BrowserLogins:
     def log_in(self, token: str) -> str:
         """A new cookie for the holder of the token with this id. Raises OSError."""
         private_folder(self.folder)
-        self._tidy(token)
-        text = secrets.token_urlsafe(32)
-        make_file(self._path(text), token.encode(), self._now())
-        return text
+        self._remove_old(token)
+        cookie = secrets.token_urlsafe(32)
+        create_private_file(self._path(cookie), token.encode(), self._now())
+        return cookie
 
-    def token(self, text: str) -> str | None:
+    def token(self, cookie: str) -> str | None:
         """The id of the token that the cookie stands for; None if it is none, or too old."""
-        path = self._path(text)
+        path = self._path(cookie)
         try:
-            heard = path.stat().st_mtime
+            last_seen = path.stat().st_mtime
             token = path.read_bytes()[:64].decode("ascii")
         except (OSError, UnicodeDecodeError):
             return None
         now = self._now()
-        if now - heard >= LOGIN_LIFETIME:
-            self.log_out(text)
+        if now - last_seen >= LOGIN_LIFETIME:
+            self.log_out(cookie)
             return None
-        if now - heard >= _NOTED_EVERY:
+        if now - last_seen >= _USE_INTERVAL:
             with suppress(OSError):
                 os.utime(path, (now, now))
         return token
 
-    def log_out(self, text: str) -> None:
+    def log_out(self, cookie: str) -> None:
         """The cookie is worth nothing any more."""
         with suppress(OSError):
-            self._path(text).unlink(missing_ok=True)
+            self._path(cookie).unlink(missing_ok=True)
 
     def forget(self, token: str) -> None:
         """Log out every browser that came with the token of this id."""
-        for path, _ in self._of(token):
+        for path, _ in self._files_of(token):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def _tidy(self, token: str) -> None:
+    def _remove_old(self, token: str) -> None:
         """Drop those too old, and make room: one token has so many browsers at most."""
-        for path, heard in self._files():
-            if self._now() - heard >= LOGIN_LIFETIME:
+        for path, last_seen in self._files():
+            if self._now() - last_seen >= LOGIN_LIFETIME:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-        own = sorted(self._of(token), key=lambda found: found[1])
-        for path, _ in own[: max(0, len(own) - _MOST_OF_ONE + 1)]:
+        same_token = sorted(self._files_of(token), key=lambda files: files[1])
+        for path, _ in same_token[: max(0, len(same_token) - _MAX_PER_TOKEN + 1)]:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def _files(self) -> list[tuple[Path, float]]:
-        found: list[tuple[Path, float]] = []
+        files: list[tuple[Path, float]] = []
         with suppress(OSError):
             for path in self.folder.iterdir():
                 with suppress(OSError):
-                    found.append((path, path.stat().st_mtime))
-        return found
+                    files.append((path, path.stat().st_mtime))
+        return files
 
-    def _of(self, token: str) -> list[tuple[Path, float]]:
-        found: list[tuple[Path, float]] = []
-        for path, heard in self._files():
+    def _files_of(self, token: str) -> list[tuple[Path, float]]:
+        files: list[tuple[Path, float]] = []
+        for path, last_seen in self._files():
             with suppress(OSError):
                 if path.read_bytes() == token.encode():
-                    found.append((path, heard))
-        return found
+                    files.append((path, last_seen))
+        return files
 
-    def _path(self, text: str) -> Path:
-        return self.folder / hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    def _path(self, cookie: str) -> Path:
+        return self.folder / hashlib.sha256(cookie.encode(errors="surrogatepass")).hexdigest()
 
 
 # MERGED gateway.access.tickets: Tickets: what a page shows to open a WebSocket, where a browser can send no header. Used once, within 30 seconds.
@@ -105,13 +105,13 @@ class BrowserLogins:
 # that got it.
 
 TICKET_LIFETIME: Final = 30.0
-_MOST: Final = 1024
+_MAX_TICKETS: Final = 1024
 
 
 class _Ticket(NamedTuple):
     token: str
     origin: str | None
-    until: float
+    expires: float
 
 
 class Tickets:
@@ -119,30 +119,32 @@ class Tickets:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._out: dict[bytes, _Ticket] = {}
+        self._issued: dict[bytes, _Ticket] = {}
 
     def __len__(self) -> int:
-        return len(self._out)
+        return len(self._issued)
 
     def issue(self, token: str, origin: str | None = None) -> str:
         """A new one for the holder of the token with this id."""
         now = self._clock.now()
-        for key in [key for key, ticket in self._out.items() if ticket.until <= now]:
-            del self._out[key]
-        while len(self._out) >= _MOST:
-            del self._out[next(iter(self._out))]  # the oldest: whoever asks for so many opens none of them
-        text = secrets.token_urlsafe(32)
-        self._out[_key(text)] = _Ticket(token, origin, now + TICKET_LIFETIME)
-        return text
+        for key in [key for key, ticket in self._issued.items() if ticket.expires <= now]:
+            del self._issued[key]
+        while len(self._issued) >= _MAX_TICKETS:
+            del self._issued[
+                next(iter(self._issued))
+            ]  # the oldest: whoever asks for so many opens none of them
+        cookie = secrets.token_urlsafe(32)
+        self._issued[_key(cookie)] = _Ticket(token, origin, now + TICKET_LIFETIME)
+        return cookie
 
-    def redeem(self, text: str, origin: str | None = None) -> str | None:
+    def redeem(self, cookie: str, origin: str | None = None) -> str | None:
         """The id of the token it stands for; None if it is none, spent, too old, or of a page from elsewhere."""
-        ticket = self._out.pop(_key(text), None)
-        if ticket is None or ticket.until <= self._clock.now():
+        ticket = self._issued.pop(_key(cookie), None)
+        if ticket is None or ticket.expires <= self._clock.now():
             return None
         return ticket.token if ticket.origin in (None, origin) else None
 
 
-def _key(text: str) -> bytes:
+def _key(cookie: str) -> bytes:
     """Looked up by its hash, a ticket cannot be found out by the time that looking takes."""
-    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()

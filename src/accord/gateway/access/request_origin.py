@@ -24,20 +24,20 @@ class Proxies:
 
     def peer(self, peer: str, headers: Headers) -> str:
         """Whose request it is: the last one that our own proxy names, which is the one it saw itself."""
-        if not self._knows(peer):
+        if not self._is_known(peer):
             return peer
-        told = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
+        value = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
         try:
-            return str(ip_address(told.strip("[]")))
+            return str(ip_address(value.strip("[]")))
         except ValueError:
             return peer
 
-    def tells_of_tls(self, peer: str, headers: Headers) -> bool:
+    def reports_tls(self, peer: str, headers: Headers) -> bool:
         """Whether the browser spoke TLS to the proxy."""
-        told = headers.get("x-forwarded-proto", ())
-        return len(told) == 1 and told[0].strip().lower() == "https" and self._knows(peer)
+        value = headers.get("x-forwarded-proto", ())
+        return len(value) == 1 and value[0].strip().lower() == "https" and self._is_known(peer)
 
-    def _knows(self, peer: str) -> bool:
+    def _is_known(self, peer: str) -> bool:
         if not self._networks:
             return False
         try:
@@ -49,13 +49,13 @@ class Proxies:
 
 # MERGED gateway.access.refusals: A refusal at the door: the status, one sentence for whoever asked, and the headers that go with it.
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class RequestRefused(AccordError):
     """Nobody is let in. The sentence says what is wrong and what to do, and never repeats a secret."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str] = _NONE) -> None:
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
@@ -101,9 +101,9 @@ def is_loopback(name: str) -> bool:
 class Origins:
     """The names that are served, and the origins whose pages may ask. Raises UsageError for one that cannot be meant."""
 
-    def __init__(self, bound: str, *, names: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
-        self._bound = bound.lower().strip("[]")
-        self._everywhere = _is_address(self._bound) and ip_address(self._bound).is_unspecified
+    def __init__(self, host: str, *, names: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
+        self._host = host.lower().strip("[]")
+        self._all_addresses = _is_address(self._host) and ip_address(self._host).is_unspecified
         self._names: set[str] = set()
         for name in names:
             parts = split_authority(name)
@@ -112,24 +112,24 @@ class Origins:
             self._names.add(parts[0])
         self._allowed: set[tuple[str, str, int]] = set()
         for origin in allowed:
-            whole = split_origin(origin.rstrip("/"))
-            if whole is None:
+            parsed = split_origin(origin.rstrip("/"))
+            if parsed is None:
                 raise UsageError(f"--allow-origin {origin!r} is no origin: write it as https://example.org")
-            self._allowed.add(whole)
+            self._allowed.add(parsed)
 
     def serves(self, name: str) -> bool:
         """Whether a request for this name is meant for us.
 
         Where we listen on every address, each of them is ours: an address, other than a name, cannot be led elsewhere.
         """
-        if name in LOOPBACK or name in self._names or (name == self._bound and not self._everywhere):
+        if name in LOOPBACK or name in self._names or (name == self._host and not self._all_addresses):
             return True
-        return self._everywhere and _is_address(name) and not ip_address(name).is_unspecified
+        return self._all_addresses and _is_address(name) and not ip_address(name).is_unspecified
 
     def authority(self, hosts: Iterable[str]) -> tuple[str, int | None]:
         """The name and port a request is for. Raises Refused."""
-        given = list(hosts)
-        parts = split_authority(given[0]) if len(given) == 1 else None
+        values = list(hosts)
+        parts = split_authority(values[0]) if len(values) == 1 else None
         if parts is None:
             raise RequestRefused(400, "A request needs exactly one Host header with a name or an address.")
         if not self.serves(parts[0]):
@@ -144,12 +144,12 @@ class Origins:
 
         For a name of `--host-name` https counts, too: there TLS may end at a proxy.
         """
-        whole = split_origin(origin)
-        if whole is None:
+        parsed = split_origin(origin)
+        if parsed is None:
             return False
         name, port = authority
         schemes = {scheme, "https"} if name in self._names else {scheme}
-        return any(whole == (one, name, port or _DEFAULT_PORTS[one]) for one in schemes)
+        return any(parsed == (one, name, port or _DEFAULT_PORTS[one]) for one in schemes)
 
     def is_allowed(self, origin: str) -> bool:
         """Whether it is one of `--allow-origin`."""

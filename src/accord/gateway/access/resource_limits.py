@@ -16,25 +16,25 @@ from accord.gateway.access.access_tokens import TokenRights
 class TokenBucket:
     """Filled at a steady rate up to its size; what is taken must be in it."""
 
-    __slots__ = ("_at", "_clock", "_level", "per_second", "size")
+    __slots__ = ("_available", "_clock", "_updated", "per_second", "size")
 
     def __init__(self, clock: Clock, per_second: float, size: float) -> None:
         self.per_second = per_second
         self.size = size
         self._clock = clock
-        self._level = size
-        self._at = clock.now()
+        self._available = size
+        self._updated = clock.now()
 
     def take(self, amount: float) -> float:
         """Take it and return 0; or take nothing and return in how many seconds it would be there."""
         now = self._clock.now()
-        level = min(self.size, self._level + (now - self._at) * self.per_second)
-        self._at = now
-        if level >= amount:
-            self._level = level - amount
+        available = min(self.size, self._available + (now - self._updated) * self.per_second)
+        self._updated = now
+        if available >= amount:
+            self._available = available - amount
             return 0.0
-        self._level = level
-        return (amount - level) / self.per_second
+        self._available = available
+        return (amount - available) / self.per_second
 
 
 # MERGED gateway.access.limits: How much of everything: for one token and in total. Every limit refuses with a sentence that names it.
@@ -44,9 +44,9 @@ class TokenBucket:
 LIMIT_REACHED: Final = -32029
 _MIB: Final = 1024 * 1024
 
-Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Bytes = Annotated[int, Meta(ge=1024, le=1 << 40)]
-Rate = Annotated[float, Meta(gt=0, le=1e9)]
+CountLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
+ByteLimit = Annotated[int, Meta(ge=1024, le=1 << 40)]
+RateLimit = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class GatewayLimitReached(RpcError):
@@ -56,12 +56,12 @@ class GatewayLimitReached(RpcError):
     status: Final = 429
     """Over HTTP."""
 
-    def __init__(self, what: str, limit: float, setting: str, retry_after: float | None = None) -> None:
+    def __init__(self, name: str, limit: float, setting: str, retry_after: float | None = None) -> None:
         super().__init__(
-            f"Limit reached: {what} (at most {limit:,.12g}); the gateway's owner can raise {setting!r} in serve.json.",
+            f"Limit reached: {name} (at most {limit:,.12g}); the gateway's owner can raise {setting!r} in serve.json.",
             {"limit": setting, "most": limit} | ({} if retry_after is None else {"retryAfter": retry_after}),
         )
-        self.what = what
+        self.name = name
         self.limit = limit
         self.setting = setting
         self.retry_after = retry_after
@@ -71,37 +71,37 @@ class GatewayLimitReached(RpcError):
 class GatewayLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """All limits; `limits` in serve.json. Those without `total` in their name are for one token."""
 
-    connections: Count = 256
-    total_connections: Count = 2048
-    sessions: Count = 64
+    connections: CountLimit = 256
+    total_connections: CountLimit = 2048
+    sessions: CountLimit = 64
     """Live sessions."""
-    total_sessions: Count = 256
-    total_processes: Count = 32
+    total_sessions: CountLimit = 256
+    total_processes: CountLimit = 32
     """Processes of agents."""
-    message_bytes: Bytes = 16 * _MIB
+    message_bytes: ByteLimit = 16 * _MIB
     """The largest message of a client."""
-    buffered_bytes: Bytes = 256 * _MIB
+    buffered_bytes: ByteLimit = 256 * _MIB
     """What waits in memory for clients that do not read it."""
-    total_buffered_bytes: Bytes = 1024 * _MIB
-    messages_per_second: Rate = 500.0
-    message_burst: Rate = 5000.0
+    total_buffered_bytes: ByteLimit = 1024 * _MIB
+    messages_per_second: RateLimit = 500.0
+    message_burst: RateLimit = 5000.0
     """So many messages at once, before the rate counts."""
-    total_messages_per_second: Rate = 20_000.0
+    total_messages_per_second: RateLimit = 20_000.0
 
 
 class LimitLease:
     """Something taken. Giving it back twice is giving it back once."""
 
-    __slots__ = ("_give_back",)
+    __slots__ = ("_release",)
 
-    def __init__(self, give_back: Callable[[], None]) -> None:
-        self._give_back: Callable[[], None] | None = give_back
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
         """Give it back."""
-        give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def __enter__(self) -> "LimitLease":
         return self
@@ -110,48 +110,48 @@ class LimitLease:
         self.release()
 
 
-class _Held:
+class _UsageCounter:
     """How much of one thing is out: in total, and by whom."""
 
-    __slots__ = ("by", "most", "setting", "total", "total_most", "total_setting", "what")
+    __slots__ = ("by_owner", "limit", "name", "setting", "total", "total_limit", "total_setting")
 
-    def __init__(self, what: str, most: float, setting: str, total_most: float, total_setting: str) -> None:
-        self.what = what
-        self.most, self.setting = most, setting
-        self.total_most, self.total_setting = total_most, total_setting
-        self.by: Counter[str] = Counter()
+    def __init__(self, name: str, limit: float, setting: str, total_limit: float, total_setting: str) -> None:
+        self.name = name
+        self.limit, self.setting = limit, setting
+        self.total_limit, self.total_setting = total_limit, total_setting
+        self.by_owner: Counter[str] = Counter()
         self.total = 0
 
-    def take(self, who: str, amount: int = 1) -> None:
-        if self.by[who] + amount > self.most:
-            raise GatewayLimitReached(f"{self.what} of this token", self.most, self.setting)
-        if self.total + amount > self.total_most:
+    def take(self, owner: str, amount: int = 1) -> None:
+        if self.by_owner[owner] + amount > self.limit:
+            raise GatewayLimitReached(f"{self.name} of this token", self.limit, self.setting)
+        if self.total + amount > self.total_limit:
             raise GatewayLimitReached(
-                f"{self.what} of the whole gateway", self.total_most, self.total_setting
+                f"{self.name} of the whole gateway", self.total_limit, self.total_setting
             )
-        self.by[who] += amount
+        self.by_owner[owner] += amount
         self.total += amount
 
-    def give(self, who: str, amount: int = 1) -> None:
+    def release(self, owner: str, amount: int = 1) -> None:
         self.total -= amount
-        self.by[who] -= amount
-        if self.by[who] <= 0:
-            del self.by[who]
+        self.by_owner[owner] -= amount
+        if self.by_owner[owner] <= 0:
+            del self.by_owner[owner]
 
 
 class BufferedBytes:
     """The bytes that wait for one client. `release` gives all of them back at its end."""
 
-    __slots__ = ("_held", "_who", "size")
+    __slots__ = ("_counter", "_owner", "size")
 
-    def __init__(self, held: _Held, who: str) -> None:
-        self._held = held
-        self._who = who
+    def __init__(self, counter: _UsageCounter, owner: str) -> None:
+        self._counter = counter
+        self._owner = owner
         self.size = 0
 
     def add(self, size: int) -> None:
         """So many more wait. Raises LimitReached, and then counts nothing."""
-        self._held.take(self._who, size)
+        self._counter.take(self._owner, size)
         self.size += size
 
     def remove(self, size: int) -> None:
@@ -159,7 +159,7 @@ class BufferedBytes:
         size = min(size, self.size)
         if size > 0:
             self.size -= size
-            self._held.give(self._who, size)
+            self._counter.release(self._owner, size)
 
     def release(self) -> None:
         """None wait any more."""
@@ -173,56 +173,60 @@ class LimitCounter:
         self.limits = limits = limits or GatewayLimits()
         self._clock = clock
         total_connections, total_sessions = limits.total_connections, limits.total_sessions
-        self._connections = _Held(
+        self._connections = _UsageCounter(
             "open connections", limits.connections, "connections", total_connections, "totalConnections"
         )
-        self._sessions = _Held("live sessions", limits.sessions, "sessions", total_sessions, "totalSessions")
+        self._sessions = _UsageCounter(
+            "live sessions", limits.sessions, "sessions", total_sessions, "totalSessions"
+        )
         processes = limits.total_processes
-        self._processes = _Held("running agents", processes, "totalProcesses", processes, "totalProcesses")
-        self._buffered = _Held(
+        self._processes = _UsageCounter(
+            "running agents", processes, "totalProcesses", processes, "totalProcesses"
+        )
+        self._buffered = _UsageCounter(
             "unread bytes",
             limits.buffered_bytes,
             "bufferedBytes",
             limits.total_buffered_bytes,
             "totalBufferedBytes",
         )
-        self._rates: dict[str, TokenBucket] = {}
-        everybody = limits.total_messages_per_second
-        self._rate = TokenBucket(clock, everybody, max(everybody, limits.message_burst))
+        self._token_rates: dict[str, TokenBucket] = {}
+        total_rate = limits.total_messages_per_second
+        self._total_rate = TokenBucket(clock, total_rate, max(total_rate, limits.message_burst))
 
-    def connection(self, visa: TokenRights) -> LimitLease:
+    def connection(self, rights: TokenRights) -> LimitLease:
         """A connection of this token. Raises LimitReached."""
-        return _lease(self._connections, visa.token)
+        return _take_lease(self._connections, rights.token)
 
-    def session(self, visa: TokenRights) -> LimitLease:
+    def session(self, rights: TokenRights) -> LimitLease:
         """A live session that this token opened. Raises LimitReached."""
-        return _lease(self._sessions, visa.token)
+        return _take_lease(self._sessions, rights.token)
 
     def process(self, agent: str) -> LimitLease:
         """A process of this agent. Raises LimitReached."""
-        return _lease(self._processes, agent)
+        return _take_lease(self._processes, agent)
 
-    def buffer(self, visa: TokenRights) -> BufferedBytes:
+    def buffered_bytes(self, rights: TokenRights) -> BufferedBytes:
         """What waits for one client of this token."""
-        return BufferedBytes(self._buffered, visa.token)
+        return BufferedBytes(self._buffered, rights.token)
 
-    def rate(self, visa: TokenRights) -> None:
+    def count_message(self, rights: TokenRights) -> None:
         """One more message of this token. Raises LimitReached, with the time to wait."""
-        bucket = self._rates.get(visa.token)
+        bucket = self._token_rates.get(rights.token)
         if bucket is None:
             limits = self.limits
             bucket = TokenBucket(
                 self._clock, limits.messages_per_second, max(limits.message_burst, limits.messages_per_second)
             )
-            self._rates[visa.token] = bucket
+            self._token_rates[rights.token] = bucket
         if wait := bucket.take(1):
             raise GatewayLimitReached(
                 "messages a second of this token", bucket.per_second, "messagesPerSecond", wait
             )
-        if wait := self._rate.take(1):
+        if wait := self._total_rate.take(1):
             raise GatewayLimitReached(
                 "messages a second of the whole gateway",
-                self._rate.per_second,
+                self._total_rate.per_second,
                 "totalMessagesPerSecond",
                 wait,
             )
@@ -248,6 +252,6 @@ class LimitCounter:
         return self._buffered.total
 
 
-def _lease(held: _Held, who: str) -> LimitLease:
-    held.take(who)
-    return LimitLease(lambda: held.give(who))
+def _take_lease(counter: _UsageCounter, owner: str) -> LimitLease:
+    counter.take(owner)
+    return LimitLease(lambda: counter.release(owner))

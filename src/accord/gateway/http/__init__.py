@@ -4,7 +4,7 @@ From the socket inwards: `listener` looks at the first bytes; `http1`, `http2` a
 sends a request to its endpoint (`acp`, `api`, `page`); `line` and `stream` number and keep what goes to a client.
 """
 
-from accord.gateway.http.http_server import HttpServer, serve_front
+from accord.gateway.http.http_server import HttpServer, serve_http
 from accord.gateway.http.server_config import ServerConfig, tls_context
 
-__all__ = ["HttpServer", "ServerConfig", "serve_front", "tls_context"]
+__all__ = ["HttpServer", "ServerConfig", "serve_http", "tls_context"]

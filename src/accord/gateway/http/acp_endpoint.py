@@ -15,7 +15,14 @@ from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.http.frame_stream import FrameStream
-from accord.gateway.http.http_exchange import Headers, HttpExchange, answer, common_headers, limited, refuse
+from accord.gateway.http.http_exchange import (
+    Headers,
+    HttpExchange,
+    answer,
+    common_headers,
+    limit_refusal,
+    refuse,
+)
 from accord.gateway.http.resumable_connection import (
     NORMAL,
     POLICY,
@@ -35,28 +42,28 @@ class EventStreamResponse:
 
     def __init__(
         self,
-        premises: HttpServerState,
+        server_state: HttpServerState,
         exchange: HttpExchange,
-        line: HttpStreamConnection,
+        connection: HttpStreamConnection,
         stream: FrameStream,
     ) -> None:
-        self._premises = premises
+        self._server_state = server_state
         self._exchange = exchange
-        self._line = line
+        self._connection = connection
         self._stream = stream
-        self._written = premises.clock.now()
+        self._last_write = server_state.clock.now()
         self._open = True
 
-    def begin(self, headers: Headers) -> None:
+    def start(self, headers: Headers) -> None:
         """Send the head, so that the client knows its stream is open."""
-        premises, exchange = self._premises, self._exchange
-        exchange.on_gone = self._gone
-        exchange.on_ready = self._line.flush
+        server_state, exchange = self._server_state, self._exchange
+        exchange.on_disconnect = self._disconnected
+        exchange.on_ready = self._connection.flush
         own = [("Cache-Control", "no-cache, no-transform"), ("X-Accel-Buffering", "no"), *headers]
-        exchange.begin(200, common_headers(premises, exchange, "text/event-stream", own))
-        premises.metrics.requests["200"] += 1
-        premises.metrics.streams += 1
-        premises.watched.add(self)
+        exchange.start(200, common_headers(server_state, exchange, "text/event-stream", own))
+        server_state.metrics.requests["200"] += 1
+        server_state.metrics.streams += 1
+        server_state.event_streams.add(self)
 
     @property
     def ready(self) -> bool:
@@ -67,7 +74,7 @@ class EventStreamResponse:
         return self._exchange.buffered if self._open else 0
 
     def write(self, frames: list[OutgoingFrame], first: int) -> None:
-        self._written = self._premises.clock.now()
+        self._last_write = self._server_state.clock.now()
         self._exchange.write(
             b"".join([b"id: %d\n%b" % (number, frame.event) for number, frame in enumerate(frames, first)])
         )
@@ -78,26 +85,26 @@ class EventStreamResponse:
 
     def close(self, code: int, reason: str) -> None:
         if self._open:
-            self._shut()
+            self._mark_closed()
             if code == POLICY:
                 self._exchange.abort()
             else:
                 self._exchange.finish()
 
-    def _shut(self) -> None:
+    def _mark_closed(self) -> None:
         self._open = False
-        self._premises.metrics.streams -= 1
-        self._premises.watched.discard(self)
-        self._exchange.on_gone = self._exchange.on_ready = None
+        self._server_state.metrics.streams -= 1
+        self._server_state.event_streams.discard(self)
+        self._exchange.on_disconnect = self._exchange.on_ready = None
 
-    def _gone(self) -> None:
-        self._shut()
-        self._line.detach(self._stream, self)
+    def _disconnected(self) -> None:
+        self._mark_closed()
+        self._connection.detach(self._stream, self)
 
     def tick(self, now: float) -> None:
         """See `Watched`."""
-        if now - self._written >= self._premises.config.keep_alive and self.ready:
-            self._written = now
+        if now - self._last_write >= self._server_state.config.keep_alive and self.ready:
+            self._last_write = now
             self.comment("")
 
 
@@ -106,10 +113,10 @@ class EventStreamResponse:
 CONNECTION: Final = "Acp-Connection-Id"
 SESSION: Final = "acp-session-id"
 COOKIE: Final = "accord-line"
-_VERBS: Final = "GET, POST, DELETE, OPTIONS"
+_ALLOWED_VERBS: Final = "GET, POST, DELETE, OPTIONS"
 _JSON: Final = "application/json"
-_EVENTS: Final = "text/event-stream"
-_ENTERING: Final = frozenset({"session/load", "session/resume", "session/fork", "session/delete"})
+_EVENT_STREAM: Final = "text/event-stream"
+_OPENING_METHODS: Final = frozenset({"session/load", "session/resume", "session/fork", "session/delete"})
 """They name a session that the client may not have a stream for: the official Python client sends no header with them."""
 
 
@@ -125,10 +132,10 @@ _read_scope = msgspec.json.Decoder(SessionParams).decode
 class AcpEndpoint:
     """The transport of ACP over HTTP."""
 
-    def __init__(self, premises: HttpServerState) -> None:
-        self._premises = premises
-        self._lines = premises.lines
-        self._config = premises.config
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
+        self._connections = server_state.connections
+        self._config = server_state.config
 
     def handle(self, exchange: HttpExchange, agent: str | None) -> None:
         """One request. Raises Refused and LimitReached."""
@@ -140,21 +147,21 @@ class AcpEndpoint:
         verb = verbs.get(exchange.request.method)
         if verb is None:
             raise RequestRefused(
-                405, f"{exchange.request.method[:16]} is not served here.", {"Allow": _VERBS}
+                405, f"{exchange.request.method[:16]} is not served here.", {"Allow": _ALLOWED_VERBS}
             )
-        verb(exchange, self._premises.door.admit(exchange.request), agent)
+        verb(exchange, self._server_state.authenticator.authenticate(exchange.request), agent)
 
     # GET
 
-    def _get(self, exchange: HttpExchange, visa: TokenRights, agent: str | None) -> None:
+    def _get(self, exchange: HttpExchange, rights: TokenRights, agent: str | None) -> None:
         if exchange.upgrade is not None:
-            self._websocket(exchange, visa, agent)
+            self._websocket(exchange, rights, agent)
             return
         if not _accepts_events(exchange.request.headers.get("accept", ())):
-            raise RequestRefused(406, f"This stream is {_EVENTS}: send it in the header Accept.")
-        line = self._line(exchange, visa, agent)
-        session = self._session(exchange)
-        if (stream := line.stream(session)) is None:
+            raise RequestRefused(406, f"This stream is {_EVENT_STREAM}: send it in the header Accept.")
+        connection = self._find_connection(exchange, rights, agent)
+        session = self._session_id(exchange)
+        if (stream := connection.stream(session)) is None:
             raise GatewayLimitReached("event streams of one connection", self._config.streams, "streams")
         last = exchange.request.header("last-event-id")
         if stream.outlet is not None:
@@ -163,11 +170,11 @@ class AcpEndpoint:
                     409, "Somebody reads this stream already; send Last-Event-ID to take it over."
                 )
             former = stream.outlet
-            line.detach(stream, former)
+            connection.detach(stream, former)
             former.close(NORMAL, "another reader took over")
         received = _event_number(last)
-        outlet = EventStreamResponse(self._premises, exchange, line, stream)
-        outlet.begin([(CONNECTION, line.id)])
+        outlet = EventStreamResponse(self._server_state, exchange, connection, stream)
+        outlet.start([(CONNECTION, connection.id)])
         if received is None:  # a reader that has not said how far it got has everything that was written
             received, gap = stream.count, 0
         else:
@@ -177,9 +184,9 @@ class AcpEndpoint:
         elif gap is None:
             outlet.comment(f"event {last} was never sent")
             received = stream.count
-        line.attach(stream, outlet, received)
+        connection.attach(stream, outlet, received)
 
-    def _websocket(self, exchange: HttpExchange, visa: TokenRights, agent: str | None) -> None:
+    def _websocket(self, exchange: HttpExchange, rights: TokenRights, agent: str | None) -> None:
         headers = HandshakeHeaders()
         for name, values in exchange.request.headers.items():
             for value in values:
@@ -190,22 +197,22 @@ class AcpEndpoint:
             raise RequestRefused(
                 response.status_code, bytes(response.body or b"").decode().split("\n")[0], headers
             )
-        line = self._open(WebSocketClientConnection, visa, agent)
-        socket = WebSocket(self._premises, visa, line)
+        connection = self._open(WebSocketClientConnection, rights, agent)
+        socket = WebSocket(self._server_state, rights, connection)
         assert exchange.upgrade is not None
         exchange.answered = True
         exchange.upgrade(
             socket,
             [
                 ("Sec-WebSocket-Accept", response.headers["Sec-WebSocket-Accept"]),
-                *answer_headers(exchange, self._premises, line),
+                *answer_headers(exchange, self._server_state, connection),
             ],
         )
-        self._premises.metrics.requests["101"] += 1
+        self._server_state.metrics.requests["101"] += 1
 
     # POST
 
-    def _post(self, exchange: HttpExchange, visa: TokenRights, agent: str | None) -> None:
+    def _post(self, exchange: HttpExchange, rights: TokenRights, agent: str | None) -> None:
         kind = (exchange.request.header("content-type") or "").partition(";")[0].strip().lower()
         if kind != _JSON:
             raise RequestRefused(415, f"A message is sent as {_JSON}.")
@@ -213,18 +220,20 @@ class AcpEndpoint:
 
         def read(body: bytes | None) -> None:
             if body is None:
-                refuse(self._premises, exchange, RequestRefused(413, f"A message has at most {limit} bytes."))
+                refuse(
+                    self._server_state, exchange, RequestRefused(413, f"A message has at most {limit} bytes.")
+                )
                 return
             try:
-                self._message(exchange, visa, agent, body)
+                self._message(exchange, rights, agent, body)
             except RequestRefused as refusal:
-                refuse(self._premises, exchange, refusal)
+                refuse(self._server_state, exchange, refusal)
             except GatewayLimitReached as error:
-                refuse(self._premises, exchange, limited(error))
+                refuse(self._server_state, exchange, limit_refusal(error))
 
         exchange.read(limit, read)
 
-    def _message(self, exchange: HttpExchange, visa: TokenRights, agent: str | None, body: bytes) -> None:
+    def _message(self, exchange: HttpExchange, rights: TokenRights, agent: str | None, body: bytes) -> None:
         if body.lstrip()[:1] == b"[":
             raise RequestRefused(501, "Messages are sent one by one; a JSON array is not served.")
         try:
@@ -232,24 +241,24 @@ class AcpEndpoint:
         except InvalidMessage as error:
             what = "not JSON" if error.code == PARSE_ERROR else "no message"
             raise RequestRefused(400, f"The body is {what}: {error.reason}.") from None
-        self._lines.meter.rate(visa)
+        self._connections.limit_counter.count_message(rights)
         header = exchange.request.header(CONNECTION.lower())
         if envelope.method == "initialize" and envelope.id is not UNSET:
             if header is not None:
                 raise RequestRefused(400, f"initialize begins a connection: send it without {CONNECTION}.")
-            self._initialize(exchange, visa, agent, envelope, body)
+            self._initialize(exchange, rights, agent, envelope, body)
             return
-        line = self._line(exchange, visa, agent)
-        session = self._session(exchange)
+        connection = self._find_connection(exchange, rights, agent)
+        session = self._session_id(exchange)
         if envelope.method is UNSET:
-            self._check_answer(line, envelope, session)
+            self._check_response(connection, envelope, session)
         else:
             self._check_call(envelope, session)
-        line.seen()
-        line.deliver([body])
+        connection.mark_active()
+        connection.deliver([body])
         if envelope.method is UNSET and envelope.id is not UNSET:
-            line.answered(envelope.id)
-        answer(self._premises, exchange, 202)
+            connection.forget_request(envelope.id)
+        answer(self._server_state, exchange, 202)
 
     def _check_call(self, envelope: Envelope, session: str | None) -> None:
         """The header has to be there for what happens in a session, and to say the same as the parameters."""
@@ -259,79 +268,96 @@ class AcpEndpoint:
             named = UNSET  # not for the front to judge
         method = str(envelope.method)
         if session is None:
-            if method not in _ENTERING and is_session_scoped(method):
+            if method not in _OPENING_METHODS and is_session_scoped(method):
                 raise RequestRefused(400, f"{method} happens in a session: send its id as Acp-Session-Id.")
         elif named is not UNSET and named != session:
             raise RequestRefused(400, "Acp-Session-Id and the sessionId of the parameters differ.")
 
-    def _check_answer(self, line: HttpStreamConnection, envelope: Envelope, session: str | None) -> None:
+    def _check_response(
+        self, connection: HttpStreamConnection, envelope: Envelope, session: str | None
+    ) -> None:
         """An answer belongs to the stream that asked. The official Python client sends no session with it, so none is fine."""
         if envelope.id is UNSET or session is None:
             return
-        asked, stream = line.asked_on(envelope.id)
-        if asked and stream != session:
+        is_open, stream = connection.request_stream(envelope.id)
+        if is_open and stream != session:
             raise RequestRefused(
                 400, "The request that this answers came on another stream than Acp-Session-Id names."
             )
 
     def _initialize(
-        self, exchange: HttpExchange, visa: TokenRights, agent: str | None, envelope: Envelope, body: bytes
+        self, exchange: HttpExchange, rights: TokenRights, agent: str | None, envelope: Envelope, body: bytes
     ) -> None:
-        line = self._open(HttpStreamConnection, visa, agent)
-        premises = self._premises
+        connection = self._open(HttpStreamConnection, rights, agent)
+        server_state = self._server_state
 
-        def answered(body: bytes | None) -> None:
+        def on_answer(body: bytes | None) -> None:
             timer.cancel()
-            exchange.on_gone = None
+            exchange.on_disconnect = None
             if body is None:
                 refuse(
-                    premises,
+                    server_state,
                     exchange,
                     RequestRefused(500, "The connection ended before initialize was answered."),
                 )
             else:
-                answer(premises, exchange, 200, body, _JSON, answer_headers(exchange, premises, line))
+                answer(
+                    server_state,
+                    exchange,
+                    200,
+                    body,
+                    _JSON,
+                    answer_headers(exchange, server_state, connection),
+                )
 
-        def late() -> None:
-            line.give_up_initialize()
+        def time_out() -> None:
+            connection.give_up_initialize()
             seconds = self._config.initialize_time
             refuse(
-                premises,
+                server_state,
                 exchange,
                 RequestRefused(504, f"The agent did not answer initialize within {seconds:g} seconds."),
             )
-            line.end(1011, "initialize was not answered in time")
+            connection.end(1011, "initialize was not answered in time")
 
-        timer = premises.clock.call_later(self._config.initialize_time, late)
-        exchange.on_gone = lambda: line.end(NORMAL, "the client left before initialize was answered")
-        line.initialize(None if envelope.id is UNSET else envelope.id, answered)
-        line.deliver([body])
+        timer = server_state.clock.call_later(self._config.initialize_time, time_out)
+        exchange.on_disconnect = lambda: connection.end(
+            NORMAL, "the client left before initialize was answered"
+        )
+        connection.initialize(None if envelope.id is UNSET else envelope.id, on_answer)
+        connection.deliver([body])
 
     # DELETE
 
-    def _delete(self, exchange: HttpExchange, visa: TokenRights, agent: str | None) -> None:
-        line = self._line(exchange, visa, agent)
-        line.end(NORMAL, "the client deleted the connection")
-        answer(self._premises, exchange, 202)
+    def _delete(self, exchange: HttpExchange, rights: TokenRights, agent: str | None) -> None:
+        connection = self._find_connection(exchange, rights, agent)
+        connection.end(NORMAL, "the client deleted the connection")
+        answer(self._server_state, exchange, 202)
 
     # What they share.
 
-    def _open(self, kind: type[L], visa: TokenRights, agent: str | None) -> L:
+    def _open(self, kind: type[L], rights: TokenRights, agent: str | None) -> L:
         try:
-            return self._lines.open(kind, visa, agent)
+            return self._connections.open(kind, rights, agent)
         except NotFound as error:
             raise RequestRefused(404, error.message) from None
 
-    def _line(self, exchange: HttpExchange, visa: TokenRights, agent: str | None) -> HttpStreamConnection:
+    def _find_connection(
+        self, exchange: HttpExchange, rights: TokenRights, agent: str | None
+    ) -> HttpStreamConnection:
         id = exchange.request.header(CONNECTION.lower())
         if not id:
             raise RequestRefused(400, f"A request on a connection names it as {CONNECTION}.")
-        line = self._lines.find(HttpStreamConnection, id, visa) if len(id) <= self._config.id_size else None
-        if line is None or line.agent != agent:
+        connection = (
+            self._connections.find(HttpStreamConnection, id, rights)
+            if len(id) <= self._config.id_size
+            else None
+        )
+        if connection is None or connection.agent != agent:
             raise RequestRefused(404, "There is no such connection: begin one with initialize.")
-        return line
+        return connection
 
-    def _session(self, exchange: HttpExchange) -> str | None:
+    def _session_id(self, exchange: HttpExchange) -> str | None:
         session = exchange.request.header(SESSION)
         if session is not None and not 0 < len(session) <= self._config.id_size:
             raise RequestRefused(400, f"A session id has 1 to {self._config.id_size} characters.")
@@ -339,13 +365,15 @@ class AcpEndpoint:
 
 
 def answer_headers(
-    exchange: HttpExchange, premises: HttpServerState, line: WebSocketClientConnection | HttpStreamConnection
+    exchange: HttpExchange,
+    server_state: HttpServerState,
+    connection: WebSocketClientConnection | HttpStreamConnection,
 ) -> list[tuple[str, str]]:
     """What names the connection: for the client, and for proxies that have to send it to the same place again."""
-    secure = "; Secure" if premises.door.is_secure(exchange.request) else ""
+    secure = "; Secure" if server_state.authenticator.is_secure(exchange.request) else ""
     return [
-        (CONNECTION, line.id),
-        ("Set-Cookie", f"{COOKIE}={line.id}; Path=/acp; HttpOnly; SameSite=Strict{secure}"),
+        (CONNECTION, connection.id),
+        ("Set-Cookie", f"{COOKIE}={connection.id}; Path=/acp; HttpOnly; SameSite=Strict{secure}"),
     ]
 
 
@@ -358,7 +386,7 @@ def is_session_scoped(method: str) -> bool:
 def _accepts_events(values: Sequence[str]) -> bool:
     for part in ",".join(values).split(","):
         kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        if kind == _EVENTS:
+        if kind == _EVENT_STREAM:
             return not any(
                 piece.replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000") for piece in parameters
             )

@@ -10,7 +10,7 @@ from typing import Protocol
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.http.server_config import ServerConfig
 
-BATCH = 256 * 1024
+BATCH_BYTES = 256 * 1024
 """Bytes handed to an outlet at once, so that a full socket is noticed between two."""
 
 
@@ -49,12 +49,12 @@ class FrameStream:
         self.waiting_bytes = 0
         self.count = 0
         """Frames written so far; the last one's number."""
-        self.faithful = False
+        self.acknowledges = False
         """The reader acknowledges, so that more is kept for it."""
-        self._backlog = 0  # bytes that waited when the reader came, and still do
-        self.moved: float | None = None
+        self._backlog_bytes = 0  # bytes that waited when the reader came, and still do
+        self.last_progress: float | None = None
         """When something last left, or nothing waited; None before anyone looked."""
-        self._seen = (0, 0)
+        self._last_level = (0, 0)
 
     def put(self, frame: OutgoingFrame) -> None:
         """Queue one frame; `flush` brings it out."""
@@ -68,9 +68,9 @@ class FrameStream:
         return self.waiting_bytes + (outlet.buffered if outlet is not None else 0)
 
     @property
-    def behind(self) -> int:
+    def lag_bytes(self) -> int:
         """Bytes that wait although the reader was there: what it missed before it came is not its slowness."""
-        return self.waiting_bytes - self._backlog if self.outlet is not None else 0
+        return self.waiting_bytes - self._backlog_bytes if self.outlet is not None else 0
 
     def flush(self) -> tuple[int, int]:
         """Write what the outlet takes; how many frames and bytes that was."""
@@ -82,21 +82,21 @@ class FrameStream:
         frames = size = 0
         while waiting and outlet.ready:
             batch: list[OutgoingFrame] = []
-            taken = 0
-            while waiting and taken < BATCH:
+            batch_bytes = 0
+            while waiting and batch_bytes < BATCH_BYTES:
                 frame = waiting.popleft()
-                taken += len(frame.body)
+                batch_bytes += len(frame.body)
                 batch.append(frame)
             first = self.count + 1
             self.count += len(batch)
-            self.waiting_bytes -= taken
-            self.written_bytes += taken
+            self.waiting_bytes -= batch_bytes
+            self.written_bytes += batch_bytes
             self.written.extend(batch)
             frames += len(batch)
-            size += taken
+            size += batch_bytes
             outlet.write(batch, first)
-        self._backlog = min(self._backlog, self.waiting_bytes)
-        self._forget()
+        self._backlog_bytes = min(self._backlog_bytes, self.waiting_bytes)
+        self._trim()
         return frames, size
 
     def _flush_one(self, outlet: FrameOutlet) -> tuple[int, int]:
@@ -106,13 +106,13 @@ class FrameStream:
         frame = self.waiting.popleft()
         size = self.waiting_bytes
         self.count += 1
-        self.waiting_bytes = self._backlog = 0
+        self.waiting_bytes = self._backlog_bytes = 0
         self.written.append(frame)
         self.written_bytes += size
         outlet.write([frame], self.count)
         config = self._config
         if len(self.written) > config.kept_frames or self.written_bytes > config.kept_bytes:
-            self._forget()
+            self._trim()
         return 1, size
 
     def missing(self, received: int) -> int | None:
@@ -124,29 +124,29 @@ class FrameStream:
     def attach(self, outlet: FrameOutlet, received: int) -> None:
         """Go on behind the frame with the number `received`, into this outlet: what was written behind it waits again."""
         self.acknowledge(received)
-        again = self.written
-        self.count -= len(again)
-        again.extend(self.waiting)
-        self.waiting, self.written = again, deque()
+        unread = self.written
+        self.count -= len(unread)
+        unread.extend(self.waiting)
+        self.waiting, self.written = unread, deque()
         self.waiting_bytes += self.written_bytes
         self.written_bytes = 0
-        self._backlog = self.waiting_bytes
+        self._backlog_bytes = self.waiting_bytes
         self.outlet = outlet
-        self.moved = None
+        self.last_progress = None
 
-    def stood_still(self, now: float) -> float:
+    def stalled_for(self, now: float) -> float:
         """For how long something has waited without any of it leaving; asked once a second."""
         buffered = self.outlet.buffered if self.outlet is not None else 0
-        count, level = self._seen
+        count, level = self._last_level
         if (
-            self.moved is None
+            self.last_progress is None
             or not (self.waiting_bytes + buffered)
             or self.count != count
             or buffered < level
         ):
-            self.moved = now
-        self._seen = self.count, buffered
-        return now - self.moved
+            self.last_progress = now
+        self._last_level = self.count, buffered
+        return now - self.last_progress
 
     def acknowledge(self, received: int) -> None:
         """The reader has everything up to this number: it needs not be kept."""
@@ -155,11 +155,11 @@ class FrameStream:
         for _ in range(min(received - oldest, len(written))):
             self.written_bytes -= len(written.popleft().body)
 
-    def _forget(self) -> None:
+    def _trim(self) -> None:
         config = self._config
         frames, size = (
             (config.held_frames, config.held_bytes)
-            if self.faithful
+            if self.acknowledges
             else (config.kept_frames, config.kept_bytes)
         )
         written = self.written

@@ -9,12 +9,12 @@ import h11
 
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
-from accord.gateway.http.http_exchange import Headers, HttpExchange, gather, read_target
+from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
 from accord.gateway.http.server_state import HttpServerState
 
 _LINGER: Final = 5.0
 """Seconds that a refused upload may go on before the socket is closed, so that its sender reads the answer."""
-_SMALL: Final = 64 * 1024
+_SMALL_BODY: Final = 64 * 1024
 """A body that nobody wants is read to its end if it is no larger; otherwise the connection ends."""
 _REASONS: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
 _CLOSE: Final = ("Connection", "close")
@@ -23,39 +23,39 @@ _CLOSE: Final = ("Connection", "close")
 class Http1(asyncio.Protocol):
     """A socket that speaks HTTP/1.1."""
 
-    def __init__(self, premises: HttpServerState, begun: float) -> None:
-        self.premises = premises
-        self.h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=premises.config.header_size)
+    def __init__(self, server_state: HttpServerState, opened_at: float) -> None:
+        self.server_state = server_state
+        self.h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=server_state.config.header_size)
         self.transport: asyncio.Transport | None = None
         self.paused = False
         """The peer does not read what was written."""
-        self._blocked = 0.0
+        self._paused_since = 0.0
         self._exchange: Http1Exchange | None = None
-        self._waits = begun
-        self._state = "head"  # head | idle | body | answer | linger
-        self._running = False
-        self._held = 0  # bytes that came while a response was still going on
+        self._phase_began = opened_at
+        self._phase = "head"  # head | idle | body | answer | linger
+        self._advancing = False
+        self._pipelined_bytes = 0  # bytes that came while a response was still going on
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.premises.left(self)
+        self.server_state.remove_socket(self)
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.gone()
+            exchange.disconnected()
 
     def pause_writing(self) -> None:
         # Who does not read what was said needs not say more.
         self.paused = True
-        self._blocked = self.premises.clock.now()
+        self._paused_since = self.server_state.clock.now()
         if self.transport is not None:
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         self.paused = False
-        if self.transport is not None and not self._held:
+        if self.transport is not None and not self._pipelined_bytes:
             self.transport.resume_reading()
         if self._exchange is not None and self._exchange.on_ready is not None:
             self._exchange.on_ready()
@@ -64,38 +64,38 @@ class Http1(asyncio.Protocol):
         return None
 
     def data_received(self, data: bytes) -> None:
-        if self._state == "linger":
+        if self._phase == "linger":
             return
-        if self._state == "idle":
-            self._turn("head")
-        elif self._state == "answer":
-            self._held += len(data)
-            if self._held > self.premises.config.header_size and self.transport is not None:
+        if self._phase == "idle":
+            self._set_phase("head")
+        elif self._phase == "answer":
+            self._pipelined_bytes += len(data)
+            if self._pipelined_bytes > self.server_state.config.header_size and self.transport is not None:
                 self.transport.pause_reading()
         self.h11.receive_data(data)
         self.advance()
 
     def advance(self) -> None:
         """Take the events that are there. Handlers run inside and may end the exchange, so this is one flat loop."""
-        if self._running:
+        if self._advancing:
             return
-        self._running = True
+        self._advancing = True
         try:
-            while self.transport is not None and self._state != "linger" and self._next():
+            while self.transport is not None and self._phase != "linger" and self._next():
                 pass
         except h11.RemoteProtocolError as error:
             self._refuse(error)
         finally:
-            self._running = False
+            self._advancing = False
 
     def _next(self) -> bool:
         if self.h11.our_state is h11.DONE and self.h11.their_state is h11.DONE:
             self.h11.start_next_cycle()
             self._exchange = None
-            self._turn("idle")
-            if self._held and self.transport is not None:
-                self._held = 0
-                self._turn("head")
+            self._set_phase("idle")
+            if self._pipelined_bytes and self.transport is not None:
+                self._pipelined_bytes = 0
+                self._set_phase("head")
                 if not self.paused:
                     self.transport.resume_reading()
         event: Any = self.h11.next_event()
@@ -111,10 +111,10 @@ class Http1(asyncio.Protocol):
         elif isinstance(event, h11.EndOfMessage):
             exchange = self._exchange
             if exchange is not None:
-                if self._state == "body":
-                    self._turn("answer")
+                if self._phase == "body":
+                    self._set_phase("answer")
                 if exchange.upgrade is not None:
-                    self.premises.handle(exchange)
+                    self.server_state.handle(exchange)
                 exchange.body_ended()
         else:  # the connection is over, or broken by the peer
             self._close()
@@ -122,8 +122,8 @@ class Http1(asyncio.Protocol):
         return True
 
     def _request(self, event: h11.Request) -> None:
-        self._turn("body")
-        headers = gather(event.headers)
+        self._set_phase("body")
+        headers = headers_by_name(event.headers)
         tls = self.transport is not None and self.transport.get_extra_info("ssl_object") is not None
         upgrades = [part.strip().lower() for value in headers.get("upgrade", ()) for part in value.split(",")]
         is_websocket = "websocket" in upgrades and event.method == b"GET"
@@ -135,7 +135,7 @@ class Http1(asyncio.Protocol):
                 refusal = RequestRefused(505, "This front speaks HTTP/1.1 and HTTP/2.")
             elif (
                 len(target) + sum(map(len, itertools.chain(*event.headers)))
-                > self.premises.config.header_size
+                > self.server_state.config.header_size
             ):
                 refusal = RequestRefused(431, "The head of this request is too large.")
         except RequestRefused as error:
@@ -158,20 +158,20 @@ class Http1(asyncio.Protocol):
             # Whatever a client sends along with a handshake is read first: behind it the frames begin.
             exchange.upgrade = self._upgrade
         else:
-            self.premises.handle(exchange)
+            self.server_state.handle(exchange)
 
     def _upgrade(self, protocol: asyncio.Protocol, extra: Headers) -> None:
         transport, self.transport, self._exchange = self.transport, None, None
         assert transport is not None
-        self.premises.sockets.discard(self)  # the WebSocket takes its place
-        left, _ = self.h11.trailing_data
+        self.server_state.sockets.discard(self)  # the WebSocket takes its place
+        unread_data, _ = self.h11.trailing_data
         headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), *extra]
         reply = h11.InformationalResponse(status_code=101, reason=b"Switching Protocols", headers=headers)
         transport.write(self.h11.send(reply) or b"")
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
-        if left:
-            protocol.data_received(left)
+        if unread_data:
+            protocol.data_received(unread_data)
 
     def send(self, *events: Any) -> None:
         """Put events of the response on the wire, in one write."""
@@ -191,7 +191,7 @@ class Http1(asyncio.Protocol):
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """What came is no HTTP. Say so, unless a response is already under way."""
-        self.premises.metrics.refused["malformed"] += 1
+        self.server_state.metrics.refused["malformed"] += 1
         status = error.error_status_hint
         exchange, self._exchange = self._exchange, None
         if self.h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -206,11 +206,11 @@ class Http1(asyncio.Protocol):
             )
         self._linger()
         if exchange is not None:
-            exchange.gone()
+            exchange.disconnected()
 
     def _linger(self) -> None:
         """Nothing more is answered. What still comes is thrown away, for a while: closing now could reset what was said."""
-        self._turn("linger")
+        self._set_phase("linger")
         transport = self.transport
         if transport is not None and transport.can_write_eof():
             transport.write_eof()
@@ -219,39 +219,39 @@ class Http1(asyncio.Protocol):
         if self.transport is not None:
             self.transport.close()
 
-    def _turn(self, state: str) -> None:
-        self._state = state
-        self._waits = self.premises.clock.now()
+    def _set_phase(self, phase: str) -> None:
+        self._phase = phase
+        self._phase_began = self.server_state.clock.now()
 
     def tick(self, now: float) -> None:
         """See `Watched`."""
-        config = self.premises.config
+        config = self.server_state.config
         if (
             self.paused
-            and now - self._blocked >= config.stall
+            and now - self._paused_since >= config.stall
             and not (self._exchange and self._exchange.on_ready)
         ):
             self.abort()
-        most = {
+        limit = {
             "head": config.header_time,
             "idle": config.idle_time,
             "body": config.body_time,
             "linger": _LINGER,
-        }.get(self._state)
-        if most is None or now - self._waits < most:
+        }.get(self._phase)
+        if limit is None or now - self._phase_began < limit:
             return
-        if self._state == "body" and self._exchange is not None and not self._exchange.answered:
-            self.premises.metrics.refused["slow"] += 1
+        if self._phase == "body" and self._exchange is not None and not self._exchange.answered:
+            self.server_state.metrics.refused["slow"] += 1
             self._exchange.respond(
                 408, [("Content-Type", "text/plain")], b"The body of this request came too slowly."
             )
-        elif self._state == "idle":
+        elif self._phase == "idle":
             self._close()
         else:
-            self.premises.metrics.refused["slow"] += self._state == "head"
+            self.server_state.metrics.refused["slow"] += self._phase == "head"
             self.abort()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """See `Socket`."""
         if self._exchange is None:
             self._close()
@@ -298,13 +298,13 @@ class Http1Exchange(HttpExchange):
         """The head; a body that is not read, or the end of the front, ends the connection."""
         http = self._http.h11
         unread = http.their_state is h11.SEND_BODY and (
-            http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL
+            http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL_BODY
         )
-        if unread or self._http.premises.stopping:
+        if unread or self._http.server_state.stopping:
             headers = [*headers, _CLOSE]
         return h11.Response(status_code=status, reason=_REASONS.get(status, b""), headers=headers)
 
-    def begin(self, status: int, headers: Headers) -> None:
+    def start(self, status: int, headers: Headers) -> None:
         self.answered = True
         self._http.send(self._head(status, headers))
 

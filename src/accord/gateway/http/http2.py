@@ -17,16 +17,16 @@ import h2.settings
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.http.http1 import peer_of
-from accord.gateway.http.http_exchange import Headers, HttpExchange, gather, read_target
+from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
 from accord.gateway.http.server_state import HttpServerState
 
 # MERGED gateway.front.exchange2: One request and its response over HTTP/2: what waits for a window, what is thrown away, when the stream is over.
 
-_READY: Final = 64 * 1024
+_MAX_PENDING: Final = 64 * 1024
 """Bytes waiting for a window at which a response takes no more."""
-_THROWN_AWAY: Final = 4 * 1024 * 1024
+_MAX_DISCARDED: Final = 4 * 1024 * 1024
 """Bytes of a request that nobody wants any more at which it is broken off."""
-_CODE = h2.errors.ErrorCodes
+_ErrorCodes = h2.errors.ErrorCodes
 
 
 class Http2Exchange(HttpExchange):
@@ -36,19 +36,19 @@ class Http2Exchange(HttpExchange):
         super().__init__(request, declared)
         self._http = http
         self.stream = stream
-        self.begun = http.premises.clock.now()
-        self.whole = False
+        self.began = http.server_state.clock.now()
+        self.request_complete = False
         """The request came to its end."""
         self._pending: deque[bytes] = deque()
         self._offset = 0  # of what has left of the first piece
         self._pending_bytes = 0
-        self._last = False
-        self._said = False  # the response is complete
-        self._thrown_away = 0
+        self._end_after_pending = False
+        self._response_complete = False  # the response is complete
+        self._discarded_bytes = 0
 
     @property
     def ready(self) -> bool:
-        return not self._http.paused and self._pending_bytes < _READY
+        return not self._http.paused and self._pending_bytes < _MAX_PENDING
 
     @property
     def buffered(self) -> int:
@@ -56,7 +56,7 @@ class Http2Exchange(HttpExchange):
         return self._pending_bytes + (transport.get_write_buffer_size() if transport is not None else 0)
 
     def accept_body(self) -> None:
-        if self.request.headers.get("expect") == ["100-continue"] and not self.whole:
+        if self.request.headers.get("expect") == ["100-continue"] and not self.request_complete:
             self._http.h2.send_headers(self.stream, [(":status", "100")])
             self._http.flush()
 
@@ -69,149 +69,151 @@ class Http2Exchange(HttpExchange):
             length = len(body)
         if status not in (204, 304):
             headers = [*headers, ("content-length", str(length))]
-        self._head(status, headers, last=not body)
+        self._head(status, headers, end_stream=not body)
         if body:
-            self._put(body)
+            self._queue(body)
             self.finish()
 
-    def begin(self, status: int, headers: Headers) -> None:
-        self._head(status, headers, last=False)
+    def start(self, status: int, headers: Headers) -> None:
+        self._head(status, headers, end_stream=False)
 
-    def _head(self, status: int, headers: Headers, *, last: bool) -> None:
+    def _head(self, status: int, headers: Headers, *, end_stream: bool) -> None:
         self.answered = True
         fields = [(":status", str(status)), *((name.lower(), value) for name, value in headers)]
-        self._http.h2.send_headers(self.stream, fields, end_stream=last)
-        if last:
-            self._done()
+        self._http.h2.send_headers(self.stream, fields, end_stream=end_stream)
+        if end_stream:
+            self._complete_response()
         self._http.flush()
 
     def write(self, data: bytes) -> None:
-        self._put(data)
+        self._queue(data)
         self.pump()
 
-    def _put(self, data: bytes) -> None:
+    def _queue(self, data: bytes) -> None:
         self._pending.append(data)
         self._pending_bytes += len(data)
 
     def finish(self) -> None:
         if self._http.exchanges.get(self.stream) is self:
-            self._last = True
+            self._end_after_pending = True
             self.pump()
 
     def abort(self) -> None:
         if self._http.exchanges.get(self.stream) is self:
-            self._http.h2.reset_stream(self.stream, _CODE.NO_ERROR if self._said else _CODE.CANCEL)
+            self._http.h2.reset_stream(
+                self.stream, _ErrorCodes.NO_ERROR if self._response_complete else _ErrorCodes.CANCEL
+            )
             self._http.closed(self)
             self._http.flush()
 
     def pump(self) -> None:
         """Send what the windows allow."""
         protocol = self._http
-        if protocol.exchanges.get(self.stream) is not self or not self.answered or self._said:
+        if protocol.exchanges.get(self.stream) is not self or not self.answered or self._response_complete:
             return
         pending = self._pending
         while pending and not protocol.paused:
-            room = min(
+            allowed = min(
                 protocol.h2.local_flow_control_window(self.stream), protocol.h2.max_outbound_frame_size
             )
-            if room <= 0:
+            if allowed <= 0:
                 break
-            piece = pending[0][self._offset : self._offset + room]
+            piece = pending[0][self._offset : self._offset + allowed]
             self._offset += len(piece)
             if self._offset == len(pending[0]):
                 pending.popleft()
                 self._offset = 0
             self._pending_bytes -= len(piece)
             protocol.h2.send_data(self.stream, piece)
-        if self._last and not pending:
+        if self._end_after_pending and not pending:
             protocol.h2.end_stream(self.stream)
-            self._done()
+            self._complete_response()
         protocol.flush()
 
-    def roomier(self) -> None:
+    def window_opened(self) -> None:
         """A window has grown or the socket was drained: go on, and ask for more if there is room for it."""
         self.pump()
         if self.on_ready is not None and self.ready:
             self.on_ready()
 
-    def _done(self) -> None:
+    def _complete_response(self) -> None:
         """The response is complete. A request that is still coming is read to its end: many clients take a reset for a failure."""
-        self._said = True
-        if self.whole:
+        self._response_complete = True
+        if self.request_complete:
             self._http.closed(self)
 
-    def took(self, data: bytes) -> None:
+    def receive_body(self, data: bytes) -> None:
         """A piece of the request's body."""
         self.body(data)
         if self.answered:
-            self._thrown_away += len(data)
-            if self._thrown_away > _THROWN_AWAY:
+            self._discarded_bytes += len(data)
+            if self._discarded_bytes > _MAX_DISCARDED:
                 self.abort()
 
-    def ended(self) -> None:
+    def end_request(self) -> None:
         """The request has come to its end."""
-        self.whole = True
+        self.request_complete = True
         self.body_ended()
-        if self._said:
+        if self._response_complete:
             self._http.closed(self)
 
 
 # MERGED gateway.front.http2: HTTP/2 on one socket, by h2: many requests at a time, each within its flow-control window.
 
-_WINDOW: Final = 1024 * 1024
+_WINDOW_BYTES: Final = 1024 * 1024
 """Bytes of a body that a client may send ahead."""
-_RESETS: Final = 200
+_MAX_RESETS: Final = 200
 """Requests that a client may take back, beyond those it let be answered."""
 
 
 class Http2(asyncio.Protocol):
     """A socket that speaks HTTP/2."""
 
-    def __init__(self, premises: HttpServerState) -> None:
-        self.premises = premises
+    def __init__(self, server_state: HttpServerState) -> None:
+        self.server_state = server_state
         self.transport: asyncio.Transport | None = None
         self.paused = False
         """The peer does not read what was written."""
-        self._blocked = 0.0
+        self._paused_since = 0.0
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=False, header_encoding=None)
         )
         self.exchanges: dict[int, Http2Exchange] = {}
-        self._quiet = premises.clock.now()  # since when no request is open
-        self._fresh = True
-        self._credit = _RESETS
+        self._idle_since = server_state.clock.now()  # since when no request is open
+        self._no_request_yet = True
+        self._resets_left = _MAX_RESETS
         self._tls = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
         self._tls = transport.get_extra_info("ssl_object") is not None
-        config = self.premises.config
+        config = self.server_state.config
         codes = h2.settings.SettingCodes
         self.h2.local_settings = h2.settings.Settings(
             client=False,
             initial_values={
                 codes.MAX_CONCURRENT_STREAMS: config.streams,
-                codes.INITIAL_WINDOW_SIZE: _WINDOW,
+                codes.INITIAL_WINDOW_SIZE: _WINDOW_BYTES,
                 codes.MAX_HEADER_LIST_SIZE: config.header_size,
                 codes.ENABLE_PUSH: 0,
             },
         )
         self.h2.decoder.max_header_list_size = config.header_size
         self.h2.initiate_connection()
-        self.h2.increment_flow_control_window(_WINDOW)
+        self.h2.increment_flow_control_window(_WINDOW_BYTES)
         self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.premises.left(self)
+        self.server_state.remove_socket(self)
         exchanges, self.exchanges = self.exchanges, {}
         for exchange in exchanges.values():
-            exchange.gone()
+            exchange.disconnected()
 
     def pause_writing(self) -> None:
         # Who does not read what was said needs not say more.
         self.paused = True
-        self._blocked = self.premises.clock.now()
+        self._paused_since = self.server_state.clock.now()
         if self.transport is not None:
             self.transport.pause_reading()
 
@@ -220,7 +222,7 @@ class Http2(asyncio.Protocol):
         if self.transport is not None:
             self.transport.resume_reading()
         for exchange in list(self.exchanges.values()):
-            exchange.roomier()
+            exchange.window_opened()
 
     def data_received(self, data: bytes) -> None:
         transport = self.transport
@@ -231,7 +233,7 @@ class Http2(asyncio.Protocol):
                 if not transport.is_closing():
                     self._event(event)
         except (h2.exceptions.ProtocolError, UnicodeDecodeError):
-            self.premises.metrics.refused["malformed"] += 1
+            self.server_state.metrics.refused["malformed"] += 1
             self.flush()
             transport.close()
             return
@@ -244,19 +246,19 @@ class Http2(asyncio.Protocol):
             case h2.events.DataReceived():
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
-                    exchange.took(event.data)
+                    exchange.receive_body(event.data)
             case h2.events.StreamEnded():
                 if (exchange := self.exchanges.get(event.stream_id)) is not None:
-                    exchange.ended()
+                    exchange.end_request()
             case h2.events.StreamReset():
                 self._reset(event)
             case h2.events.WindowUpdated():
                 for stream in [event.stream_id] if event.stream_id else list(self.exchanges):
                     if (exchange := self.exchanges.get(stream)) is not None:
-                        exchange.roomier()
+                        exchange.window_opened()
             case h2.events.RemoteSettingsChanged():
                 for exchange in list(self.exchanges.values()):
-                    exchange.roomier()
+                    exchange.window_opened()
             case h2.events.ConnectionTerminated():
                 self.flush()
                 if self.transport is not None and not self.exchanges:
@@ -265,15 +267,15 @@ class Http2(asyncio.Protocol):
                 pass
 
     def _request(self, event: h2.events.RequestReceived) -> None:
-        self._fresh = False
+        self._no_request_yet = False
         pseudo: dict[bytes, bytes] = {}
-        plain: list[tuple[bytes, bytes]] = []
+        regular: list[tuple[bytes, bytes]] = []
         for name, value in event.headers:
             if bytes(name).startswith(b":"):
                 pseudo[bytes(name)] = bytes(value)
             else:
-                plain.append((bytes(name), bytes(value)))
-        headers = gather(plain)
+                regular.append((bytes(name), bytes(value)))
+        headers = headers_by_name(regular)
         refusal = None
         path, query = "/", ""
         if authority := pseudo.get(b":authority", b"").decode("latin-1"):
@@ -296,35 +298,35 @@ class Http2(asyncio.Protocol):
         declared = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None
         stream = event.stream_id or 0
         exchange = self.exchanges[stream] = Http2Exchange(self, stream, request, declared)
-        exchange.whole = event.stream_ended is not None
+        exchange.request_complete = event.stream_ended is not None
         if refusal is not None:
             exchange.respond(refusal.status, [("content-type", "text/plain")], refusal.reason.encode())
         else:
-            self.premises.handle(exchange)
+            self.server_state.handle(exchange)
 
     def _reset(self, event: h2.events.StreamReset) -> None:
         if not event.remote_reset:
             return
         exchange = self.exchanges.pop(event.stream_id or 0, None)
         if exchange is not None:
-            self._empty()
-            exchange.gone()
-        self._credit -= 1
-        if self._credit < 0:
-            self.premises.metrics.refused["resets"] += 1
-            self._goodbye(_CODE.ENHANCE_YOUR_CALM)
+            self._note_idle()
+            exchange.disconnected()
+        self._resets_left -= 1
+        if self._resets_left < 0:
+            self.server_state.metrics.refused["resets"] += 1
+            self._close(_ErrorCodes.ENHANCE_YOUR_CALM)
 
     def closed(self, exchange: Http2Exchange) -> None:
         """A response is complete."""
         if self.exchanges.pop(exchange.stream, None) is not None:
-            self._credit = min(self._credit + 1, _RESETS)
-            self._empty()
-            if self.premises.stopping and not self.exchanges:
-                self._goodbye(_CODE.NO_ERROR)
+            self._resets_left = min(self._resets_left + 1, _MAX_RESETS)
+            self._note_idle()
+            if self.server_state.stopping and not self.exchanges:
+                self._close(_ErrorCodes.NO_ERROR)
 
-    def _empty(self) -> None:
+    def _note_idle(self) -> None:
         if not self.exchanges:
-            self._quiet = self.premises.clock.now()
+            self._idle_since = self.server_state.clock.now()
 
     def flush(self) -> None:
         """Put on the wire what h2 has made."""
@@ -332,7 +334,7 @@ class Http2(asyncio.Protocol):
         if data and self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
-    def _goodbye(self, code: h2.errors.ErrorCodes) -> None:
+    def _close(self, code: h2.errors.ErrorCodes) -> None:
         if self.transport is None or self.transport.is_closing():
             return
         self.h2.close_connection(code)
@@ -341,27 +343,27 @@ class Http2(asyncio.Protocol):
 
     def tick(self, now: float) -> None:
         """See `Watched`."""
-        config = self.premises.config
-        if self.paused and now - self._blocked >= config.stall and not self.exchanges:
+        config = self.server_state.config
+        if self.paused and now - self._paused_since >= config.stall and not self.exchanges:
             self.abort()
         if not self.exchanges:
-            if now - self._quiet >= (config.header_time if self._fresh else config.idle_time):
-                self._goodbye(_CODE.NO_ERROR)
+            if now - self._idle_since >= (config.header_time if self._no_request_yet else config.idle_time):
+                self._close(_ErrorCodes.NO_ERROR)
             return
         for exchange in list(self.exchanges.values()):
-            if exchange.whole or now - exchange.begun < config.body_time:
+            if exchange.request_complete or now - exchange.began < config.body_time:
                 continue
             if exchange.answered:
                 exchange.abort()
             else:
-                self.premises.metrics.refused["slow"] += 1
+                self.server_state.metrics.refused["slow"] += 1
                 text = b"The body of this request came too slowly."
                 exchange.respond(408, [("content-type", "text/plain")], text)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """See `Socket`."""
         if not self.exchanges:
-            self._goodbye(_CODE.NO_ERROR)
+            self._close(_ErrorCodes.NO_ERROR)
 
     def abort(self) -> None:
         """See `Socket`."""

@@ -26,7 +26,7 @@ class HttpExchange(ABC):
         self.answered = False
         self.upgrade: Callable[[asyncio.Protocol, Headers], None] | None = None
         """For a WebSocket handshake: accept it with these headers, and let that protocol have the socket."""
-        self.on_gone: Callable[[], None] | None = None
+        self.on_disconnect: Callable[[], None] | None = None
         """The client has gone before the response was finished."""
         self.on_ready: Callable[[], None] | None = None
         """`ready` has become true."""
@@ -34,14 +34,14 @@ class HttpExchange(ABC):
         self._body: list[bytes] = []
         self._size = 0
         self._limit = 0
-        self._then: Callable[[bytes | None], None] | None = None
+        self._on_body: Callable[[bytes | None], None] | None = None
         self._complete = False
 
-    def read(self, limit: int, then: Callable[[bytes | None], None]) -> None:
+    def read(self, limit: int, on_body: Callable[[bytes | None], None]) -> None:
         """Call back with the whole body, or with None as soon as it is known to be larger than the limit."""
-        self._limit, self._then = limit, then
+        self._limit, self._on_body = limit, on_body
         if self._declared is not None and self._declared > limit:
-            self._over()
+            self._too_large()
         else:
             self.accept_body()
             if self._complete:
@@ -49,34 +49,34 @@ class HttpExchange(ABC):
 
     def body(self, data: bytes) -> None:
         """A piece of the body arrived; nothing of it is kept if nobody asked."""
-        if self._then is None:
+        if self._on_body is None:
             return
         self._size += len(data)
         if self._size > self._limit:
-            self._over()
+            self._too_large()
         else:
             self._body.append(data)
 
     def body_ended(self) -> None:
         """The body is complete."""
         self._complete = True
-        then, self._then = self._then, None
-        if then is not None:
+        on_body, self._on_body = self._on_body, None
+        if on_body is not None:
             body, self._body = b"".join(self._body), []
-            then(body)
+            on_body(body)
 
-    def _over(self) -> None:
-        then, self._then, self._body = self._then, None, []
-        if then is not None:
-            then(None)
+    def _too_large(self) -> None:
+        on_body, self._on_body, self._body = self._on_body, None, []
+        if on_body is not None:
+            on_body(None)
 
-    def gone(self) -> None:
+    def disconnected(self) -> None:
         """The client has gone."""
-        self._then, self._body = None, []
-        on_gone, self.on_gone = self.on_gone, None
+        self._on_body, self._body = None, []
+        on_disconnect, self.on_disconnect = self.on_disconnect, None
         self.on_ready = None
-        if on_gone is not None:
-            on_gone()
+        if on_disconnect is not None:
+            on_disconnect()
 
     @abstractmethod
     def accept_body(self) -> None:
@@ -87,7 +87,7 @@ class HttpExchange(ABC):
         """The whole response."""
 
     @abstractmethod
-    def begin(self, status: int, headers: Headers) -> None:
+    def start(self, status: int, headers: Headers) -> None:
         """The head of a response that goes on."""
 
     @abstractmethod
@@ -127,19 +127,19 @@ def read_target(target: str) -> tuple[str, str]:
     return decoded, query
 
 
-def gather(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
+def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     """Headers by their name in lower case."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for name, value in headers:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        by_name.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return by_name
 
 
 # MERGED gateway.front.reply: Answers: the headers that every one carries, a refusal as one line of text, what is counted of them.
 
 
 def answer(
-    premises: HttpServerState,
+    server_state: HttpServerState,
     exchange: HttpExchange,
     status: int,
     body: bytes = b"",
@@ -149,44 +149,49 @@ def answer(
     """A whole response. Nothing of it is stored on the way unless its own headers say so."""
     if exchange.answered:
         return
-    premises.metrics.requests[str(status)] += 1
-    exchange.respond(status, common_headers(premises, exchange, kind, headers or []), body)
+    server_state.metrics.requests[str(status)] += 1
+    exchange.respond(status, common_headers(server_state, exchange, kind, headers or []), body)
 
 
 def common_headers(
-    premises: HttpServerState, exchange: HttpExchange, kind: str | None, headers: Headers
+    server_state: HttpServerState, exchange: HttpExchange, kind: str | None, headers: Headers
 ) -> Headers:
     """The headers of every response, and these."""
-    given = {name.lower() for name, _ in headers}
-    own = [
+    names = {name.lower() for name, _ in headers}
+    common = [
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cache-Control", "no-store"),
-        *premises.door.cors(exchange.request).items(),
+        *server_state.authenticator.cors(exchange.request).items(),
     ]
     if kind is not None:
-        own.append(("Content-Type", kind))
-    return [*(pair for pair in own if pair[0].lower() not in given), *headers]
+        common.append(("Content-Type", kind))
+    return [*(pair for pair in common if pair[0].lower() not in names), *headers]
 
 
-def refuse(premises: HttpServerState, exchange: HttpExchange, refusal: RequestRefused) -> None:
+def refuse(server_state: HttpServerState, exchange: HttpExchange, refusal: RequestRefused) -> None:
     """A refusal: its status, its sentence as text."""
-    premises.metrics.refused[_REASONS.get(refusal.status, "request")] += 1
+    server_state.metrics.refused[_REFUSAL_METRICS.get(refusal.status, "request")] += 1
     text = refusal.reason.encode() + b"\n"
     answer(
-        premises, exchange, refusal.status, text, "text/plain; charset=utf-8", list(refusal.headers.items())
+        server_state,
+        exchange,
+        refusal.status,
+        text,
+        "text/plain; charset=utf-8",
+        list(refusal.headers.items()),
     )
 
 
-def limited(error: GatewayLimitReached) -> RequestRefused:
+def limit_refusal(error: GatewayLimitReached) -> RequestRefused:
     """The refusal for a limit."""
-    wait = error.retry_after
+    seconds = error.retry_after
     return RequestRefused(
-        error.status, error.message, {} if wait is None else {"Retry-After": str(max(1, ceil(wait)))}
+        error.status, error.message, {} if seconds is None else {"Retry-After": str(max(1, ceil(seconds)))}
     )
 
 
-_REASONS = {
+_REFUSAL_METRICS = {
     401: "token",
     403: "origin",
     404: "unknown",

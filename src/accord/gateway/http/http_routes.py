@@ -12,7 +12,7 @@ from msgspec import Struct
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.http.acp_endpoint import AcpEndpoint
-from accord.gateway.http.http_exchange import Headers, HttpExchange, answer, limited, refuse
+from accord.gateway.http.http_exchange import Headers, HttpExchange, answer, limit_refusal, refuse
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode
 
@@ -24,8 +24,8 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 class ApiEndpoints:
     """Each is one function of the exchange. They raise Refused."""
 
-    def __init__(self, premises: HttpServerState) -> None:
-        self._premises = premises
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
         self.paths: dict[str, tuple[str, Callable[[HttpExchange], None]]] = {
             "/healthz": ("GET", self._health),
             "/health": ("GET", self._health),
@@ -45,42 +45,42 @@ class ApiEndpoints:
 
     def _health(self, exchange: HttpExchange) -> None:
         """No token and no host asked: a probe knows neither, and learns nothing."""
-        if self._premises.stopping:
-            answer(self._premises, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
+        if self._server_state.stopping:
+            answer(self._server_state, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
         else:
-            answer(self._premises, exchange, 200, b"ok\n", "text/plain; charset=utf-8")
+            answer(self._server_state, exchange, 200, b"ok\n", "text/plain; charset=utf-8")
 
     def _metrics(self, exchange: HttpExchange) -> None:
-        self._premises.door.admit(exchange.request)
-        answer(self._premises, exchange, 200, self._premises.metrics.text().encode(), _PROMETHEUS)
+        self._server_state.authenticator.authenticate(exchange.request)
+        answer(self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS)
 
     def _log_in(self, exchange: HttpExchange) -> None:
-        _, cookie = self._premises.door.log_in(exchange.request)
-        answer(self._premises, exchange, 204, headers=[("Set-Cookie", cookie)])
+        _, cookie = self._server_state.authenticator.log_in(exchange.request)
+        answer(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
     def _log_out(self, exchange: HttpExchange) -> None:
-        cookie = self._premises.door.log_out(exchange.request)
-        answer(self._premises, exchange, 204, headers=[("Set-Cookie", cookie)])
+        cookie = self._server_state.authenticator.log_out(exchange.request)
+        answer(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
     def _ticket(self, exchange: HttpExchange) -> None:
-        ticket = self._premises.door.ticket(exchange.request)
-        answer(self._premises, exchange, 200, encode({"ticket": ticket}), "application/json")
+        ticket = self._server_state.authenticator.ticket(exchange.request)
+        answer(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 
 # MERGED gateway.front.page: The page's files, out of one folder. They hold no secret, so that they need no token; only the host and the asking page count.
 
-FOLDER: Final = Path(__file__).parent.parent / "page"
-POLICY: Final = (
+PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
+CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Scripts and styles only from our own files; the page reads off xterm.js's screen instead of letting it make style elements."""
-_MISSING: Final = (
+_PAGE_NOT_BUILT: Final = (
     "<!doctype html><title>Accord</title><p>The page is not part of this installation: "
     "<code>make web</code> builds it from a checkout with Node. The gateway itself works.\n"
 )
-_KINDS: Final = {
+_CONTENT_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -94,14 +94,14 @@ _KINDS: Final = {
     ".wasm": "application/wasm",
     ".txt": "text/plain; charset=utf-8",
 }
-_HASHED: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
+_HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
 """A name with the hash of its content in it never changes its content."""
-_LARGEST: Final = 32 * 1024 * 1024
-_HELD: Final = 256
+_MAX_FILE_BYTES: Final = 32 * 1024 * 1024
+_MAX_CACHED_FILES: Final = 256
 
 
 class _File(Struct, frozen=True):
-    stamp: tuple[int, int]
+    version: tuple[int, int]
     body: bytes
     tag: str
 
@@ -109,9 +109,9 @@ class _File(Struct, frozen=True):
 class PageFiles:
     """Serves the files; each is read again when it has changed."""
 
-    def __init__(self, premises: HttpServerState, folder: Path | None) -> None:
-        self._premises = premises
-        self._folder = (folder or FOLDER).resolve()
+    def __init__(self, server_state: HttpServerState, folder: Path | None) -> None:
+        self._server_state = server_state
+        self._folder = (folder or PAGE_FOLDER).resolve()
         self._files: dict[Path, _File] = {}
 
     def handle(self, exchange: HttpExchange) -> None:
@@ -119,36 +119,36 @@ class PageFiles:
         request = exchange.request
         if request.method not in ("GET", "HEAD"):
             raise RequestRefused(405, "Use GET here.", {"Allow": "GET, HEAD"})
-        self._premises.door.check(request)
+        self._server_state.authenticator.check_origin(request)
         name = request.path.removeprefix("/") or "index.html"
         path = self._path(name)
         file = self._read(path) if path is not None else None
         if path is None or file is None:
             if name == "index.html":
-                self._answer(exchange, 200, _MISSING.encode(), _KINDS[".html"], [])
+                self._answer(exchange, 200, _PAGE_NOT_BUILT.encode(), _CONTENT_TYPES[".html"], [])
                 return
             raise RequestRefused(404, "There is no such page here.")
-        hashed = name.startswith("assets/") and _HASHED.fullmatch(path.name)
-        caching = "public, max-age=31536000, immutable" if hashed else "no-cache"
-        headers = [("Cache-Control", caching), ("ETag", file.tag)]
+        is_hashed = name.startswith("assets/") and _HASHED_NAME.fullmatch(path.name)
+        cache_control = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
+        headers = [("Cache-Control", cache_control), ("ETag", file.tag)]
         if file.tag in [tag.strip() for tag in (request.header("if-none-match") or "").split(",")]:
             self._answer(exchange, 304, b"", None, headers)
         else:
             self._answer(
-                exchange, 200, file.body, _KINDS.get(path.suffix, "application/octet-stream"), headers
+                exchange, 200, file.body, _CONTENT_TYPES.get(path.suffix, "application/octet-stream"), headers
             )
 
     def _answer(
         self, exchange: HttpExchange, status: int, body: bytes, kind: str | None, headers: Headers
     ) -> None:
-        own = [
-            ("Content-Security-Policy", POLICY),
+        page_headers = [
+            ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
             ("Cross-Origin-Opener-Policy", "same-origin"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
             *headers,
         ]
-        answer(self._premises, exchange, status, body, kind, own)
+        answer(self._server_state, exchange, status, body, kind, page_headers)
 
     def _path(self, name: str) -> Path | None:
         """The file in the folder, never one outside of it, links followed."""
@@ -163,51 +163,51 @@ class PageFiles:
 
     def _read(self, path: Path) -> _File | None:
         try:
-            facts = path.stat()
-            stamp = facts.st_mtime_ns, facts.st_size
-            known = self._files.get(path)
-            if known is not None and known.stamp == stamp:
-                return known
-            if not path.is_file() or facts.st_size > _LARGEST:
+            stat = path.stat()
+            version = stat.st_mtime_ns, stat.st_size
+            cached = self._files.get(path)
+            if cached is not None and cached.version == version:
+                return cached
+            if not path.is_file() or stat.st_size > _MAX_FILE_BYTES:
                 return None
             body = path.read_bytes()
         except (OSError, ValueError):
             return None
-        if len(self._files) >= _HELD:
+        if len(self._files) >= _MAX_CACHED_FILES:
             self._files.clear()
-        file = self._files[path] = _File(stamp, body, f'"{sha256(body).hexdigest()[:32]}"')
+        file = self._files[path] = _File(version, body, f'"{sha256(body).hexdigest()[:32]}"')
         return file
 
 
 # MERGED gateway.front.routes: Which endpoint a request goes to, and the one place where a failure of an endpoint becomes an answer.
 
-_log = logging.getLogger("accord.gateway.http")
+LOG = logging.getLogger("accord.gateway.http")
 
 
 class HttpRoutes:
     """All paths of the gateway."""
 
-    def __init__(self, premises: HttpServerState) -> None:
-        self._premises = premises
-        self._acp = AcpEndpoint(premises)
-        self._api = ApiEndpoints(premises)
-        self._page = PageFiles(premises, premises.config.page)
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
+        self._acp = AcpEndpoint(server_state)
+        self._api = ApiEndpoints(server_state)
+        self._page = PageFiles(server_state, server_state.config.page)
 
     def handle(self, exchange: HttpExchange) -> None:
         """One request whose head is there."""
-        premises = self._premises
+        server_state = self._server_state
         try:
             self._route(exchange)
         except RequestRefused as refusal:
-            refuse(premises, exchange, refusal)
+            refuse(server_state, exchange, refusal)
         except GatewayLimitReached as error:
-            refuse(premises, exchange, limited(error))
+            refuse(server_state, exchange, limit_refusal(error))
         except Exception as error:  # noqa: BLE001 - one broken request must not take the others' socket with it
-            _log.error(
+            LOG.error(
                 "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
             )
             refuse(
-                premises,
+                server_state,
                 exchange,
                 RequestRefused(500, "The gateway failed at this request; its log says more."),
             )
@@ -215,8 +215,8 @@ class HttpRoutes:
     def _route(self, exchange: HttpExchange) -> None:
         path = exchange.request.path
         if exchange.request.method == "OPTIONS":
-            self._premises.door.check(exchange.request)
-            answer(self._premises, exchange, 204)
+            self._server_state.authenticator.check_origin(exchange.request)
+            answer(self._server_state, exchange, 204)
         elif path == "/acp":
             self._acp.handle(exchange, None)
         elif path.startswith("/acp/"):

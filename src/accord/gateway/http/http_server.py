@@ -25,29 +25,29 @@ from accord.gateway.metrics import Metrics
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HIGH_WATER: Final = 256 * 1024
-_DEAD_AFTER: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
+_TCP_TIMEOUT_MS: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
 
 
 class ProtocolDetector(asyncio.Protocol):
     """A socket that has said nothing yet."""
 
-    def __init__(self, premises: HttpServerState) -> None:
-        self._premises = premises
+    def __init__(self, server_state: HttpServerState) -> None:
+        self._server_state = server_state
         self._transport: asyncio.Transport | None = None
-        self._begun = premises.clock.now()
+        self._opened_at = server_state.clock.now()
         self._data = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
-        if not self._premises.entered(self):
+        if not self._server_state.add_socket(self):
             transport.abort()
             self._transport = None
             return
         transport.set_write_buffer_limits(high=HIGH_WATER)
-        _notice_death(transport)
+        _set_tcp_timeout(transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._become(transport, Http2(self._premises))
+            self._switch_to(transport, Http2(self._server_state))
 
     def data_received(self, data: bytes) -> None:
         transport = self._transport
@@ -55,13 +55,13 @@ class ProtocolDetector(asyncio.Protocol):
             return
         self._data += data
         if self._data.startswith(PREFACE):
-            self._become(transport, Http2(self._premises))
+            self._switch_to(transport, Http2(self._server_state))
         elif not PREFACE.startswith(self._data):
-            self._become(transport, Http1(self._premises, self._begun))
+            self._switch_to(transport, Http1(self._server_state, self._opened_at))
 
-    def _become(self, transport: asyncio.Transport, protocol: Http1 | Http2) -> None:
+    def _switch_to(self, transport: asyncio.Transport, protocol: Http1 | Http2) -> None:
         self._transport = None
-        self._premises.replaced(self, protocol)
+        self._server_state.replace_socket(self, protocol)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         if self._data:
@@ -69,15 +69,15 @@ class ProtocolDetector(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._premises.left(self)
+        self._server_state.remove_socket(self)
 
     def tick(self, now: float) -> None:
         """A socket that says nothing is no use to anybody."""
-        if now - self._begun >= self._premises.config.header_time:
+        if now - self._opened_at >= self._server_state.config.header_time:
             self.abort()
 
-    def leave(self) -> None:
-        """See `Socket`."""
+    def stop(self) -> None:
+        """See `ServerSocket.stop`."""
         self.abort()
 
     def abort(self) -> None:
@@ -86,18 +86,18 @@ class ProtocolDetector(asyncio.Protocol):
             self._transport.abort()
 
 
-def _notice_death(transport: asyncio.Transport) -> None:
+def _set_tcp_timeout(transport: asyncio.Transport) -> None:
     """Let the kernel give up on a peer that acknowledges nothing, where it can."""
     sock: socket.socket | None = transport.get_extra_info("socket")
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if sock is not None and option is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, option, _DEAD_AFTER)
+        sock.setsockopt(socket.IPPROTO_TCP, option, _TCP_TIMEOUT_MS)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 # MERGED gateway.front.serve: A front that listens: started, running its rounds, stopped in order.
 
-_log = logging.getLogger("accord.gateway.http")
+LOG = logging.getLogger("accord.gateway.http")
 _BACKLOG = 1024
 
 
@@ -106,9 +106,9 @@ class HttpServer:
 
     def __init__(
         self,
-        opening: ConnectionOpener,
-        door: Authenticator,
-        meter: LimitCounter,
+        opener: ConnectionOpener,
+        authenticator: Authenticator,
+        limit_counter: LimitCounter,
         config: ServerConfig,
         clock: Clock,
         metrics: Metrics,
@@ -118,11 +118,11 @@ class HttpServer:
         self.addresses: list[tuple[str, int]] = []
         """Where it listens."""
         self._clock = clock
-        self._lines = ClientConnections(config, clock, opening, door, meter, metrics)
-        self._premises = HttpServerState(config, clock, door, self._lines, metrics)
-        self._premises.handle = HttpRoutes(self._premises).handle
+        self._connections = ClientConnections(config, clock, opener, authenticator, limit_counter, metrics)
+        self._server_state = HttpServerState(config, clock, authenticator, self._connections, metrics)
+        self._server_state.handle = HttpRoutes(self._server_state).handle
         self._servers: list[asyncio.Server] = []
-        self._round: Timer | None = None
+        self._timer: Timer | None = None
 
     async def start(self) -> None:
         """Listen on all addresses. Raises UsageError for one that cannot be had."""
@@ -131,7 +131,7 @@ class HttpServer:
         try:
             for host in self.config.hosts:
                 server = await loop.create_server(
-                    lambda: ProtocolDetector(self._premises),
+                    lambda: ProtocolDetector(self._server_state),
                     host,
                     port,
                     ssl=self.config.tls,
@@ -146,7 +146,7 @@ class HttpServer:
             raise UsageError(
                 f"cannot listen on {host} port {port}: {error.strerror or error}; choose another address or port"
             ) from error
-        self._rounds()
+        self._tick()
 
     @property
     def url(self) -> str:
@@ -155,9 +155,9 @@ class HttpServer:
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self.config.tls else 'http'}://{host}:{port}"
 
-    def _rounds(self) -> None:
-        self._round = self._clock.call_later(1.0, self._rounds)
-        self._premises.tick()
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later(1.0, self._tick)
+        self._server_state.tick()
 
     async def _stop_listening(self) -> None:
         servers, self._servers = self._servers, []
@@ -167,38 +167,40 @@ class HttpServer:
     async def stop(self, reason: str = "the gateway stops") -> None:
         """Accept nobody more, tell everybody, wait a bounded time for them to go. May be called twice."""
         await self._stop_listening()
-        premises = self._premises
-        premises.stopping = True
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        premises.emptied = lambda: None if gone.done() else gone.set_result(None)
-        self._lines.end(GOING_AWAY, reason)
-        for one in list(premises.sockets):
-            one.leave()
-        if premises.sockets and not await within(self._clock, self.config.stop_time, gone):
-            for one in list(premises.sockets):
-                one.abort()
-            if premises.sockets:
-                await within(SYSTEM_CLOCK, 1.0, gone)
-        if self._round is not None:
-            self._round.cancel()
-            self._round = None
+        server_state = self._server_state
+        server_state.stopping = True
+        all_closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        server_state.on_empty = lambda: None if all_closed.done() else all_closed.set_result(None)
+        self._connections.end(GOING_AWAY, reason)
+        for item in list(server_state.sockets):
+            item.stop()
+        if server_state.sockets and not await within(self._clock, self.config.stop_time, all_closed):
+            for item in list(server_state.sockets):
+                item.abort()
+            if server_state.sockets:
+                await within(SYSTEM_CLOCK, 1.0, all_closed)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         await asyncio.sleep(0)  # the other ends of the lines hear of their end
 
 
 @asynccontextmanager
-async def serve_front(
+async def serve_http(
     *,
-    opening: ConnectionOpener,
-    door: Authenticator,
-    meter: LimitCounter,
+    opener: ConnectionOpener,
+    authenticator: Authenticator,
+    limit_counter: LimitCounter,
     config: ServerConfig | None = None,
     clock: Clock = SYSTEM_CLOCK,
     metrics: Metrics | None = None,
 ) -> AsyncGenerator[HttpServer]:
     """A front that listens until the block is left."""
-    front = HttpServer(opening, door, meter, config or ServerConfig(), clock, metrics or Metrics())
-    await front.start()
+    server = HttpServer(
+        opener, authenticator, limit_counter, config or ServerConfig(), clock, metrics or Metrics()
+    )
+    await server.start()
     try:
-        yield front
+        yield server
     finally:
-        await front.stop()
+        await server.stop()

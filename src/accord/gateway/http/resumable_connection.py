@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A line without a socket waits the grace time for its client. What is sent meanwhile is held, up to a bound; beyond it the line
 # is over. A connected client that does not read is cut off, and its line waits like any other.
 
-_log = logging.getLogger("accord.gateway.http")
+LOG = logging.getLogger("accord.gateway.http")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY, INTERNAL = 1000, 1001, 1002, 1008, 1011
 """WebSocket close codes, which say for HTTP lines, too, why they end."""
@@ -33,22 +33,24 @@ NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY, INTERNAL = 1000, 1001, 1002, 1008, 1
 class ResumableConnection(ABC):
     """What lines of both transports have in common. `gateway.line.Line` is the side that the core sees."""
 
-    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
-        self._lines = lines
-        self._config = lines.config
+    def __init__(
+        self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
+    ) -> None:
+        self._connections = connections
+        self._config = connections.config
         self.id = id
-        self.visa = visa
+        self.rights = rights
         self.agent = agent
-        self.client: ConnectionHandler | None = None
+        self.handler: ConnectionHandler | None = None
         self.lease: LimitLease | None = None
         """Its place among the token's connections."""
-        self.hold: LimitLease | None = None
+        self.token_watch: LimitLease | None = None
         """Watches the token; see `Door.hold`."""
-        self._buffered = lines.meter.buffer(visa)
-        self.over = False
+        self._buffered = connections.limit_counter.buffered_bytes(rights)
+        self.ended = False
         self.dirty = False
         """Something was sent since the last flush."""
-        self.left: float | None = lines.clock.now()
+        self.detached_since: float | None = connections.clock.now()
         """Since when no socket carries it; None while one does."""
 
     @abstractmethod
@@ -66,7 +68,7 @@ class ResumableConnection(ABC):
 
     def end(self, code: int, reason: str) -> None:
         """See `gateway.line.Line`."""
-        if self.over:
+        if self.ended:
             return
         self.flush()  # what was said before the end is heard
         self._finish(reason)
@@ -76,40 +78,40 @@ class ResumableConnection(ABC):
                 outlet.close(code, reason)
 
     def _finish(self, reason: str) -> None:
-        self.over = True
+        self.ended = True
         self._buffered.release()
-        for lease in (self.lease, self.hold):
+        for lease in (self.lease, self.token_watch):
             if lease is not None:
                 lease.release()
-        self._lines.forget(self, reason)
+        self._connections.forget(self, reason)
 
     def deliver(self, frames: list[bytes]) -> None:
         """Hand messages of the client to the core."""
-        if self.client is not None and not self.over:
-            metrics = self._lines.metrics
+        if self.handler is not None and not self.ended:
+            metrics = self._connections.metrics
             metrics.frames_in += len(frames)
             metrics.bytes_in += sum(map(len, frames))
-            self.client.frames(frames)
+            self.handler.frames(frames)
 
     def flush(self) -> None:
         """Write what the sockets take, then see whether too much is left."""
         self.dirty = False
-        if self.over:
+        if self.ended:
             return
         frames = size = waiting = 0
         for stream in self.streams():
-            some, much = stream.flush()
-            frames += some
-            size += much
+            stream_frames, stream_bytes = stream.flush()
+            frames += stream_frames
+            size += stream_bytes
             waiting += stream.waiting_bytes
         if frames:
-            metrics = self._lines.metrics
+            metrics = self._connections.metrics
             metrics.frames_out += frames
             metrics.bytes_out += size
         if waiting or self._buffered.size:
-            self._weigh(waiting)
+            self._check_buffer(waiting)
 
-    def _weigh(self, waiting: int) -> None:
+    def _check_buffer(self, waiting: int) -> None:
         """Judge what could not leave: the line that holds too much. Who is too slow shows only with time, see `tick`."""
         config = self._config
         frames = sum(len(stream.waiting) for stream in self.streams())
@@ -126,8 +128,8 @@ class ResumableConnection(ABC):
             self._overflow(error.message)
 
     def _overflow(self, reason: str) -> None:
-        self._lines.metrics.lost += 1
-        _log.warning("line %s of token %s is given up: %s", self.id, self.visa.token, reason)
+        self._connections.metrics.lost += 1
+        LOG.warning("line %s of token %s is given up: %s", self.id, self.rights.token, reason)
         for stream in self.streams():
             stream.waiting.clear()
             stream.waiting_bytes = 0
@@ -138,8 +140,8 @@ class ResumableConnection(ABC):
         outlet = stream.outlet
         if outlet is None:
             return
-        self._lines.metrics.cut_off += 1
-        _log.warning("a reader of line %s (token %s) is cut off: %s", self.id, self.visa.token, reason)
+        self._connections.metrics.cut_off += 1
+        LOG.warning("a reader of line %s (token %s) is cut off: %s", self.id, self.rights.token, reason)
         self.detach(stream, outlet)
         outlet.close(POLICY, reason)
 
@@ -148,7 +150,7 @@ class ResumableConnection(ABC):
         if stream.outlet is outlet:
             stream.outlet = None
             if all(other.outlet is None for other in self.streams()):
-                self.left = self._lines.clock.now()
+                self.detached_since = self._connections.clock.now()
 
     def tick(self, now: float) -> None:
         """Once a second: stalled readers, a client that did not come back."""
@@ -156,12 +158,12 @@ class ResumableConnection(ABC):
         for stream in list(self.streams()):
             if stream.outlet is None:
                 continue
-            still = stream.stood_still(now)
-            if still >= config.stall:
+            stalled = stream.stalled_for(now)
+            if stalled >= config.stall:
                 self.cut_off(stream, f"nothing was read for {config.stall:g} seconds")
-            elif still >= config.unsent_time and stream.behind > config.unsent:
+            elif stalled >= config.unsent_time and stream.lag_bytes > config.unsent:
                 self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
-        if self.left is not None and not self.over and now - self.left >= config.grace:
+        if self.detached_since is not None and not self.ended and now - self.detached_since >= config.grace:
             self.end(GOING_AWAY, f"no client came back within {config.grace:g} seconds")
 
 
@@ -171,10 +173,12 @@ class ResumableConnection(ABC):
 class WebSocketClientConnection(ResumableConnection):
     """Counts the messages of both directions, so that a client that comes back can say where it stopped."""
 
-    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
-        super().__init__(lines, id, visa, agent)
+    def __init__(
+        self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
+    ) -> None:
+        super().__init__(connections, id, rights, agent)
         self._stream = FrameStream(self._config)
-        self._one = (self._stream,)
+        self._all_streams = (self._stream,)
         self.initialized = False
         """The client's first message was `initialize`."""
         self.received = 0
@@ -183,7 +187,7 @@ class WebSocketClientConnection(ResumableConnection):
         self._unacknowledged_bytes = 0
 
     def streams(self) -> Iterable[FrameStream]:
-        return self._one
+        return self._all_streams
 
     @property
     def unsent(self) -> int:
@@ -195,34 +199,34 @@ class WebSocketClientConnection(ResumableConnection):
         return self._stream.outlet
 
     @property
-    def faithful(self) -> bool:
+    def acknowledges(self) -> bool:
         """Whether the client acknowledges or has resumed."""
-        return self._stream.faithful
+        return self._stream.acknowledges
 
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        if self.over:
+        if self.ended:
             return
         self._stream.put(frame)
         if not self.dirty:
             self.dirty = True
-            self._lines.flush_soon(self)
+            self._connections.flush_soon(self)
 
     def flush(self) -> None:
         self.dirty = False
-        if self.over:
+        if self.ended:
             return
         stream = self._stream
         frames, size = stream.flush()
         if frames:
-            metrics = self._lines.metrics
+            metrics = self._connections.metrics
             metrics.frames_out += frames
             metrics.bytes_out += size
         if stream.waiting_bytes or self._buffered.size:
-            self._weigh(stream.waiting_bytes)
+            self._check_buffer(stream.waiting_bytes)
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
         """This socket carries it now, from behind the client's last message on."""
-        self.left = None
+        self.detached_since = None
         self._stream.attach(outlet, received)
 
     def missing(self, received: int) -> int | None:
@@ -233,23 +237,23 @@ class WebSocketClientConnection(ResumableConnection):
         """The socket is gone; the client may come back."""
         self.detach(self._stream, outlet)
 
-    def acknowledged(self, received: int) -> bool:
+    def acknowledge(self, received: int) -> bool:
         """The client has so many messages; False for more than it was sent."""
         if not 0 <= received <= self._stream.count:
             return False
-        self._stream.faithful = True
+        self._stream.acknowledges = True
         self._stream.acknowledge(received)
         return True
 
-    def resumed(self) -> None:
+    def mark_resumed(self) -> None:
         """The client knows how to come back: more is kept for it, and its messages are acknowledged."""
-        self._stream.faithful = True
+        self._stream.acknowledges = True
         self._unacknowledged = self._unacknowledged_bytes = 0
 
-    def count(self, size: int) -> bool:
+    def count_message(self, size: int) -> bool:
         """One more message of the client; whether it is time to acknowledge."""
         self.received += 1
-        if not self._stream.faithful:
+        if not self._stream.acknowledges:
             return False
         self._unacknowledged += 1
         self._unacknowledged_bytes += size
@@ -265,44 +269,46 @@ class WebSocketClientConnection(ResumableConnection):
 # A stream exists from the moment that something is sent to it or somebody reads it. The answer to the first `initialize` does
 # not go to a stream but into the response of the POST that asked.
 
-_ASKED: Final = 4096
+_MAX_OPEN_REQUESTS: Final = 4096
 """Requests of the agent whose stream is remembered until they are answered."""
 
 
 class HttpStreamConnection(ResumableConnection):
     """The streams of one HTTP client, by session; None is the connection's."""
 
-    def __init__(self, lines: "ClientConnections", id: str, visa: TokenRights, agent: str | None) -> None:
-        super().__init__(lines, id, visa, agent)
+    def __init__(
+        self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
+    ) -> None:
+        super().__init__(connections, id, rights, agent)
         self._streams: OrderedDict[str | None, FrameStream] = OrderedDict()
         self._streams[None] = FrameStream(self._config)
-        self._asked: OrderedDict[RequestId, str | None] = OrderedDict()
+        self._request_streams: OrderedDict[RequestId, str | None] = OrderedDict()
         self._initialize: tuple[RequestId, Callable[[bytes | None], None]] | None = None
 
     def streams(self) -> Iterable[FrameStream]:
         return self._streams.values()
 
-    def initialize(self, id: RequestId, answered: Callable[[bytes | None], None]) -> None:
+    def initialize(self, id: RequestId, on_answer: Callable[[bytes | None], None]) -> None:
         """The next answer to this id goes to the callback; None if the line ends before."""
-        self._initialize = id, answered
+        self._initialize = id, on_answer
 
     def give_up_initialize(self) -> None:
         """Nobody waits for the answer any more."""
         self._initialize = None
 
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        if self.over:
+        if self.ended:
             return
-        envelope = _read(frame.body)
+        envelope = _decode(frame.body)
         if envelope is not None and envelope.id is not UNSET:
             if envelope.method is not UNSET:
-                self._asked[envelope.id] = stream
-                if len(self._asked) > _ASKED:
-                    self._asked.popitem(last=False)
+                self._request_streams[envelope.id] = stream
+                if len(self._request_streams) > _MAX_OPEN_REQUESTS:
+                    self._request_streams.popitem(last=False)
             elif self._initialize is not None and envelope.id == self._initialize[0]:
-                _, answered = self._initialize
+                _, on_answer = self._initialize
                 self._initialize = None
-                answered(frame.body)
+                on_answer(frame.body)
                 return
         target = self.stream(stream)
         if target is None:
@@ -311,18 +317,18 @@ class HttpStreamConnection(ResumableConnection):
         target.put(frame)
         if not self.dirty:
             self.dirty = True
-            self._lines.flush_soon(self)
+            self._connections.flush_soon(self)
 
     def stream(self, session: str | None) -> FrameStream | None:
         """The stream of a session, made if there is none; None if there are too many."""
         found = self._streams.get(session)
         if found is None:
-            if len(self._streams) > self._config.streams and not self._drop_spent():
+            if len(self._streams) > self._config.streams and not self._drop_unused_stream():
                 return None
             found = self._streams[session] = FrameStream(self._config)
         return found
 
-    def _drop_spent(self) -> bool:
+    def _drop_unused_stream(self) -> bool:
         """Forget the oldest session stream that is neither read nor waited for."""
         for session, stream in self._streams.items():
             if session is not None and stream.outlet is None and not stream.waiting:
@@ -330,26 +336,26 @@ class HttpStreamConnection(ResumableConnection):
                 return True
         return False
 
-    def asked_on(self, id: RequestId) -> tuple[bool, str | None]:
+    def request_stream(self, id: RequestId) -> tuple[bool, str | None]:
         """Whether the agent asked under this id, and on which stream."""
-        return id in self._asked, self._asked.get(id)
+        return id in self._request_streams, self._request_streams.get(id)
 
-    def answered(self, id: RequestId) -> None:
+    def forget_request(self, id: RequestId) -> None:
         """The client has answered that one."""
-        self._asked.pop(id, None)
+        self._request_streams.pop(id, None)
 
     def attach(self, stream: FrameStream, outlet: FrameOutlet, received: int) -> None:
         """This response carries the stream from now on."""
-        self.left = None
+        self.detached_since = None
         stream.attach(outlet, received)
         if not self.dirty:
             self.dirty = True
-            self._lines.flush_soon(self)
+            self._connections.flush_soon(self)
 
-    def seen(self) -> None:
+    def mark_active(self) -> None:
         """The client did something: without an open stream, its time begins anew."""
-        if self.left is not None:
-            self.left = self._lines.clock.now()
+        if self.detached_since is not None:
+            self.detached_since = self._connections.clock.now()
 
     def _finish(self, reason: str) -> None:
         waiting, self._initialize = self._initialize, None
@@ -358,7 +364,7 @@ class HttpStreamConnection(ResumableConnection):
             waiting[1](None)
 
 
-def _read(body: bytes) -> Envelope | None:
+def _decode(body: bytes) -> Envelope | None:
     try:
         return decode_envelope(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):

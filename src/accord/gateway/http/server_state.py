@@ -37,91 +37,95 @@ class ClientConnections:
         self,
         config: ServerConfig,
         clock: Clock,
-        opening: ConnectionOpener,
-        door: Authenticator,
-        meter: LimitCounter,
+        opener: ConnectionOpener,
+        authenticator: Authenticator,
+        limit_counter: LimitCounter,
         metrics: Metrics,
     ) -> None:
         self.config = config
         self.clock = clock
-        self.meter = meter
+        self.limit_counter = limit_counter
         self.metrics = metrics
-        self._opening = opening
-        self._door = door
+        self._opener = opener
+        self._authenticator = authenticator
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[str, ResumableConnection] = {}
+        self._connections: dict[str, ResumableConnection] = {}
         self._dirty: list[ResumableConnection] = []
 
-    def open(self, kind: type[L], visa: TokenRights, agent: str | None) -> L:
+    def open(self, kind: type[L], rights: TokenRights, agent: str | None) -> L:
         """A new line and its other end. Raises NotFound for an unknown agent, LimitReached."""
-        line = kind(self, token_urlsafe(24), visa, agent)
+        connection = kind(self, token_urlsafe(24), rights, agent)
         try:
-            line.lease = self.meter.connection(visa)
+            connection.lease = self.limit_counter.connection(rights)
         except GatewayLimitReached:
             # A client that lost its socket must be able to come back although its own waiting line fills the limit.
-            if kind is not WebSocketClientConnection or self._oldest_waiting(visa) is None:
+            if kind is not WebSocketClientConnection or self._oldest_waiting(rights) is None:
                 raise
         try:
-            line.client = self._opening.open(line, visa, agent)
+            connection.handler = self._opener.open(connection, rights, agent)
         except BaseException:
-            if line.lease is not None:
-                line.lease.release()
+            if connection.lease is not None:
+                connection.lease.release()
             raise
-        line.hold = self._door.hold(visa, lambda reason: line.end(POLICY, reason))
-        self._lines[line.id] = line
+        connection.token_watch = self._authenticator.watch_token(
+            rights, lambda reason: connection.end(POLICY, reason)
+        )
+        self._connections[connection.id] = connection
         self.metrics.connections += 1
-        return line
+        return connection
 
-    def settle(self, line: ResumableConnection) -> None:
+    def claim_place(self, connection: ResumableConnection) -> None:
         """The line is here to stay: if it came in over the limit, one that waits makes room. Raises LimitReached."""
-        if line.lease is None:
-            oldest = self._oldest_waiting(line.visa)
+        if connection.lease is None:
+            oldest = self._oldest_waiting(connection.rights)
             if oldest is not None:
                 oldest.end(POLICY, "a newer connection of the same token took its place")
-            line.lease = self.meter.connection(line.visa)
+            connection.lease = self.limit_counter.connection(connection.rights)
 
-    def _oldest_waiting(self, visa: TokenRights) -> ResumableConnection | None:
+    def _oldest_waiting(self, rights: TokenRights) -> ResumableConnection | None:
         waiting = [
-            line
-            for line in self._lines.values()
-            if isinstance(line, WebSocketClientConnection) and line.visa.token == visa.token
-            if line.left is not None and line.lease is not None
+            connection
+            for connection in self._connections.values()
+            if isinstance(connection, WebSocketClientConnection) and connection.rights.token == rights.token
+            if connection.detached_since is not None and connection.lease is not None
         ]
-        return min(waiting, key=lambda line: line.left or 0.0, default=None)
+        return min(waiting, key=lambda connection: connection.detached_since or 0.0, default=None)
 
-    def find(self, kind: type[L], id: str, visa: TokenRights) -> L | None:
+    def find(self, kind: type[L], id: str, rights: TokenRights) -> L | None:
         """The line of that id, if this token opened it."""
-        line = self._lines.get(id)
-        return line if isinstance(line, kind) and line.visa.token == visa.token else None
+        connection = self._connections.get(id)
+        return (
+            connection if isinstance(connection, kind) and connection.rights.token == rights.token else None
+        )
 
-    def flush_soon(self, line: ResumableConnection) -> None:
+    def flush_soon(self, connection: ResumableConnection) -> None:
         """Flush it at the end of this loop turn, with all others."""
         if not self._dirty:
             self._loop.call_soon(self._flush)
-        self._dirty.append(line)
+        self._dirty.append(connection)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
-        for line in dirty:
-            line.flush()
+        for connection in dirty:
+            connection.flush()
 
-    def forget(self, line: ResumableConnection, reason: str) -> None:
+    def forget(self, connection: ResumableConnection, reason: str) -> None:
         """The line is over: its other end hears of it, never inside a call of its own."""
-        if self._lines.pop(line.id, None) is not None:
+        if self._connections.pop(connection.id, None) is not None:
             self.metrics.connections -= 1
-        client, line.client = line.client, None
-        if client is not None:
-            self._loop.call_soon(client.gone, reason)
+        handler, connection.handler = connection.handler, None
+        if handler is not None:
+            self._loop.call_soon(handler.closed, reason)
 
     def tick(self, now: float) -> None:
         """Once a second."""
-        for line in list(self._lines.values()):
-            line.tick(now)
+        for connection in list(self._connections.values()):
+            connection.tick(now)
 
     def end(self, code: int, reason: str) -> None:
         """End them all."""
-        for line in list(self._lines.values()):
-            line.end(code, reason)
+        for connection in list(self._connections.values()):
+            connection.end(code, reason)
 
 
 # MERGED gateway.front.premises: What all sockets of a front share: its settings, its door, its lines, and the rounds once a second.
@@ -138,7 +142,7 @@ class TimedConnection(Protocol):
 class ServerSocket(TimedConnection, Protocol):
     """A connected socket, whatever it speaks."""
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """The front stops: end in order, and soon."""
         ...
 
@@ -154,25 +158,25 @@ class HttpServerState:
         self,
         config: ServerConfig,
         clock: Clock,
-        door: Authenticator,
-        lines: ClientConnections,
+        authenticator: Authenticator,
+        connections: ClientConnections,
         metrics: Metrics,
     ) -> None:
         self.config = config
         self.clock = clock
-        self.door = door
-        self.lines = lines
+        self.authenticator = authenticator
+        self.connections = connections
         self.metrics = metrics
         self.sockets: set[ServerSocket] = set()
-        self.watched: set[TimedConnection] = set()
+        self.event_streams: set[TimedConnection] = set()
         """Event streams that are open: they have time limits of their own."""
         self.stopping = False
-        self.emptied: Callable[[], None] | None = None
+        self.on_empty: Callable[[], None] | None = None
         """Called when the last socket has closed."""
-        self.handle: Callable[[HttpExchange], None] = _nobody
+        self.handle: Callable[[HttpExchange], None] = _unavailable
         """Where a request goes once its head is there."""
 
-    def entered(self, socket: ServerSocket) -> bool:
+    def add_socket(self, socket: ServerSocket) -> bool:
         """A new socket; False if it is one too many."""
         if self.stopping or len(self.sockets) >= self.config.sockets:
             self.metrics.refused["stopping" if self.stopping else "sockets"] += 1
@@ -181,25 +185,25 @@ class HttpServerState:
         self.metrics.sockets = len(self.sockets)
         return True
 
-    def replaced(self, former: ServerSocket, socket: ServerSocket) -> None:
+    def replace_socket(self, old: ServerSocket, socket: ServerSocket) -> None:
         """The same socket, with another protocol on it."""
-        self.sockets.discard(former)
+        self.sockets.discard(old)
         self.sockets.add(socket)
 
-    def left(self, socket: ServerSocket) -> None:
+    def remove_socket(self, socket: ServerSocket) -> None:
         """It is closed."""
         self.sockets.discard(socket)
         self.metrics.sockets = len(self.sockets)
-        if not self.sockets and self.emptied is not None:
-            self.emptied()
+        if not self.sockets and self.on_empty is not None:
+            self.on_empty()
 
     def tick(self) -> None:
         """The round."""
         now = self.clock.now()
-        for one in [*self.sockets, *self.watched]:
-            one.tick(now)
-        self.lines.tick(now)
+        for item in [*self.sockets, *self.event_streams]:
+            item.tick(now)
+        self.connections.tick(now)
 
 
-def _nobody(exchange: "HttpExchange") -> None:
+def _unavailable(exchange: "HttpExchange") -> None:
     exchange.respond(503, [], b"")

@@ -61,10 +61,10 @@ class WebSocketMessages:
 
     def __init__(self, socket: "WebSocket") -> None:
         self._socket = socket
-        self.fresh = True
+        self.awaiting_first = True
         """Neither `initialize` nor a resume has come."""
 
-    def take(self, messages: list[bytes]) -> None:
+    def handle(self, messages: list[bytes]) -> None:
         """Messages in order. Stops where the socket is closed."""
         socket = self._socket
         forward: list[bytes] = []
@@ -76,57 +76,59 @@ class WebSocketMessages:
                 self._answer(error.id, RpcError.of(error.code, error.message, error.reason))
                 continue
             if envelope.method in (RESUME, ACK):
-                socket.line.deliver(forward)
+                socket.connection.deliver(forward)
                 forward = []
-                self._own(envelope)
-            elif self.fresh and not self._begins(envelope):
+                self._handle_own_message(envelope)
+            elif self.awaiting_first and not self._accept_first(envelope):
                 break
-            elif envelope.method == "initialize" and socket.line.initialized and envelope.id is not UNSET:
+            elif (
+                envelope.method == "initialize" and socket.connection.initialized and envelope.id is not UNSET
+            ):
                 self._count(len(message))
                 self._answer(envelope.id, InvalidRequest(data="this connection is initialized already"))
             else:
-                socket.line.initialized = True
+                socket.connection.initialized = True
                 self._count(len(message))
                 forward.append(message)
-            if socket.line.over:
+            if socket.connection.ended:
                 return
         if forward:
-            socket.line.deliver(forward)
+            socket.connection.deliver(forward)
 
-    def _begins(self, envelope: Envelope) -> bool:
+    def _accept_first(self, envelope: Envelope) -> bool:
         """Whether the first message is `initialize`, and there is room for the line."""
-        line = self._socket.line
+        connection = self._socket.connection
         if envelope.method != "initialize" or envelope.id is UNSET:
-            line.end(PROTOCOL_ERROR, "the first message must be initialize")
+            connection.end(PROTOCOL_ERROR, "the first message must be initialize")
             return False
         try:
-            self._socket.premises.lines.settle(line)
+            self._socket.server_state.connections.claim_place(connection)
         except GatewayLimitReached as error:
-            self._socket.premises.metrics.refused["connections"] += 1
+            self._socket.server_state.metrics.refused["connections"] += 1
             self._answer(envelope.id, error)
-            line.end(POLICY, error.message)
+            connection.end(POLICY, error.message)
             return False
-        self.fresh = False
+        self.awaiting_first = False
         return True
 
     def _count(self, size: int) -> None:
-        line = self._socket.line
-        if line.count(size):
-            self._socket.say(encode(Notification(ACK, {"received": line.received})))
+        connection = self._socket.connection
+        if connection.count_message(size):
+            self._socket.send_unnumbered(encode(Notification(ACK, {"received": connection.received})))
 
     def _answer(self, id: RequestId, error: RpcError) -> None:
-        self._socket.line.send(OutgoingFrame(encode_failure(id, error)), None)
+        self._socket.connection.send(OutgoingFrame(encode_failure(id, error)), None)
 
-    def _own(self, envelope: Envelope) -> None:
+    def _handle_own_message(self, envelope: Envelope) -> None:
         """A message about the line itself; it is not counted and has no number."""
         socket, id = self._socket, id_of_call(envelope)
         params = envelope.params if envelope.params is not ABSENT else Raw(b"null")
         try:
             if envelope.method == ACK:
-                if not socket.line.acknowledged(_read_ack(params).received):
+                if not socket.connection.acknowledge(_read_ack(params).received):
                     raise InvalidParams(data="more messages are acknowledged than were sent")
                 return
-            if not self.fresh:
+            if not self.awaiting_first:
                 raise InvalidRequest(data=f"{RESUME} comes before anything else")
             answer = self._resume(_read_resume(params))
         except (msgspec.MsgspecError, ValueError) as error:
@@ -134,40 +136,45 @@ class WebSocketMessages:
         except RpcError as error:
             self._refuse(id, error)
         else:
-            socket.say(encode(Success(id, answer)))
-            socket.line.flush()
+            socket.send_unnumbered(encode(Success(id, answer)))
+            socket.connection.flush()
 
     def _refuse(self, id: RequestId, error: RpcError) -> None:
         socket = self._socket
         if id is not None:
-            socket.say(encode_failure(id, error))
-        if self.fresh:
-            socket.line.end(POLICY, "there is nothing to resume: initialize, then load the session")
+            socket.send_unnumbered(encode_failure(id, error))
+        if self.awaiting_first:
+            socket.connection.end(POLICY, "there is nothing to resume: initialize, then load the session")
 
-    def _resume(self, wish: Resume) -> dict[str, object]:
+    def _resume(self, params: Resume) -> dict[str, object]:
         """Carry the line the client had. Raises NotFound, and nothing has happened then."""
         socket = self._socket
-        lines, own = socket.premises.lines, socket.line
-        line = lines.find(WebSocketClientConnection, wish.connection_id, socket.visa)
-        if line is None or line is own or not line.initialized or line.agent != own.agent:
-            raise NotFound("No such connection", {"connectionId": wish.connection_id[:64]})
-        missing = line.missing(wish.received)
+        connections, new = socket.server_state.connections, socket.connection
+        connection = connections.find(WebSocketClientConnection, params.connection_id, socket.rights)
+        if (
+            connection is None
+            or connection is new
+            or not connection.initialized
+            or connection.agent != new.agent
+        ):
+            raise NotFound("No such connection", {"connectionId": params.connection_id[:64]})
+        missing = connection.missing(params.received)
         if missing is None:
-            raise NotFound("That many messages were never sent", {"received": wish.received})
+            raise NotFound("That many messages were never sent", {"received": params.received})
         if missing:
             raise NotFound("The messages that were missed are no longer kept", {"missing": missing})
-        former = line.outlet
-        own.drop(socket)
-        own.end(POLICY, "the client took up an earlier connection")
-        if former is not None:
-            line.drop(former)
-            former.close(POLICY, "the client came back on another socket")
-        self.fresh = False
-        socket.line = line
-        line.resumed()
-        line.attach(socket, wish.received)
-        lines.metrics.resumed += 1
-        return {"connectionId": line.id, "received": line.received}
+        old_socket = connection.outlet
+        new.drop(socket)
+        new.end(POLICY, "the client took up an earlier connection")
+        if old_socket is not None:
+            connection.drop(old_socket)
+            old_socket.close(POLICY, "the client came back on another socket")
+        self.awaiting_first = False
+        socket.connection = connection
+        connection.mark_resumed()
+        connection.attach(socket, params.received)
+        connections.metrics.resumed += 1
+        return {"connectionId": connection.id, "received": connection.received}
 
 
 def read_envelope(message: bytes) -> Envelope:
@@ -182,57 +189,59 @@ def read_envelope(message: bytes) -> Envelope:
 #
 # Its first message is `initialize`, or `_accord/resume` from a client that comes back; what cannot be a message is answered here.
 
-_UNREAD: Final = 1024 * 1024
+_MAX_UNREAD_PONGS: Final = 1024 * 1024
 """Bytes of pongs for a peer that does not read them, at which it is dropped."""
-_INVALID_TEXT: Final = 1007
-_REASON: Final = 123
-_quiet = logging.getLogger("accord.gateway.http.websocket_server")
-_quiet.setLevel(logging.WARNING)  # it says "connection closed" for each
+_INVALID_TEXT_CODE: Final = 1007
+_MAX_REASON_BYTES: Final = 123
+_library_log = logging.getLogger("accord.gateway.http.websocket_server")
+_library_log.setLevel(logging.WARNING)  # it says "connection closed" for each
 
 
 class WebSocket(asyncio.Protocol):
     """One socket after the handshake. It carries a line, and may go before it."""
 
-    def __init__(self, premises: HttpServerState, visa: TokenRights, line: WebSocketClientConnection) -> None:
-        self.premises = premises
-        self.visa = visa
-        self.line = line
-        self._talk = WebSocketMessages(self)
-        self._frames = Protocol(SERVER, max_size=premises.config.message_size, logger=_quiet)
+    def __init__(
+        self, server_state: HttpServerState, rights: TokenRights, connection: WebSocketClientConnection
+    ) -> None:
+        self.server_state = server_state
+        self.rights = rights
+        self.connection = connection
+        self._messages = WebSocketMessages(self)
+        self._frames = Protocol(SERVER, max_size=server_state.config.message_size, logger=_library_log)
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._unread = 0  # bytes of the protocol's own frames since the peer stopped reading
-        self._parts: list[bytes] | None = None  # of a message in fragments; None while none is open
-        self._text = False
-        self._heard = True
-        self._silent = premises.clock.now()
-        self._begun = self._silent
+        self._unread_pongs = 0  # bytes of the protocol's own frames since the peer stopped reading
+        self._fragments: list[bytes] | None = None  # of a message in fragments; None while none is open
+        self._is_text = False
+        self._active = True
+        self._silent_since = server_state.clock.now()
+        self._opened_at = self._silent_since
         self._pinged = False
-        self._closing: float | None = None  # since when; a goodbye was said
+        self._closing_since: float | None = None  # since when; a goodbye was said
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
-        self.premises.sockets.add(self)
-        self.line.attach(self, 0)
+        self.server_state.sockets.add(self)
+        self.connection.attach(self, 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self.premises.left(self)
-        self.line.drop(self)
+        self.server_state.remove_socket(self)
+        self.connection.drop(self)
 
     def pause_writing(self) -> None:
         self._paused = True
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._unread = 0
-        self.line.flush()
+        self._unread_pongs = 0
+        self.connection.flush()
 
     # What goes out.
 
     @property
     def ready(self) -> bool:
-        return not self._paused and self._closing is None
+        return not self._paused and self._closing_since is None
 
     @property
     def buffered(self) -> int:
@@ -247,23 +256,23 @@ class WebSocket(asyncio.Protocol):
             else:
                 transport.writelines([frame.websocket for frame in frames])
 
-    def say(self, body: bytes) -> None:
+    def send_unnumbered(self, body: bytes) -> None:
         """A message beside the line's: it has no number."""
         transport = self._transport
-        if transport is not None and self._closing is None and not transport.is_closing():
+        if transport is not None and self._closing_since is None and not transport.is_closing():
             transport.write(OutgoingFrame(body).websocket)
 
     def close(self, code: int, reason: str) -> None:
-        if self._closing is not None or self._transport is None:
+        if self._closing_since is not None or self._transport is None:
             return
-        self._closing = self.premises.clock.now()
+        self._closing_since = self.server_state.clock.now()
         try:
-            self._frames.send_close(code, shortened(reason))
+            self._frames.send_close(code, shorten(reason))
         except InvalidState:
             pass  # the peer said it first
-        self._reply()
+        self._write_protocol_data()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """See `Socket`: the line has said goodbye, where there was one."""
         self.close(1001, "the gateway stops")
 
@@ -275,73 +284,73 @@ class WebSocket(asyncio.Protocol):
     # What comes in.
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._active = True
         self._frames.receive_data(data)
         messages = [
             message
             for frame in self._frames.events_received()
-            if isinstance(frame, Frame) and (message := self._message(frame)) is not None
+            if isinstance(frame, Frame) and (message := self._completed_message(frame)) is not None
         ]
-        if self._closing is None and messages:
-            self._take(messages)
-        goodbye = self._frames.close_rcvd
-        if goodbye is not None and self._closing is None:
-            self._farewell(goodbye)
-        self._reply()
+        if self._closing_since is None and messages:
+            self._handle_messages(messages)
+        close = self._frames.close_rcvd
+        if close is not None and self._closing_since is None:
+            self._handle_close(close)
+        self._write_protocol_data()
 
     def eof_received(self) -> bool | None:
         self._frames.receive_eof()
         return None
 
-    def _message(self, frame: Frame) -> bytes | None:
+    def _completed_message(self, frame: Frame) -> bytes | None:
         """The message that this frame completes; binary ones are nobody's."""
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
-            self._text = frame.opcode is Opcode.TEXT
+            self._is_text = frame.opcode is Opcode.TEXT
             if frame.fin:
-                return bytes(frame.data) if self._text else None
-            self._parts = [bytes(frame.data)]
-        elif frame.opcode is Opcode.CONT and self._parts is not None:
-            self._parts.append(bytes(frame.data))
+                return bytes(frame.data) if self._is_text else None
+            self._fragments = [bytes(frame.data)]
+        elif frame.opcode is Opcode.CONT and self._fragments is not None:
+            self._fragments.append(bytes(frame.data))
             if frame.fin:
-                parts, self._parts = self._parts, None
-                return b"".join(parts) if self._text else None
+                fragments, self._fragments = self._fragments, None
+                return b"".join(fragments) if self._is_text else None
         return None
 
-    def _take(self, messages: list[bytes]) -> None:
+    def _handle_messages(self, messages: list[bytes]) -> None:
         allowed: list[bytes] = []
         refusal: tuple[int, str] | None = None
         for message in messages:
             if not is_utf8(message):
-                refusal = _INVALID_TEXT, "a text message is not UTF-8"
+                refusal = _INVALID_TEXT_CODE, "a text message is not UTF-8"
                 break
             try:
-                self.premises.lines.meter.rate(self.visa)
+                self.server_state.connections.limit_counter.count_message(self.rights)
             except GatewayLimitReached as error:
-                self.premises.metrics.refused["rate"] += 1
+                self.server_state.metrics.refused["rate"] += 1
                 refusal = POLICY, error.message
                 break
             allowed.append(message)
         if allowed:
-            self._talk.take(allowed)
+            self._messages.handle(allowed)
         if refusal is not None:
             code, reason = refusal
-            self.line.flush()  # the answers to what came before
-            if code == _INVALID_TEXT:
+            self.connection.flush()  # the answers to what came before
+            if code == _INVALID_TEXT_CODE:
                 self._frames.fail(code, reason)
             else:
-                self.line.drop(self)
+                self.connection.drop(self)
                 self.close(code, reason)
 
-    def _farewell(self, goodbye: Close) -> None:
+    def _handle_close(self, close: Close) -> None:
         """The client closed. For one that knows how to come back, only a normal closure is the end of the line."""
-        self._closing = self.premises.clock.now()
-        if goodbye.code == NORMAL or not self.line.faithful:
-            if self.line.outlet is self:
-                self.line.end(NORMAL, "the client closed the connection")
+        self._closing_since = self.server_state.clock.now()
+        if close.code == NORMAL or not self.connection.acknowledges:
+            if self.connection.outlet is self:
+                self.connection.end(NORMAL, "the client closed the connection")
         else:
-            self.line.drop(self)
+            self.connection.drop(self)
 
-    def _reply(self) -> None:
+    def _write_protocol_data(self) -> None:
         """What the protocol itself has to say: pongs, closes, the end."""
         transport = self._transport
         for data in self._frames.data_to_send():
@@ -349,45 +358,45 @@ class WebSocket(asyncio.Protocol):
                 return
             if data:
                 transport.write(data)
-                self._unread += len(data) if self._paused else 0
+                self._unread_pongs += len(data) if self._paused else 0
             else:
-                self._end(transport)
-        if transport is not None and self._unread > _UNREAD:
+                self._end_of_stream(transport)
+        if transport is not None and self._unread_pongs > _MAX_UNREAD_PONGS:
             transport.abort()
 
-    def _end(self, transport: asyncio.Transport) -> None:
+    def _end_of_stream(self, transport: asyncio.Transport) -> None:
         """Nothing more to say. A peer that has not said goodbye may be in the middle of a message: let it read ours first."""
-        if self._closing is None:
-            self._closing = self.premises.clock.now()
+        if self._closing_since is None:
+            self._closing_since = self.server_state.clock.now()
         if self._frames.close_rcvd is None and transport.can_write_eof():
             transport.write_eof()
-            if self.line.outlet is self:
-                self.line.end(1002, "the client broke the protocol")
+            if self.connection.outlet is self:
+                self.connection.end(1002, "the client broke the protocol")
         else:
             transport.close()
 
     def tick(self, now: float) -> None:
         """See `Watched`."""
-        config = self.premises.config
-        if self._closing is not None:
-            if now - self._closing >= config.stop_time:
+        config = self.server_state.config
+        if self._closing_since is not None:
+            if now - self._closing_since >= config.stop_time:
                 self.abort()
             return
-        if self._talk.fresh and now - self._begun >= config.header_time:
-            self.premises.metrics.refused["slow"] += 1
-            self.line.end(1002, f"no initialize within {config.header_time:g} seconds")
+        if self._messages.awaiting_first and now - self._opened_at >= config.header_time:
+            self.server_state.metrics.refused["slow"] += 1
+            self.connection.end(1002, f"no initialize within {config.header_time:g} seconds")
             return
-        if self._heard:
-            self._heard, self._pinged, self._silent = False, False, now
-        elif now - self._silent >= 2 * config.ping:
-            self.line.drop(self)
+        if self._active:
+            self._active, self._pinged, self._silent_since = False, False, now
+        elif now - self._silent_since >= 2 * config.ping:
+            self.connection.drop(self)
             self.abort()
-        elif now - self._silent >= config.ping and not self._pinged:
+        elif now - self._silent_since >= config.ping and not self._pinged:
             self._pinged = True
             self._frames.send_ping(b"")
-            self._reply()
+            self._write_protocol_data()
 
 
-def shortened(reason: str) -> str:
+def shorten(reason: str) -> str:
     """As much of a reason as a close frame holds."""
-    return reason.encode()[:_REASON].decode(errors="ignore")
+    return reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")

@@ -11,22 +11,22 @@ from msgspec import Raw
 from accord.errors import InvalidParams, NotFound, RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.methods.prompt_turn import attached
-from accord.gateway.upstream import our_id, plain
+from accord.gateway.upstream import read_untyped, request_number
 from accord.schema.codec import encode
 from accord.workspace.file_search import best_matches, files_of
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
-_FILES_MOST: Final = 200
-_FOLDERS_MOST: Final = 1000
+_MAX_FILES: Final = 200
+_MAX_FOLDERS: Final = 1000
 
 
-def agents(visitor: "GatewayClient", call: "ClientCall") -> None:
+def agents(client: "GatewayClient", call: "ClientCall") -> None:
     """The agents that the token covers, and how each is."""
-    gateway = visitor.gateway
-    told = [
-        _without_nothing(
+    gateway = client.gateway
+    result = [
+        _without_none(
             name=agent.name,
             title=agent.source.title or None,
             description=agent.source.description or None,
@@ -35,46 +35,52 @@ def agents(visitor: "GatewayClient", call: "ClientCall") -> None:
             reason=agent.reason or None,
         )
         for agent in gateway.agents.values()
-        if visitor.visa.may_use(agent.name)
+        if client.rights.may_use(agent.name)
     ]
-    call.answer(encode({"agents": told}))
+    call.answer(encode({"agents": result}))
 
 
-def sessions(visitor: "GatewayClient", call: "ClientCall") -> None:
+def sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """The sessions of all agents that were ever here, as far as the token covers them; and, if wanted, what changes."""
-    visitor.wants_sessions = _flag(_params(call), "subscribe", visitor.wants_sessions)
-    call.answer(encode({"sessions": visitor.gateway.overview.sessions(visitor.visa)}))
+    client.wants_sessions = _flag(_params(call), "subscribe", client.wants_sessions)
+    call.answer(encode({"sessions": client.gateway.overview.sessions(client.rights)}))
 
 
-def inbox(visitor: "GatewayClient", call: "ClientCall") -> None:
+def inbox(client: "GatewayClient", call: "ClientCall") -> None:
     """What waits for a person, over all sessions; and, if wanted, what comes and goes."""
-    visitor.wants_inbox = _flag(_params(call), "subscribe", visitor.wants_inbox)
-    items = [ask.item for ask in visitor.gateway.asks if visitor.gateway.overview.in_inbox_of(visitor, ask)]
+    client.wants_inbox = _flag(_params(call), "subscribe", client.wants_inbox)
+    items = [
+        pending.inbox_item
+        for pending in client.gateway.pending_requests
+        if client.gateway.overview.is_in_inbox(client, pending)
+    ]
     call.answer(b'{"items":[%s]}' % b",".join(items))
 
 
-def answer(visitor: "GatewayClient", call: "ClientCall") -> None:
+def answer(client: "GatewayClient", call: "ClientCall") -> None:
     """Answer something of the inbox, attached to its session or not."""
     params = _params(call)
-    gateway = visitor.gateway
+    gateway = client.gateway
     number = params.get("id")
-    found = our_id(number)
-    ask = gateway.asks.find(found) if found is not None else None
-    if ask is None or not gateway.overview.in_inbox_of(visitor, ask):
+    found = request_number(number)
+    pending = gateway.pending_requests.find(found) if found is not None else None
+    if pending is None or not gateway.overview.is_in_inbox(client, pending):
         raise NotFound("This is no longer pending", {"id": number})
     if "result" not in params:
         raise InvalidParams("Invalid params: `result` is missing")
-    body, option = gateway.asks.judge(ask, visitor.reader, Raw(encode(params["result"])))
-    gateway.asks.settle(ask, body, option, by=visitor)
+    body, option = gateway.pending_requests.read_answer(
+        pending, client.message_reader, Raw(encode(params["result"]))
+    )
+    gateway.pending_requests.settle(pending, body, option, by=client)
     call.answer(b"{}")
 
 
-async def files(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def files(client: "GatewayClient", call: "ClientCall") -> None:
     """Files of a session's folders whose names fit some letters."""
     params = _params(call)
-    session = attached(visitor, _text(params, "sessionId"))
+    session = attached(client, _text(params, "sessionId"))
     query, limit = _text(params, "query", ""), params.get("limit", 20)
-    most = min(limit, _FILES_MOST) if isinstance(limit, int) and limit > 0 else 20
+    most = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
 
     def look() -> list[dict[str, str]]:
         names = {
@@ -87,55 +93,55 @@ async def files(visitor: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode({"files": await asyncio.to_thread(look)}))
 
 
-async def folders(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def folders(client: "GatewayClient", call: "ClientCall") -> None:
     """The folders in a folder, as far as the token covers them; without a path, where to begin."""
-    asked = _text(_params(call), "path", "")
-    visa = visitor.visa
-    if not asked:
-        begin = visa.folders or (str(Path.home()),)
+    params = _text(_params(call), "path", "")
+    rights = client.rights
+    if not params:
+        begin = rights.folders or (str(Path.home()),)
         if len(begin) != 1:
             top = [{"path": folder, "name": folder} for folder in begin]
             call.answer(encode({"path": "", "folders": top}))
             return
-        asked = begin[0]
-    if not visa.may_enter(asked):
-        raise RpcError(f"This token does not cover the folder {asked!r}", code=NOT_ALLOWED)
-    path = _normal(asked)
+        params = begin[0]
+    if not rights.may_enter(params):
+        raise RpcError(f"This token does not cover the folder {params!r}", code=NOT_ALLOWED)
+    path = _normal(params)
 
     def look() -> list[dict[str, str]]:
         with os.scandir(path) as entries:
             names = sorted(
                 entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
             )
-        inner = [(os.path.join(path, name), name) for name in names[:_FOLDERS_MOST]]
-        return [{"path": full, "name": name} for full, name in inner if visa.may_enter(full)]
+        inner = [(os.path.join(path, name), name) for name in names[:_MAX_FOLDERS]]
+        return [{"path": full, "name": name} for full, name in inner if rights.may_enter(full)]
 
     try:
         found = await asyncio.to_thread(look)
     except OSError as error:
         raise InvalidParams(f"the folder {path!r} cannot be read: {error.strerror}") from None
     parent = os.path.dirname(path)
-    told: dict[str, Any] = {"path": path, "folders": found}
-    if parent != path and visa.may_enter(parent):
-        told["parent"] = parent
-    elif visa.folders is not None and len(visa.folders) > 1:
-        told["parent"] = ""
-    call.answer(encode(told))
+    result: dict[str, Any] = {"path": path, "folders": found}
+    if parent != path and rights.may_enter(parent):
+        result["parent"] = parent
+    elif rights.folders is not None and len(rights.folders) > 1:
+        result["parent"] = ""
+    call.answer(encode(result))
 
 
-def terminal(visitor: "GatewayClient", call: "ClientCall") -> None:
+def terminal(client: "GatewayClient", call: "ClientCall") -> None:
     """What a terminal of a session printed so far."""
     params = _params(call)
-    session = attached(visitor, _text(params, "sessionId"))
-    place = session.workplace
+    session = attached(client, _text(params, "sessionId"))
+    place = session.workspace
     view = place.terminals.get(_text(params, "terminalId")) if place is not None else None
     if view is None:
         raise NotFound("There is no such terminal", {"terminalId": params.get("terminalId")})
     status = view.exit_status
-    told: dict[str, Any] = {"output": view.text, "command": view.command}
+    result: dict[str, Any] = {"output": view.text, "command": view.command}
     if status is not None:
-        told["exitStatus"] = {"exitCode": status.exit_code, "signal": status.signal}
-    call.answer(encode(told))
+        result["exitStatus"] = {"exitCode": status.exit_code, "signal": status.signal}
+    call.answer(encode(result))
 
 
 def _normal(path: str) -> str:
@@ -143,7 +149,7 @@ def _normal(path: str) -> str:
 
 
 def _params(call: "ClientCall") -> dict[str, Any]:
-    value: Any = {} if call.params is None else plain(call.params).value
+    value: Any = {} if call.params is None else read_untyped(call.params).value
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -165,11 +171,11 @@ def _flag(params: dict[str, Any], name: str, default: bool) -> bool:
     return value
 
 
-def _without_nothing(**members: Any) -> dict[str, Any]:
+def _without_none(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-SERVED: Final[dict[str, Any]] = {
+METHODS: Final[dict[str, Any]] = {
     "_accord/agents": agents,
     "_accord/sessions": sessions,
     "_accord/inbox": inbox,
@@ -178,7 +184,7 @@ SERVED: Final[dict[str, Any]] = {
     "_accord/folders": folders,
     "_accord/terminal/output": terminal,
 }
-READING: Final = (
+READ_ONLY_METHODS: Final = (
     "_accord/agents",
     "_accord/sessions",
     "_accord/inbox",

@@ -7,9 +7,9 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
 
 if TYPE_CHECKING:
-    from accord.gateway.gateway_client import ClientCall, Serve
+    from accord.gateway.gateway_client import ClientCall, MethodHandler
 
-_SERVED: "dict[str, Serve]" = {
+_METHODS: "dict[str, MethodHandler]" = {
     "initialize": session_setup.initialize,
     "session/new": session_setup.new,
     "session/load": session_setup.load,
@@ -22,20 +22,20 @@ _SERVED: "dict[str, Serve]" = {
     "session/list": session_list.list_sessions,
     "session/close": session_list.close,
     "session/delete": session_list.delete,
-    **extension_methods.SERVED,
+    **extension_methods.METHODS,
 }
-_READING: Final = frozenset(
+_READ_ONLY: Final = frozenset(
     (
         "initialize",
         "session/load",
         "session/resume",
         "session/list",
         "session/close",
-        *extension_methods.READING,
+        *extension_methods.READ_ONLY_METHODS,
     )
 )
 
-_UNSAID: Final = frozenset(("initialize", "session/list", *extension_methods.SERVED)) - {
+_NOT_AUDITED: Final = frozenset(("initialize", "session/list", *extension_methods.METHODS)) - {
     "_accord/inbox/answer"
 }
 
@@ -45,13 +45,13 @@ class MethodTable:
 
     def is_audited(self, method: str) -> bool:
         """Whether the audit log tells of it: not of lists and of what a page asks for while somebody types."""
-        return method not in _UNSAID
+        return method not in _NOT_AUDITED
 
-    def find(self, call: "ClientCall") -> "Serve | None":
+    def find(self, call: "ClientCall") -> "MethodHandler | None":
         """What serves this call. Raises RpcError where the token does not allow it."""
-        if call.visitor.visa.read_only and call.method not in _READING:
+        if call.client.rights.read_only and call.method not in _READ_ONLY:
             raise RpcError("This token may only read", {"method": call.method}, code=NOT_ALLOWED)
-        serve = _SERVED.get(call.method)
+        serve = _METHODS.get(call.method)
         if serve is not None:
             return serve
         if call.method.startswith("_accord/"):

@@ -9,7 +9,7 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.methods.session_restore import revive
+from accord.gateway.methods.session_restore import ensure_live
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
     ConfigOptionUpdate,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-def attached(visitor: "GatewayClient", session_id: str | None) -> LiveSession:
+def attached(client: "GatewayClient", session_id: str | None) -> LiveSession:
     """The session, which this client must have opened. Raises NotFound."""
-    session = visitor.sessions.get(session_id) if session_id is not None else None
+    session = client.sessions.get(session_id) if session_id is not None else None
     if session is None:
         raise NotFound(
             "This connection has no such session: open it with session/load or session/resume",
@@ -41,46 +41,46 @@ def attached(visitor: "GatewayClient", session_id: str | None) -> LiveSession:
     return session
 
 
-def prompt(visitor: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | None":
+def prompt(client: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | None":
     """A turn: the others see what was asked, and how it ended."""
-    body, asked = call.read()
-    session = attached(visitor, asked.session_id)
-    if visitor.gateway.stopping:
+    body, params = call.read_params()
+    session = attached(client, params.session_id)
+    if client.gateway.stopping:
         raise RpcError("The gateway is stopping and takes no new prompts: send it again when it is back")
     upstream = session.agent.upstream
     if session.live and upstream is not None:
-        _prompt(visitor, call, session, upstream, body, asked)
+        _prompt(client, call, session, upstream, body, params)
         return None
-    return _prompt_later(visitor, call, session, body, asked)
+    return _prompt_later(client, call, session, body, params)
 
 
 async def _prompt_later(
-    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, body: bytes, asked: PromptRequest
+    client: "GatewayClient", call: "ClientCall", session: LiveSession, body: bytes, params: PromptRequest
 ) -> None:
     """Once the agent has the session again; also if the client, which has seen its prompt leave, goes meanwhile."""
 
     async def go_on() -> None:
-        upstream = await revive(visitor, session)
-        if not (call.over and visitor.here):  # else it was taken back
-            _prompt(visitor, call, session, upstream, body, asked)
+        upstream = await ensure_live(client, session)
+        if not (call.is_answered and client.connected):  # else it was taken back
+            _prompt(client, call, session, upstream, body, params)
 
-    await visitor.gateway.finish(go_on())
+    await client.gateway.run_to_end(go_on())
 
 
 def _prompt(
-    visitor: "GatewayClient",
+    client: "GatewayClient",
     call: "ClientCall",
     session: LiveSession,
     upstream: Upstream,
     body: bytes,
-    asked: PromptRequest,
+    params: PromptRequest,
 ) -> None:
-    gateway = visitor.gateway
-    session.begin_turn(TurnStarted(list(asked.prompt)))
-    others = [other for other in session.visitors if other is not visitor]
-    for block in asked.prompt:
-        gateway.tell(session, UserMessageChunk(content=block), others)
-    _turn(visitor, session, {"state": "started"})
+    gateway = client.gateway
+    session.begin_turn(TurnStarted(list(params.prompt)))
+    others = [other for other in session.clients if other is not client]
+    for block in params.prompt:
+        gateway.send_update(session, UserMessageChunk(content=block), others)
+    _notify_turn(client, session, {"state": "started"})
 
     def done(answer: AgentReply) -> None:
         entry = call.entry
@@ -89,100 +89,101 @@ def _prompt(
         try:
             read = upstream.result(entry, answer)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
-            told = rpc_error(error)
-            session.end_turn(turn_failed(told))
+            result = rpc_error(error)
+            session.end_turn(turn_failed(result))
             call.fail(error)
-            data = {"data": told.data} if told.has_data else {}
-            facts["error"] = {"code": told.code, "message": told.message, **data}
+            data = {"data": result.data} if result.has_data else {}
+            facts["error"] = {"code": result.code, "message": result.message, **data}
         else:
             ended = prompt_answered(read.value)
             session.end_turn(ended)
             call.answer(read.body)
             facts["stopReason"] = ended.stop_reason or ended.raw_reason
-        _turn(visitor, session, facts)
-        gateway.overview.changed(session)
+        _notify_turn(client, session, facts)
+        gateway.overview.notify_changed(session)
 
-    visitor.forward(call, upstream, body, done)
-    gateway.overview.changed(session)
+    client.forward(call, upstream, body, done)
+    gateway.overview.notify_changed(session)
 
 
-def _turn(visitor: "GatewayClient", session: LiveSession, facts: dict[str, object]) -> None:
-    knowing = tuple(
-        other for other in session.visitors if other is not visitor and other.announced.get("turn")
-    )
-    if knowing:
+def _notify_turn(client: "GatewayClient", session: LiveSession, facts: dict[str, object]) -> None:
+    others = tuple(other for other in session.clients if other is not client and other.extensions.get("turn"))
+    if others:
         params = encode({"sessionId": session.id, **facts})
         body = b'{"jsonrpc":"2.0","method":"_accord/turn","params":%s}' % params
-        visitor.gateway.post(knowing, OutgoingFrame(body), session.id)
+        client.gateway.post(others, OutgoingFrame(body), session.id)
 
 
-def cancel(visitor: "GatewayClient", call: "ClientCall") -> None:
+def cancel(client: "GatewayClient", call: "ClientCall") -> None:
     """Anybody attached can stop the turn; what waits for an answer in it is answered so."""
     entry = notification("agent", "session/cancel")
     assert entry is not None
-    body, asked = visitor.official.params(entry, call.params)
-    session = visitor.sessions.get(asked.session_id)
+    body, params = client.reader.params(entry, call.params)
+    session = client.sessions.get(params.session_id)
     if session is not None:
         upstream = session.agent.upstream
         if upstream is not None and session.live:
-            if session.turns:
+            if session.running_turns:
                 session.log.append(TurnCancelling())
             upstream.notify("session/cancel", body)
-        visitor.gateway.asks.dismiss(session, "the turn was cancelled")
+        client.gateway.pending_requests.dismiss(session, "the turn was cancelled")
     call.answer(b"{}")  # where somebody sends it as a request
 
 
-async def set_mode(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def set_mode(client: "GatewayClient", call: "ClientCall") -> None:
     """Another mode; the others are told, whether the agent does so or not."""
-    body, asked = call.read()
-    session = attached(visitor, asked.session_id)
-    upstream = await revive(visitor, session)
+    body, params = call.read_params()
+    session = attached(client, params.session_id)
+    upstream = await ensure_live(client, session)
 
     def done(answer: AgentReply) -> None:
-        if call.settle(upstream, answer) is not None and session.settings.current_mode_id != asked.mode_id:
-            _share(visitor, session, CurrentModeUpdate(current_mode_id=asked.mode_id))
+        if (
+            call.answer_reply(upstream, answer) is not None
+            and session.settings.current_mode_id != params.mode_id
+        ):
+            _share(client, session, CurrentModeUpdate(current_mode_id=params.mode_id))
 
-    visitor.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, done)
 
 
-async def set_config_option(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def set_config_option(client: "GatewayClient", call: "ClientCall") -> None:
     """Another value; the others are told, whether the agent does so or not."""
-    body, asked = call.read()
-    session = attached(visitor, asked.session_id)
-    upstream = await revive(visitor, session)
+    body, params = call.read_params()
+    session = attached(client, params.session_id)
+    upstream = await ensure_live(client, session)
 
     def done(answer: AgentReply) -> None:
-        result = call.settle(upstream, answer)
+        result = call.answer_reply(upstream, answer)
         if result is not None and result.config_options is not UNSET:
             update = ConfigOptionUpdate(config_options=list(result.config_options))
             if update.config_options != session.settings.config_options:
-                _share(visitor, session, update)
+                _share(client, session, update)
 
-    visitor.forward(call, upstream, body, done)
-
-
-def _share(visitor: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
-    others = [other for other in session.visitors if other is not visitor]
-    frame = visitor.gateway.tell(session, update, others)
-    session.heard(SessionNotification(session.id, update), frame)
+    client.forward(call, upstream, body, done)
 
 
-async def forward(visitor: "GatewayClient", call: "ClientCall") -> None:
+def _share(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
+    others = [other for other in session.clients if other is not client]
+    frame = client.gateway.send_update(session, update, others)
+    session.record_update(SessionNotification(session.id, update), frame)
+
+
+async def forward(client: "GatewayClient", call: "ClientCall") -> None:
     """Everything else: to the agent as it came, within a session that this client has.
 
     What names no session concerns the whole agent, and a vendor's method may name folders in its own way: a token that is
     bound to folders may only sign in.
     """
-    body = call.read().body
-    session = None if call.session_id is None else attached(visitor, call.session_id)
-    if session is None and visitor.visa.folders is not None and call.method != "authenticate":
+    body = call.read_params().body
+    session = None if call.session_id is None else attached(client, call.session_id)
+    if session is None and client.rights.folders is not None and call.method != "authenticate":
         raise RpcError(
             "This token is bound to folders, and this concerns the whole agent",
             {"method": call.method},
             code=NOT_ALLOWED,
         )
     if call.id is UNSET:
-        upstream = visitor.agent.upstream
+        upstream = client.agent.upstream
         if upstream is None or (session is not None and not session.live):
             return
         if call.method.startswith("_") or notification("agent", call.method) is not None:
@@ -192,5 +193,5 @@ async def forward(visitor: "GatewayClient", call: "ClientCall") -> None:
         raise RpcError("Method not found", {"method": call.method}, code=-32601)
     if body and not body.startswith((b"{", b"[")):
         raise InvalidParams("Invalid params: they are an object")
-    upstream = await visitor.agent.ready() if session is None else await revive(visitor, session)
-    visitor.forward(call, upstream, body)
+    upstream = await client.agent.ready() if session is None else await ensure_live(client, session)
+    client.forward(call, upstream, body)

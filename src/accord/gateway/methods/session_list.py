@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PAGE: Final = 100
-_PAGES_MOST: Final = 50
+PAGE_SIZE: Final = 100
+_MAX_PAGES: Final = 50
 """Of an agent that never ends its list, so many pages are read."""
-_PATIENCE: Final = 15.0
+_LIST_TIMEOUT: Final = 15.0
 """Seconds that its list may take; then the gateway's own is all there is."""
 
 
-async def list_sessions(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """Those of this agent that the token covers, the ones used last first."""
-    asked: ListSessionsRequest = call.read().value
-    after = _place(asked.cursor or None)
-    found = await sessions_for(visitor, asked.cwd or None)
-    entries = sorted(found.values(), key=_order, reverse=True)
+    params: ListSessionsRequest = call.read_params().value
+    after = _decode_cursor(params.cursor or None)
+    found = await sessions_for(client, params.cwd or None)
+    entries = sorted(found.values(), key=_sort_key, reverse=True)
     if after is not None:
-        entries = [entry for entry in entries if _order(entry) < after]
-    page = entries[:PAGE]
-    cursor = _cursor(page[-1]) if len(entries) > PAGE else UNSET
+        entries = [entry for entry in entries if _sort_key(entry) < after]
+    page = entries[:PAGE_SIZE]
+    cursor = _encode_cursor(page[-1]) if len(entries) > PAGE_SIZE else UNSET
     call.answer(encode(ListSessionsResponse(page, cursor)))
 
 
-async def sessions_for(visitor: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
+async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
     """All of this agent that the token covers, by id: the gateway's own, and what the agent lists."""
-    gateway, agent, visa = visitor.gateway, visitor.agent, visitor.visa
+    gateway, agent, rights = client.gateway, client.agent, client.rights
     found: dict[str, SessionInfo] = {}
-    for recorded in gateway.sessions.book.list(agent.name, cwd):
+    for recorded in gateway.sessions.logs.list(agent.name, cwd):
         info = recorded.head.info()
         info.session_id = recorded.session_id
         found[info.session_id] = info
     try:
         upstream = await agent.ready()
         if agent.offers("session/list"):
-            for info in await _in_time(gateway.clock, _theirs(upstream, cwd)):
+            for info in await _with_timeout(gateway.clock, _agent_sessions(upstream, cwd)):
                 known = found.get(info.session_id)
                 if known is None:
                     found[info.session_id] = info
@@ -61,38 +61,38 @@ async def sessions_for(visitor: "GatewayClient", cwd: str | None = None) -> dict
                     info.cwd, info.additional_directories = known.cwd, known.additional_directories
                     found[info.session_id] = info
     except AccordError as error:
-        gateway.note("the sessions of %s cannot be listed: %s", agent.name, error)
+        gateway.log_warning("the sessions of %s cannot be listed: %s", agent.name, error)
     for session in gateway.sessions.of(agent):
         if session.id in found and session.title:
             found[session.id].title = session.title
-    return {id: info for id, info in found.items() if visa.covers(agent.name, _folders(info))}
+    return {id: info for id, info in found.items() if rights.covers(agent.name, _folders(info))}
 
 
-async def check_theirs(visitor: "GatewayClient", session_id: str) -> None:
+async def check_agent_lists(client: "GatewayClient", session_id: str) -> None:
     """A session that was never here: a token that is bound to folders opens it only if the agent lists it in them.
 
     The folder that a client names says nothing: the agent would open its session all the same, wherever it lies.
     """
-    if visitor.visa.folders is not None and session_id not in await sessions_for(visitor):
+    if client.rights.folders is not None and session_id not in await sessions_for(client):
         raise NotFound("There is no such session", {"sessionId": session_id})
 
 
-async def _in_time(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
+async def _with_timeout(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
     asking = asyncio.ensure_future(work)
     try:
-        if not await within(clock, _PATIENCE, asking):
-            raise RequestTimeout(f"session/list was not answered within {_PATIENCE:g} s")
+        if not await within(clock, _LIST_TIMEOUT, asking):
+            raise RequestTimeout(f"session/list was not answered within {_LIST_TIMEOUT:g} s")
         return asking.result()
     finally:
         asking.cancel()
 
 
-async def _theirs(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
+async def _agent_sessions(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
     found: list[SessionInfo] = []
     cursor: str | None = None
-    for _ in range(_PAGES_MOST):
-        asked = ListSessionsRequest(cwd=cwd if cwd is not None else UNSET, cursor=cursor or UNSET)
-        page: ListSessionsResponse = await upstream.ask("session/list", asked)
+    for _ in range(_MAX_PAGES):
+        params = ListSessionsRequest(cwd=cwd if cwd is not None else UNSET, cursor=cursor or UNSET)
+        page: ListSessionsResponse = await upstream.request("session/list", params)
         found += page.sessions
         if not page.next_cursor or page.next_cursor == cursor:
             break
@@ -100,48 +100,48 @@ async def _theirs(upstream: Upstream, cwd: str | None) -> list[SessionInfo]:
     return found
 
 
-async def close(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def close(client: "GatewayClient", call: "ClientCall") -> None:
     """This client leaves the session. With the last one it is closed at the agent, and what runs in it is cancelled."""
-    asked = call.read().value
-    session = visitor.sessions.get(asked.session_id)
+    params = call.read_params().value
+    session = client.sessions.get(params.session_id)
     if session is not None:
-        gateway = visitor.gateway
-        gateway.detach(visitor, session)
-        if not session.visitors and not visitor.visa.read_only:
+        gateway = client.gateway
+        gateway.detach(client, session)
+        if not session.clients and not client.rights.read_only:
             await gateway.close_session(session)
     call.answer(b"{}")
 
 
-async def delete(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     """Remove a session for good, at the agent and here."""
-    asked = call.read().value
-    gateway, agent = visitor.gateway, visitor.agent
-    session = gateway.sessions.find(agent.name, asked.session_id)
-    recorded = gateway.sessions.book.find(agent.name, asked.session_id)
+    params = call.read_params().value
+    gateway, agent = client.gateway, client.agent
+    session = gateway.sessions.find(agent.name, params.session_id)
+    recorded = gateway.sessions.logs.find(agent.name, params.session_id)
     folders: tuple[str, ...] = ()
     if session is not None:
         folders = session.folders
     elif recorded is not None:
         folders = _folders(recorded.head.info())
-    elif visitor.visa.folders is not None:
-        theirs = (await sessions_for(visitor)).get(asked.session_id)
-        if theirs is None:
+    elif client.rights.folders is not None:
+        servers_ = (await sessions_for(client)).get(params.session_id)
+        if servers_ is None:
             call.answer(b"{}")  # nothing that this token could delete
             return
-        folders = _folders(theirs)
-    check_folders(visitor.visa, *folders)
+        folders = _folders(servers_)
+    check_folders(client.rights, *folders)
     upstream = await agent.ready()
     if session is not None:
         gateway.cancel(session, "the session was deleted")
     if agent.offers("session/delete"):
-        await upstream.ask("session/delete", asked)
+        await upstream.request("session/delete", params)
     if session is not None:
         await gateway.drop_session(session)
     try:
-        gateway.sessions.book.delete(agent.name, asked.session_id)
+        gateway.sessions.logs.delete(agent.name, params.session_id)
     except SessionInUse as error:
         raise RpcError(str(error)) from None
-    gateway.overview.removed(agent.name, asked.session_id, folders)
+    gateway.overview.notify_removed(agent.name, params.session_id, folders)
     call.answer(b"{}")
 
 
@@ -149,15 +149,15 @@ def _folders(info: SessionInfo) -> tuple[str, ...]:
     return info.cwd, *(info.additional_directories or ())
 
 
-def _order(info: SessionInfo) -> tuple[str, str]:
+def _sort_key(info: SessionInfo) -> tuple[str, str]:
     return info.updated_at or "", info.session_id
 
 
-def _cursor(info: SessionInfo) -> str:
-    return base64.urlsafe_b64encode("\n".join(_order(info)).encode()).decode()
+def _encode_cursor(info: SessionInfo) -> str:
+    return base64.urlsafe_b64encode("\n".join(_sort_key(info)).encode()).decode()
 
 
-def _place(cursor: str | None) -> tuple[str, str] | None:
+def _decode_cursor(cursor: str | None) -> tuple[str, str] | None:
     if cursor is None:
         return None
     try:

@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 from accord.client import agent_connection
 from accord.errors import InvalidParams, InvalidRequest, NotFound, NotOffered, RpcError, StoreError
 from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
-from accord.gateway.client_connection import PACE, OutgoingFrame
+from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.session_log import SessionLogReader
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # MERGED gateway.methods.joining: Joining a session that is here: the log is replayed to one client, which then sees what everybody sees.
 
-_AT_ONCE: Final = 256
+_UPDATES_PER_PAUSE: Final = 256
 """Updates of a history that are sent without a pause."""
 
 
@@ -46,126 +46,128 @@ class RemainingHistory(NamedTuple):
     """What is left of a history that the agent sent faster than the client read it."""
 
     updates: list[SessionUpdate]
-    reading: SessionLogReader
+    reader: SessionLogReader
     """Stands behind them."""
     answer: Any
 
 
 async def join(
-    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None = None
+    client: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None = None
 ) -> None:
     """Replay the log, or the rest of the agent's history, to one client, then attach it: it misses nothing and sees nothing
     twice.
     """
-    session.joining += 1
+    session.joining_clients += 1
     try:
-        await _replay(visitor, call, session, rest)
+        await _replay(client, call, session, rest)
     finally:
-        session.joining -= 1
+        session.joining_clients -= 1
 
 
 async def _replay(
-    visitor: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None
+    client: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None
 ) -> None:
-    gateway = visitor.gateway
-    reading = rest.reading if rest is not None else session.log.reading()
+    gateway = client.gateway
+    reader = rest.reader if rest is not None else session.log.reader()
     try:
-        await _tell(visitor, session, rest.updates if rest is not None else reading.history())
+        await _send_history(client, session, rest.updates if rest is not None else reader.history())
         while True:
-            more = list(reading.more())
+            more = list(reader.more())
             if not more:
                 break
-            await _tell(visitor, session, more)
+            await _send_history(client, session, more)
     except StoreError as error:
         raise RpcError(f"The history cannot be read: {error}") from None
-    known_session(visitor, session.id)  # it may have got other folders, which the token does not cover
+    known_session(client, session.id)  # it may have got other folders, which the token does not cover
     if gateway.sessions.find(session.agent.name, session.id) is not session:
         raise NotFound("There is no such session any more", {"sessionId": session.id})
     if rest is not None:
-        call.give(rest.answer)
-        gateway.attach(visitor, session)
+        call.answer_value(rest.answer)
+        gateway.attach(client, session)
         return
     if session.title:
-        _post(visitor, session, SessionInfoUpdate(title=session.title))
-    stands = session.settings.whole(SessionOpened(session.id))
-    if not session.live and stands.modes is UNSET and not stands.config_options:
-        stands = reading.state.settings.whole(SessionOpened(session.id))
-    call.give(LoadSessionResponse(modes=stands.modes, config_options=stands.config_options))
-    gateway.attach(visitor, session)
-    for frame in session.latest:
-        visitor.post(frame, session.id)
+        _send_update(client, session, SessionInfoUpdate(title=session.title))
+    settings = session.settings.whole(SessionOpened(session.id))
+    if not session.live and settings.modes is UNSET and not settings.config_options:
+        settings = reader.state.settings.whole(SessionOpened(session.id))
+    call.answer_value(LoadSessionResponse(modes=settings.modes, config_options=settings.config_options))
+    gateway.attach(client, session)
+    for frame in session.current_updates:
+        client.post(frame, session.id)
 
 
-async def _tell(visitor: "GatewayClient", session: LiveSession, updates: Iterable[SessionUpdate]) -> None:
-    gateway = visitor.gateway
+async def _send_history(
+    client: "GatewayClient", session: LiveSession, updates: Iterable[SessionUpdate]
+) -> None:
+    gateway = client.gateway
     posted = 0
     for number, update in enumerate(updates, 1):
-        posted += _post(visitor, session, update)
-        if posted > PACE or number % _AT_ONCE == 0:
+        posted += _send_update(client, session, update)
+        if posted > MAX_UNSENT_HISTORY or number % _UPDATES_PER_PAUSE == 0:
             posted = 0
             gateway.flush()
             await asyncio.sleep(0)  # everybody else goes on meanwhile
-            await gateway.drained(visitor, PACE)
+            await gateway.wait_until_sent(client, MAX_UNSENT_HISTORY)
 
 
-def _post(visitor: "GatewayClient", session: LiveSession, update: SessionUpdate) -> int:
+def _send_update(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> int:
     """Send it, if the client shows such updates; how many bytes that are."""
-    if not visitor.shows(update):
+    if not client.wants_update(update):
         return 0
-    if isinstance(update, ToolCall | ToolCallChange) and not visitor.announced.get("terminal"):
-        update = without_terminals(update, session.printed)
+    if isinstance(update, ToolCall | ToolCallChange) and not client.extensions.get("terminal"):
+        update = without_terminals(update, session.terminal_text)
     notification = SessionNotification(session.id, update)
     body = b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % encode(notification)
-    visitor.post(OutgoingFrame(body), session.id)
+    client.post(OutgoingFrame(body), session.id)
     return len(body)
 
 
-def known_session(visitor: "GatewayClient", session_id: str) -> LiveSession | None:
+def known_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
     """A session that is or was here, in folders that the token covers, all of them."""
-    gateway, agent = visitor.gateway, visitor.agent
+    gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, session_id)
     if session is None:
-        recorded = gateway.sessions.book.find(agent.name, session_id)
+        recorded = gateway.sessions.logs.find(agent.name, session_id)
         if recorded is None:
             return None
         head = recorded.head
-        check_folders(visitor.visa, head.cwd, *head.additional_directories)
+        check_folders(client.rights, head.cwd, *head.additional_directories)
         return gateway.sessions.add(agent, session_id, head.cwd, head.additional_directories)
-    check_folders(visitor.visa, *session.folders)
+    check_folders(client.rights, *session.folders)
     return session
 
 
-def check_folders(visa: TokenRights, *folders: str) -> None:
+def check_folders(rights: TokenRights, *folders: str) -> None:
     """Refuse a folder that is not absolute, or that the token does not cover."""
     for folder in folders:
         if not isabs(folder):
             raise InvalidParams(f"the folder {folder!r} is not an absolute path")
-        if not visa.may_enter(folder):
+        if not rights.may_enter(folder):
             raise RpcError(f"This token does not cover the folder {folder!r}", code=NOT_ALLOWED)
 
 
 # MERGED gateway.methods.reviving: Opening a session again at an agent that does not know it any more, without anybody noticing.
 
-_TRIES: Final = 3
+_MAX_STARTS: Final = 3
 """How often an agent that ends at once is started again for one request."""
 
 
-async def revive(visitor: "GatewayClient", session: LiveSession) -> Upstream:
+async def ensure_live(client: "GatewayClient", session: LiveSession) -> Upstream:
     """The running agent, which knows the session. Raises what the agent says, and InvalidRequest."""
-    for _ in range(_TRIES):
+    for _ in range(_MAX_STARTS):
         upstream = session.agent.upstream
         if session.live and upstream is not None:
             return upstream
-        await visitor.gateway.finish(_revive(visitor, session))
+        await client.gateway.run_to_end(_reopen_locked(client, session))
     raise InvalidRequest("The agent ended again and again: see its log", {"sessionId": session.id})
 
 
-async def _revive(visitor: "GatewayClient", session: LiveSession) -> None:
-    async with visitor.gateway.opening(session.agent.name, session.id):
-        await revive_now(visitor, session)
+async def _reopen_locked(client: "GatewayClient", session: LiveSession) -> None:
+    async with client.gateway.session_lock(session.agent.name, session.id):
+        await reopen(client, session)
 
 
-async def revive_now(visitor: "GatewayClient", session: LiveSession) -> None:
+async def reopen(client: "GatewayClient", session: LiveSession) -> None:
     """See that the running agent knows the session, for somebody who opens it alone."""
     agent = session.agent
     upstream = await agent.ready()
@@ -175,16 +177,16 @@ async def revive_now(visitor: "GatewayClient", session: LiveSession) -> None:
         "The agent no longer has this session, and can neither resume nor load it: start a new one",
         {"sessionId": session.id},
     )
-    lease = await visitor.gateway.room(visitor.visa)
+    lease = await client.gateway.reserve_session(client.rights)
     try:
         for method, kind in (("session/resume", ResumeSessionRequest), ("session/load", LoadSessionRequest)):
             if agent.offers(method):
                 try:
-                    await _reopen(session, upstream, method, kind)
+                    await _reopen_with(session, upstream, method, kind)
                 except RpcError as error:
                     failure = error
                 else:
-                    session.count(lease, visitor.visa)
+                    session.take_lease(lease, client.rights)
                     return
         raise failure
     except BaseException:
@@ -192,7 +194,7 @@ async def revive_now(visitor: "GatewayClient", session: LiveSession) -> None:
         raise
 
 
-async def _reopen(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:
+async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:
     """Open it again without telling anybody: what a load replays is known here."""
     entry = request("agent", method)
     assert entry is not None
@@ -200,13 +202,13 @@ async def _reopen(session: LiveSession, upstream: Upstream, method: str, kind: A
     params = kind(
         session.id,
         session.cwd,
-        with_ours(session.agent, servers),
+        with_gateway_servers(session.agent, servers),
         list(session.additional) if session.additional else UNSET,
     )
-    over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    finished: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     def done(answer: AgentReply) -> None:
-        session.silent = False
+        session.discards_updates = False
         try:
             read = upstream.result(entry, answer)
         except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: raised below
@@ -214,33 +216,33 @@ async def _reopen(session: LiveSession, upstream: Upstream, method: str, kind: A
         else:
             failure = None
             session.live = True
-            session.opened(told_of(session, read.value))
-        if not over.done():
-            over.set_result(failure)
+            session.record_opened(opened_event(session, read.value))
+        if not finished.done():
+            finished.set_result(failure)
 
-    session.silent = method == "session/load"
+    session.discards_updates = method == "session/load"
     upstream.call(method, encode(params), done)
-    failure = await over
+    failure = await finished
     if failure is not None:
         raise failure
 
 
-def told_of(session: LiveSession, answer: Any) -> SessionOpened:
+def opened_event(session: LiveSession, answer: Any) -> SessionOpened:
     """The event for the agent's answer, with the folders of the session."""
     return structs.replace(
         opened(session.id, answer), cwd=session.cwd, additional_directories=list(session.additional)
     )
 
 
-def with_ours(agent: HostedAgent, theirs: list[McpServer]) -> list[McpServer]:
+def with_gateway_servers(agent: HostedAgent, servers_: list[McpServer]) -> list[McpServer]:
     """The MCP servers of a session: the client's, and those the gateway's owner gives every session of this agent."""
-    names = {server.name for server in theirs}
+    names = {server.name for server in servers_}
     ours = [server for server in agent.source.mcp_servers() if server.name not in names]
-    fitting: list[McpServer] = []
+    supported: list[McpServer] = []
     for server in ours:
         try:
             agent_connection.require_servers((server,), agent.capabilities)
         except NotOffered:
             continue
-        fitting.append(server)
-    return [*theirs, *fitting]
+        supported.append(server)
+    return [*servers_, *supported]

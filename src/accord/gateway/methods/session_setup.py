@@ -18,16 +18,16 @@ from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.hosted_agent import PROTOCOL_VERSION, HostedAgent
 from accord.gateway.live_sessions import LiveSession
-from accord.gateway.methods.session_list import check_theirs
+from accord.gateway.methods.session_list import check_agent_lists
 from accord.gateway.methods.session_restore import (
     RemainingHistory,
     check_folders,
+    ensure_live,
     join,
     known_session,
-    revive,
-    revive_now,
-    told_of,
-    with_ours,
+    opened_event,
+    reopen,
+    with_gateway_servers,
 )
 from accord.gateway.upstream import AgentReply, Upstream
 from accord.schema import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 # MERGED gateway.methods.opening: Coming in: `initialize`, and the two ways to a session that was not there before: new and fork.
 
-ANNOUNCED: Final[dict[str, dict[str, object]]] = {
+EXTENSIONS: Final[dict[str, dict[str, object]]] = {
     "inbox": {},
     "sessions": {},
     "agents": {},
@@ -64,41 +64,43 @@ ANNOUNCED: Final[dict[str, dict[str, object]]] = {
 }
 
 
-async def initialize(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
     """Agree with the client, starting the agent if it does not run. What the agent lacks, the gateway adds."""
-    if visitor.capabilities is not None:
+    if client.capabilities is not None:
         raise InvalidRequest("`initialize` was said before")
-    asked: InitializeRequest = call.read().value
+    params: InitializeRequest = call.read_params().value
     try:
-        await visitor.agent.ready()
+        await client.agent.ready()
     except AccordError as error:
-        raise _naming_others(visitor, rpc_error(error)) from error
-    visitor.capabilities = asked.client_capabilities or ClientCapabilities()
-    own = (visitor.capabilities.meta or {}).get("accord")
-    visitor.announced = own if isinstance(own, dict) else {}
-    call.answer(encode(welcome(visitor.agent, visitor.line.id, visitor.visa.read_only)))
+        raise _with_agent_names(client, rpc_error(error)) from error
+    client.capabilities = params.client_capabilities or ClientCapabilities()
+    own = (client.capabilities.meta or {}).get("accord")
+    client.extensions = own if isinstance(own, dict) else {}
+    call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights.read_only)))
 
 
-def _naming_others(visitor: "GatewayClient", error: RpcError) -> RpcError:
+def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
     """The error, with the names of all agents the token covers: one that cannot start keeps nobody from the others."""
     data = cast("dict[str, object] | None", error.data)
     facts = data if isinstance(data, dict) else {}
-    agents = [name for name in visitor.gateway.agents if visitor.visa.may_use(name)]
+    agents = [name for name in client.gateway.agents if client.rights.may_use(name)]
     return RpcError(error.message, {**facts, "agents": agents}, code=error.code)
 
 
-def welcome(agent: HostedAgent, connection_id: str, read_only: bool = False) -> InitializeResponse:
+def initialize_response(
+    agent: HostedAgent, connection_id: str, read_only: bool = False
+) -> InitializeResponse:
     """The agent's own answer, with what the gateway does for it. Browsers cannot read the header that names the connection."""
-    theirs = agent.capabilities
+    servers_ = agent.capabilities
     own = {
-        **ANNOUNCED,
+        **EXTENSIONS,
         "resume": {"version": 1, "connectionId": connection_id},
         "gateway": {"version": 1, "agent": agent.name, **({"readOnly": True} if read_only else {})},
     }
-    sessions = theirs.session_capabilities or SessionCapabilities()
+    sessions = servers_.session_capabilities or SessionCapabilities()
     forgets = sessions.delete or (SessionDeleteCapabilities() if not sessions.list else UNSET)
     capabilities: AgentCapabilities = structs.replace(
-        theirs,
+        servers_,
         load_session=True,
         session_capabilities=structs.replace(
             sessions,
@@ -107,55 +109,57 @@ def welcome(agent: HostedAgent, connection_id: str, read_only: bool = False) -> 
             close=sessions.close or SessionCloseCapabilities(),
             delete=forgets,
         ),
-        meta={**(theirs.meta or {}), "accord": own},
+        meta={**(servers_.meta or {}), "accord": own},
     )
-    return structs.replace(agent.agreed, protocol_version=PROTOCOL_VERSION, agent_capabilities=capabilities)
+    return structs.replace(
+        agent.initialize_response, protocol_version=PROTOCOL_VERSION, agent_capabilities=capabilities
+    )
 
 
-async def new(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def new(client: "GatewayClient", call: "ClientCall") -> None:
     """A new session, in a folder that the token covers."""
-    body, asked = call.read()
-    check_folders(visitor.visa, asked.cwd, *(asked.additional_directories or ()))
-    upstream = await visitor.agent.ready()
-    servers = with_ours(visitor.agent, asked.mcp_servers or [])
-    if len(servers) != len(asked.mcp_servers or []):
-        body = encode(structs.replace(asked, mcp_servers=servers))
-    lease = await visitor.gateway.room(visitor.visa)
+    body, params = call.read_params()
+    check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
+    upstream = await client.agent.ready()
+    servers = with_gateway_servers(client.agent, params.mcp_servers or [])
+    if len(servers) != len(params.mcp_servers or []):
+        body = encode(structs.replace(params, mcp_servers=servers))
+    lease = await client.gateway.reserve_session(client.rights)
 
     def done(answer: AgentReply) -> None:
-        _born(visitor, call, upstream, answer, asked, lease)
+        _add_session(client, call, upstream, answer, params, lease)
 
-    visitor.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, done)
 
 
-async def fork(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     """A new session that begins as another one stands."""
-    body, asked = call.read()
-    check_folders(visitor.visa, asked.cwd, *(asked.additional_directories or ()))
-    upstream = await visitor.agent.ready()
-    if not visitor.agent.offers("session/fork"):
+    body, params = call.read_params()
+    check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
+    upstream = await client.agent.ready()
+    if not client.agent.offers("session/fork"):
         raise MethodNotFound(data={"method": call.method})
-    source = known_session(visitor, asked.session_id)
+    source = known_session(client, params.session_id)
     if source is not None:
-        upstream = await revive(visitor, source)
+        upstream = await ensure_live(client, source)
     else:
-        await check_theirs(visitor, asked.session_id)
-    lease = await visitor.gateway.room(visitor.visa)
+        await check_agent_lists(client, params.session_id)
+    lease = await client.gateway.reserve_session(client.rights)
 
     def done(answer: AgentReply) -> None:
-        session = _born(visitor, call, upstream, answer, asked, lease)
+        session = _add_session(client, call, upstream, answer, params, lease)
         if session is not None and source is not None:
-            session.log.append(*_whole(source.log.reading()))
+            session.log.append(*_all_events(source.log.reader()))
 
-    visitor.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, done)
 
 
-def _born(
-    visitor: "GatewayClient",
+def _add_session(
+    client: "GatewayClient",
     call: "ClientCall",
     upstream: Upstream,
     answer: AgentReply,
-    asked: Any,
+    params: Any,
     lease: LimitLease,
 ) -> LiveSession | None:
     """The agent named a new session: know it, and attach whoever asked, before anything else is heard of it."""
@@ -167,25 +171,25 @@ def _born(
         lease.release()
         call.fail(error)
         return None
-    gateway, agent = visitor.gateway, visitor.agent
-    session = gateway.begin(
-        agent, read.value.session_id, asked.cwd, tuple(asked.additional_directories or ())
+    gateway, agent = client.gateway, client.agent
+    session = gateway.add_new_session(
+        agent, read.value.session_id, params.cwd, tuple(params.additional_directories or ())
     )
     session.live = True
-    session.count(lease, visitor.visa)
-    session.mcp_servers = encode(asked.mcp_servers or [])
-    session.opened(told_of(session, read.value))
-    call.give(read.value, read.body)
-    gateway.attach(visitor, session)
-    gateway.hearing.adopt(agent, session)
-    gateway.overview.changed(session)
+    session.take_lease(lease, client.rights)
+    session.mcp_servers = encode(params.mcp_servers or [])
+    session.record_opened(opened_event(session, read.value))
+    call.answer_value(read.value, read.body)
+    gateway.attach(client, session)
+    gateway.agent_events.deliver_early_updates(agent, session)
+    gateway.overview.notify_changed(session)
     return session
 
 
-def _whole(reading: Any) -> list[Event]:
-    for _ in reading.history():
+def _all_events(reader: Any) -> list[Event]:
+    for _ in reader.history():
         pass
-    return list(reading.state.history.events())
+    return list(reader.state.history.events())
 
 
 # MERGED gateway.methods.loading: Back to a session: load, with its history, and resume, without.
@@ -194,63 +198,65 @@ def _whole(reading: Any) -> list[Event]:
 # opened again through the agent, by load where it can, so that what happened elsewhere is there too. Once begun, that goes on
 # to its end also without the client that wanted it, and one at a time; the history is then sent to each client at its own pace.
 
-Found: TypeAlias = tuple[LiveSession, RemainingHistory | None]
+LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
 
 
-async def load(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def load(client: "GatewayClient", call: "ClientCall") -> None:
     """Open a session with its history."""
-    asked: LoadSessionRequest = call.read().value
-    session, rest = await visitor.gateway.finish(_to_join(visitor, call, asked))
-    if not call.over:
-        await join(visitor, call, session, rest)
+    params: LoadSessionRequest = call.read_params().value
+    session, rest = await client.gateway.run_to_end(_open_for_load(client, call, params))
+    if not call.is_answered:
+        await join(client, call, session, rest)
 
 
-async def _to_join(visitor: "GatewayClient", call: "ClientCall", asked: LoadSessionRequest) -> Found:
+async def _open_for_load(
+    client: "GatewayClient", call: "ClientCall", params: LoadSessionRequest
+) -> LoadedSession:
     """The session whose log is to be replayed; the call is over if the agent has replayed it itself."""
-    gateway, agent, read_only = visitor.gateway, visitor.agent, visitor.visa.read_only
-    async with gateway.opening(agent.name, asked.session_id):
-        session = known_session(visitor, asked.session_id)
+    gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
+    async with gateway.session_lock(agent.name, params.session_id):
+        session = known_session(client, params.session_id)
         if session is None or not session.live:
-            check_folders(visitor.visa, asked.cwd, *(asked.additional_directories or ()))
+            check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
         if session is not None and (session.live or read_only):
             return session, None
         if read_only:
-            raise _no_session(asked.session_id)
+            raise _no_session(params.session_id)
         upstream = await agent.ready()
         if session is None:
             if not agent.offers("session/load"):
-                raise _no_session(asked.session_id)
-            await check_theirs(visitor, asked.session_id)
+                raise _no_session(params.session_id)
+            await check_agent_lists(client, params.session_id)
         if agent.offers("session/load"):
-            return await _load(visitor, call, upstream, asked, session)
+            return await _load(client, call, upstream, params, session)
         assert session is not None
         try:
-            await revive_now(visitor, session)
+            await reopen(client, session)
         except (RpcError, NotOffered) as error:
-            gateway.note("session %s of %s can only be read: %s", session.id, agent.name, error)
+            gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, error)
         return session, None
 
 
 async def _load(
-    visitor: "GatewayClient",
+    client: "GatewayClient",
     call: "ClientCall",
     upstream: Upstream,
-    asked: LoadSessionRequest,
+    params: LoadSessionRequest,
     known: LiveSession | None,
-) -> Found:
+) -> LoadedSession:
     """Through the agent: its replay goes to whoever asked, as far as that one reads so fast, and into the log once it is
     complete.
     """
-    gateway, agent = visitor.gateway, visitor.agent
-    lease = await gateway.room(visitor.visa)
-    additional = tuple(asked.additional_directories or ())
-    session = known or gateway.sessions.add(agent, asked.session_id, asked.cwd, additional)
+    gateway, agent = client.gateway, client.agent
+    lease = await gateway.reserve_session(client.rights)
+    additional = tuple(params.additional_directories or ())
+    session = known or gateway.sessions.add(agent, params.session_id, params.cwd, additional)
     before = session.additional
-    gateway.move(session, additional)  # a session that is known stays in its folder
-    servers = with_ours(agent, asked.mcp_servers or [])
-    session.mcp_servers = encode(asked.mcp_servers or [])
-    session.loading, session.loader, session.held = [], visitor, None
-    over: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    gateway.change_folders(session, additional)  # a session that is known stays in its folder
+    servers = with_gateway_servers(agent, params.mcp_servers or [])
+    session.mcp_servers = encode(params.mcp_servers or [])
+    session.replay_buffer, session.loading_client, session.replay_held_from = [], client, None
+    finished: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     entry = call.entry
     assert entry is not None
     shown = False
@@ -258,85 +264,85 @@ async def _load(
 
     def done(answer: AgentReply) -> None:
         nonlocal rest, shown
-        replayed, session.loading, session.loader = session.loading or [], None, None
-        held, session.held = session.held, None
+        replayed, session.replay_buffer, session.loading_client = session.replay_buffer or [], None, None
+        held, session.replay_held_from = session.replay_held_from, None
         shown = bool(replayed)
         try:
             read = upstream.result(entry, answer)
         except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: told below
             lease.release()
-            over.set_result(error)
+            finished.set_result(error)
             return
         session.live = True
-        session.count(lease, visitor.visa)
+        session.take_lease(lease, client.rights)
         session.log.append(ReplayStarted(), *replayed, ReplayEnded())
-        session.opened(told_of(session, read.value))
+        session.record_opened(opened_event(session, read.value))
         if held is None:
-            taken_back = call.over
-            call.give(read.value, read.body)
+            taken_back = call.is_answered
+            call.answer_value(read.value, read.body)
             if not taken_back:
-                gateway.attach(visitor, session)
+                gateway.attach(client, session)
         else:
-            reading = session.log.reading()
+            reader = session.log.reader()
             try:
-                reading.skip()
+                reader.skip()
             except StoreError as error:
-                gateway.note("session %s of %s: %s", session.id, agent.name, error)
-            rest = RemainingHistory(cast(list[SessionUpdate], replayed[held:]), reading, read.value)
-        gateway.overview.changed(session)
-        over.set_result(None)
+                gateway.log_warning("session %s of %s: %s", session.id, agent.name, error)
+            rest = RemainingHistory(cast(list[SessionUpdate], replayed[held:]), reader, read.value)
+        gateway.overview.notify_changed(session)
+        finished.set_result(None)
 
-    body = encode(structs.replace(asked, cwd=session.cwd, mcp_servers=servers))
-    visitor.forward(call, upstream, body, done)
-    failure = await over
+    body = encode(structs.replace(params, cwd=session.cwd, mcp_servers=servers))
+    client.forward(call, upstream, body, done)
+    failure = await finished
     if failure is None:
         return session, rest
     if known is None:
         gateway.sessions.forget(session)
-        gateway.sessions.book.delete(agent.name, session.id)
+        gateway.sessions.logs.delete(agent.name, session.id)
         raise failure
-    gateway.move(session, before)
+    gateway.change_folders(session, before)
     if shown:  # the whole log behind a part of the history would show that part twice
         raise failure
-    gateway.note("session %s of %s can only be read: %s", session.id, agent.name, failure)
+    gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, failure)
     return session, None
 
 
-async def resume(visitor: "GatewayClient", call: "ClientCall") -> None:
+async def resume(client: "GatewayClient", call: "ClientCall") -> None:
     """Go on with a session, without its history."""
-    asked: ResumeSessionRequest = call.read().value
-    gateway = visitor.gateway
-    session = await gateway.finish(_to_resume(visitor, asked))
-    stands = session.settings.whole(SessionOpened(session.id))
-    call.give(ResumeSessionResponse(modes=stands.modes, config_options=stands.config_options))
-    gateway.attach(visitor, session)
-    for frame in session.latest:
-        visitor.post(frame, session.id)
+    params: ResumeSessionRequest = call.read_params().value
+    gateway = client.gateway
+    session = await gateway.run_to_end(_open_for_resume(client, params))
+    settings = session.settings.whole(SessionOpened(session.id))
+    call.answer_value(ResumeSessionResponse(modes=settings.modes, config_options=settings.config_options))
+    gateway.attach(client, session)
+    for frame in session.current_updates:
+        client.post(frame, session.id)
 
 
-async def _to_resume(visitor: "GatewayClient", asked: ResumeSessionRequest) -> LiveSession:
-    gateway, agent, read_only = visitor.gateway, visitor.agent, visitor.visa.read_only
-    additional = tuple(asked.additional_directories or ())
-    async with gateway.opening(agent.name, asked.session_id):
-        session = known_session(visitor, asked.session_id)
+async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest) -> LiveSession:
+    gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
+    additional = tuple(params.additional_directories or ())
+    async with gateway.session_lock(agent.name, params.session_id):
+        session = known_session(client, params.session_id)
         if session is not None and (session.live or read_only):
             return session
         if read_only:
-            raise _no_session(asked.session_id)
-        check_folders(visitor.visa, asked.cwd, *additional)
+            raise _no_session(params.session_id)
+        check_folders(client.rights, params.cwd, *additional)
         if session is not None:
-            gateway.move(session, additional)
-            session.mcp_servers = encode(asked.mcp_servers or [])
-            await revive_now(visitor, session)
+            gateway.change_folders(session, additional)
+            session.mcp_servers = encode(params.mcp_servers or [])
+            await reopen(client, session)
             return session
-        await check_theirs(visitor, asked.session_id)
-        session = gateway.sessions.add(agent, asked.session_id, asked.cwd, additional)
-        session.mcp_servers = encode(asked.mcp_servers or [])
+        await check_agent_lists(client, params.session_id)
+        session = gateway.sessions.add(agent, params.session_id, params.cwd, additional)
+        session.mcp_servers = encode(params.mcp_servers or [])
         try:
-            await revive_now(visitor, session)
+            await reopen(client, session)
         except BaseException:
             gateway.sessions.forget(session)
-            gateway.sessions.book.delete(agent.name, session.id)
+            gateway.sessions.logs.delete(agent.name, session.id)
             raise
         return session
 
