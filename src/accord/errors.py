@@ -203,7 +203,7 @@ class ConnectionClosed(AccordError):
     def __str__(self) -> str:
         text = super().__str__()
         tail = self.stderr.rstrip()
-        return f"{text}; its last words on stderr:\n{tail}" if tail else text
+        return f"{text}; its last stderr lines:\n{tail}" if tail else text
 
 
 class NeverStarted(ConnectionClosed):

@@ -104,7 +104,7 @@ async def test_a_slow_reader_gets_all_updates_of_a_real_process(count, tmp_path)
             seen.append(type(event).__name__)
             if len(seen) % 1000 == 0:
                 await settle(5)
-                paused += session.life.link.connection.paused
+                paused += session.agent.reading_paused
         assert seen == ["TurnStarted", *["AgentThoughtChunk"] * count, "TurnEnded"]
         assert paused > 0, "reading was paused while the reader was slow"
         assert session.state.messages[-1].text == "x" * 100 * count

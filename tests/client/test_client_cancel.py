@@ -230,7 +230,7 @@ async def test_a_cancelled_turn_without_a_response_times_out():
         await clock.advance(9)
         assert "TurnEnded" not in kinds(turn.events)
         await clock.advance(3)
-        with pytest.raises(TurnSilent, match="silent for 10 s after that"):
+        with pytest.raises(TurnSilent, match="sent nothing for another 10 s"):
             await turn.end()
         assert kinds(turn.events)[-1] == "TurnEnded"
 

@@ -110,14 +110,14 @@ async def test_a_form_has_the_agent_name_fields_defaults_and_problems():
     assert wrong == {
         "how": "is not one of the choices",
         "name": "must have at least 2 characters",
-        "mail": "is no valid email",
+        "mail": "is not a valid email",
         "count": "must be at most 3",
         "ratio": "must be a number",
         "sure": "must be true or false",
         "tags": "takes at most 1 choices",
-        "more": "has something that is not one of the choices",
-        "odd": "is of a type that this client does not know",
-        "extra": "is no field of this form",
+        "more": "contains a value that is not one of the choices",
+        "odd": "has a type that this client does not support",
+        "extra": "is not a field of this form",
     }
     assert patterned == {
         "name": "does not match ^[a-z]+$",
@@ -131,7 +131,7 @@ async def test_invalid_form_values_are_not_sent():
     reports: list[str] = []
     options = ClientOptions(observer=lambda report: reports.append(report.detail))
     assert await answer_to_form(lambda form: {"how": "zzz"}, options) == {"action": "cancel"}
-    assert reports == ["the form handler gave values that cannot be sent: how is not one of the choices"]
+    assert reports == ["the form handler returned values that cannot be sent: how is not one of the choices"]
 
 
 async def test_a_failing_form_handler_cancels_the_elicitation():

@@ -68,7 +68,7 @@ async def test_a_new_session_sends_folders_servers_and_system_prompt(tmp_path, m
             ],
             "systemPrompt": {"mode": "override", "content": [{"type": "text", "text": "Be brief."}]},
         }  # fmt: skip
-        assert session.setup.cwd == str(tmp_path)
+        assert session.cwd == str(tmp_path)
         assert session.state.cwd == str(tmp_path)
 
 
@@ -118,9 +118,9 @@ async def test_a_system_prompt_is_refused_without_the_capability():
             await agent.new_session("/a", system_prompt=override)
         bad: Any
         for bad in ([], [ImageContent("aGk=", "image/png")]):
-            with pytest.raises(UsageError, match="text blocks"):
+            with pytest.raises(UsageError, match="all must be text"):
                 await agent.new_session("/a", system_prompt=SystemPrompt("append", bad))
-        with pytest.raises(UsageError, match="no mode"):
+        with pytest.raises(UsageError, match="cannot be .._x"):
             await agent.new_session("/a", system_prompt=SystemPrompt("_x", [TextContent("x")]))
         assert len(peer.heard) == 1
 
@@ -129,9 +129,9 @@ async def test_invalid_arguments_of_new_session_are_not_sent():
     async with connected() as (agent, peer):
         with pytest.raises(UsageError, match="env"):
             await agent.new_session("/a", mcp_servers=[McpServerStdio("x", "/x", [], {"A": "b"})])  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="not one folder"):
+        with pytest.raises(UsageError, match="is a list of directories, not one"):
             await agent.new_session("/a", additional_directories="/b")
-        with pytest.raises(UsageError, match="folder must have a name"):
+        with pytest.raises(UsageError, match="path of a session directory is empty"):
             await agent.new_session("")
         assert len(peer.heard) == 1
 

@@ -95,7 +95,7 @@ async def test_a_silent_turn_is_cancelled_and_ends_with_its_response():
         await clock.advance(15)
         await peer.next("session/cancel")
         peer.reply(prompt, {"stopReason": "cancelled"})
-        with pytest.raises(TurnSilent, match="no sign of life for 600 s"):
+        with pytest.raises(TurnSilent, match="the agent sent nothing for 600 s"):
             await turn.end()
         ended = turn.events[-1]
         assert isinstance(ended, TurnEnded)
@@ -110,7 +110,7 @@ async def test_a_silent_turn_fails_when_the_cancel_gets_no_response():
         await clock.advance(600)
         await peer.next("session/cancel")
         await clock.advance(11)
-        with pytest.raises(TurnSilent, match="not answered within 10 s either"):
+        with pytest.raises(TurnSilent, match="but the agent did not respond within 10 s"):
             await turn.end()
         assert kinds(turn.events) == ["TurnStarted", "TurnCancelling", "TurnEnded"]
         peer.reply(prompt, {"stopReason": "end_turn"})  # too late; ignored

@@ -288,7 +288,7 @@ async def test_the_second_of_two_prompts_fails_when_it_is_iterated():
         one, two = session.prompt("one"), session.prompt("two")
         turn = EventCollector(one)
         prompt = await peer.next("session/prompt")
-        with pytest.raises(UsageError, match="one runs at a time"):
+        with pytest.raises(UsageError, match="only one can run at a time"):
             await anext(two)
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn.end()
@@ -427,3 +427,59 @@ async def test_a_prompt_may_be_a_text_block():
         assert prompt["params"]["prompt"] == [{"type": "text", "text": "as a block"}]
         peer.reply(prompt, {"stopReason": "end_turn"})
         await turn
+
+
+async def printed_answer(
+    chunks: list[str | None], final: str | None, *, message_id: str | None = None
+) -> tuple[str, str]:
+    """What the loop of the client guide prints for an agent, and `TurnResult.text` for the same agent.
+
+    The agent sends each chunk as an update (None stands for a tool call) and `final` in the prompt's response.
+    """
+    async with in_session() as (session, peer):
+
+        async def answer_prompt(number: int) -> None:
+            prompt = await peer.next("session/prompt")
+            for chunk in chunks:
+                if chunk is None:
+                    peer.update("s1", "tool_call", toolCallId=f"t{number}", title="Read", status="completed")
+                elif message_id is None:
+                    peer.say(chunk)
+                else:
+                    peer.say(chunk, messageId=f"{message_id}{number}")
+            result = {"stopReason": "end_turn"}
+            peer.reply(prompt, result if final is None else result | {"content": final})
+
+        async def loop() -> str:
+            printed = ""
+            async for event in session.prompt("go"):
+                if isinstance(event, AgentMessageChunk):
+                    printed += event.text
+            return printed
+
+        printed, _ = await both(loop(), answer_prompt(1))
+        result, _ = await both(session.ask("again"), answer_prompt(2))
+        return printed, result.text
+
+
+@pytest.mark.dialect(3)
+@pytest.mark.parametrize("message_id", [None, "m"])
+@pytest.mark.parametrize(
+    ("chunks", "final", "printed"),
+    [
+        (["Hello", " world"], None, "Hello world"),
+        ([], "Hello world", "Hello world"),
+        ([None], "Hello world", "Hello world"),
+        (["Hello", " world"], "Hello world", "Hello world"),
+        (["Hello"], "Hello world", "Hello world"),
+        (["Reading.", None, "Done."], "Done.", "Reading.Done."),
+        (["Reading.", None, "Done."], "Reading.\n\nDone.", "Reading.Done."),
+    ],
+    ids=["streams", "in result", "in result after a tool", "both", "rest in result", "last", "joined"],
+)
+async def test_one_loop_prints_the_whole_answer_of_every_agent(
+    chunks: list[str | None], final: str | None, printed: str, message_id: str | None
+) -> None:
+    loop, result = await printed_answer(chunks, final, message_id=message_id)
+    assert loop == printed
+    assert result.replace("\n\n", "") == printed

@@ -293,7 +293,7 @@ async def test_a_subagent_can_be_changed_only_as_its_capabilities_allow():
         peer.update("s1", "subagent_update", sessionId="kid", state={"state": "running"})
         await settle()
         (child,) = session.children
-        with pytest.raises(NotOffered, match="cannot be cancelled"):
+        with pytest.raises(NotOffered, match="cannot be canceled"):
             child.cancel()
         with pytest.raises(NotOffered, match="only watch"):
             child.prompt("hello")

@@ -340,7 +340,7 @@ async def test_endless_terminal_output_uses_bounded_memory(tmp_path):
         await peer.result_of("terminal/wait_for_exit", terminal)
         await peer.result_of("terminal/release", terminal)
         assert len(session.terminals[terminal["terminalId"]].text) == 256 * 1024
-        assert not session.life.link.connection.paused, "the connection is not paused"
+        assert not session.agent.reading_paused, "the connection is not paused"
         printed = 0
         closing = asyncio.create_task(session.close())
         peer.reply(await peer.next("session/close"), {})

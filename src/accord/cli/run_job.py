@@ -113,7 +113,7 @@ class TurnRun:
 
     async def run(self, blocks: list[ContentBlock]) -> RunResult:
         """The turn, whole."""
-        grace = self.session.life.options.limits.cancel
+        grace = self.session.agent.options.limits.cancel
         limit = None if self.deadline is None else self.deadline + grace
         loop = asyncio.get_running_loop()
         timer = None if self.deadline is None else loop.call_later(self.deadline, self._out_of_time)
@@ -192,17 +192,17 @@ class TurnRun:
 
     async def _taken_up(self, again: bool) -> bool:
         """Whether the session can go on after its agent died."""
-        life = self.session.life
-        if life.options.restart is None:
+        agent = self.session.agent
+        if agent.options.restart is None:
             return False
-        died, started, back = _AFAR if life.remote else _HERE
+        died, started, back = _AFAR if agent.remote else _HERE
         self.output.note(died)
         try:
-            await life.ready()
+            await agent.ready()
         except AccordError as error:
             self.output.note(f"it could not be {started} again: {error}")
             return False
-        if life.link.connection.end is not None:
+        if not agent.connected:
             return False  # it has been started again often enough
         if self.session.lost is None:
             self.output.note(f"{back}; its session {self.session.id} goes on")
@@ -390,7 +390,7 @@ class RunJob:
         return session
 
     def _turn(self, opening: SessionChoice, session: ClientSession, recorder: Recorder) -> TurnRun:
-        given, restart = self._given, session.life.options.restart
+        given, restart = self._given, session.agent.options.restart
         turn = TurnRun(
             session,
             self._output,

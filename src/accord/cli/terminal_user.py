@@ -46,7 +46,7 @@ def describe(
     """Say who asks, for what, and why the rules did not decide it. What the rules judge is shown whole, whatever the title says."""
     call = asked.call
     kind = f" [{call.display_kind}]" if call.display_kind != "other" else ""
-    question.say(f"\n{asked.session.life.name} asks: {one_line(call.label)}{kind}")
+    question.say(f"\n{asked.session.agent.name} asks: {one_line(call.label)}{kind}")
     for line in judged(asked, request):
         question.say(line, "  ")
     for line in _shown(asked, request):
@@ -200,7 +200,7 @@ class TerminalQuestion:
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
         """May the agent do this through this client?"""
-        self.say(f"\n{one_line(session.life.name)} asks: {what}")
+        self.say(f"\n{one_line(session.agent.name)} asks: {what}")
         for line in extras:
             self.say(line, "  ")
         self.say(decision.reason, "  ")

@@ -1,20 +1,21 @@
-"""The life of one agent as the client knows it: started, agreed with, perhaps dead and started again, closed.
+"""`AgentHandle`: one agent from its first start to its end, across restarts.
 
-Everything that outlasts a single process is here: the sessions, what is offered, and the tasks that belong to them.
+It holds everything that outlives a single process: the sessions, the handlers, and the tasks that belong to
+them.
 """
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.client.agent_connection import ConnectionSetup, InitializedConnection
 from accord.client.agent_requests import AgentRequestRoutes
 from accord.client.client_events import AgentEnded, AgentEvent, AgentRestarted
-from accord.client.client_options import ClientOptions, DialectReport, Restarts, bounded
-from accord.client.client_session import ClientSession, SessionSetup
+from accord.client.client_options import ClientOptions, DialectReport, Restarts, bounded, observe
 from accord.client.elicitation_forms import ElicitationRequests
 from accord.client.event_stream import EventQueue, UnreadCounter
-from accord.client.handlers import AgentCommand, ClientHandlers
+from accord.client.handlers import AgentCommand, ClientHandlers, client_capabilities
+from accord.client.session_core import SessionCore, SessionSetup
 from accord.client.session_registry import SessionRegistry, reattach
 from accord.clock import within
 from accord.errors import AccordError, ConnectionClosed, HandshakeFailed, RequestTimeout, UsageError
@@ -23,51 +24,57 @@ from accord.wire.calls import ConnectionReport
 from accord.wire.remote.address import RemoteLauncher
 from accord.wire.transport import Transport, TransportEnd
 
-Source: TypeAlias = AgentCommand | RemoteLauncher | Transport
-"""Where the connection comes from: a program or an address, which can be had again, or a transport, which can not."""
+if TYPE_CHECKING:
+    from accord.client.remote_agent import RemoteAgent
+
+AgentSource: TypeAlias = AgentCommand | RemoteLauncher | Transport
+"""A program or an address, which can be connected again, or a transport, which cannot."""
 
 
 class AgentHandle:
     """One agent, from `start` to `aclose`."""
 
-    def __init__(self, source: Source, handlers: ClientHandlers, options: ClientOptions) -> None:
-        self.source = source
-        self.handlers = handlers
-        self.options = options
-        self.asking = 0
+    agent: "RemoteAgent"
+    """The public object of this agent; it sets itself."""
+
+    def __init__(self, source: AgentSource, handlers: ClientHandlers, options: ClientOptions) -> None:
+        self.source: AgentSource = source
+        self.handlers: ClientHandlers = handlers
+        self.options: ClientOptions = options
+        self.user_requests: int = 0
         """Requests of the agent that wait for the user."""
-        self.sessions = SessionRegistry(self.report)
-        self.elicitations = ElicitationRequests(self)
+        self.sessions: SessionRegistry = SessionRegistry(self.report)
+        self.elicitations: ElicitationRequests = ElicitationRequests(self)
         self._reader = MessageReader(
-            strict=options.strict, report=self._dialect, active_session=self.sessions.active
+            strict=options.strict, report=self._report_dialect, active_session=self.sessions.active
         )
         self._routes = AgentRequestRoutes(self, self._reader)
         self._restarts = Restarts(options.restart, options.clock)
         self._restarting: asyncio.Task[Any] | None = None
-        self._link: InitializedConnection | None = None
-        self._failure: AccordError | None = None  # why the latest restart did not work
-        self._dead: AgentEnded | None = None  # what the agent's latest end was, until it lives again
+        self._connection: InitializedConnection | None = None
+        self._restart_error: AccordError | None = None  # of the latest restart, if it failed
+        self._ended: AgentEnded | None = None  # the latest unexpected end, until the agent runs again
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._listeners: tuple[EventQueue[AgentEvent], ...] = ()
+        self._queues: tuple[EventQueue[AgentEvent], ...] = ()
 
     @property
-    def link(self) -> InitializedConnection:
-        """The connection of the moment; it may have ended."""
-        assert self._link is not None, "the handle is given out once the agent has started"
-        return self._link
+    def connection(self) -> InitializedConnection:
+        """The current connection; it may have ended."""
+        assert self._connection is not None, "the agent has been started"
+        return self._connection
 
     @property
     def name(self) -> str:
-        """What to call the agent: what it calls itself, or the program's name."""
-        info = self._link.agreed.agent_info if self._link is not None else None
+        """The name that the agent reports, or the name of the program."""
+        info = None if self._connection is None else self._connection.initialize_response.agent_info
         if info:
             return info.title or info.name
         return self._program
 
     @property
     def remote(self) -> bool:
-        """Whether the agent is at an address, not a program that was started here."""
+        """Whether the agent is at an address and not a program of this machine."""
         return isinstance(self.source, RemoteLauncher)
 
     @property
@@ -76,73 +83,75 @@ class AgentHandle:
 
     async def start(self) -> None:
         """Start the agent for the first time."""
-        self._link = await self._open()
+        self._connection = await self._connect()
 
     async def ready(self) -> InitializedConnection:
-        """The connection to call on: waits while the agent is being started again."""
+        """The connection to call on. Waits for a restart that is in progress."""
         while self._restarting is not None and not self._restarting.done():
             await asyncio.wait([self._restarting])
         if self._closing:
-            raise UsageError("the connection to the agent was closed by this side")
-        if self._failure is not None:
-            raise self._failure.with_traceback(None)
-        return self.link
+            raise UsageError("the connection to the agent is closed")
+        if self._restart_error is not None:
+            raise self._restart_error.with_traceback(None)
+        return self.connection
 
     async def restart(self) -> None:
-        """Start the program again, or connect again, and take the sessions up again."""
+        """Start the program or connect again, and reopen the sessions."""
         if not isinstance(self.source, AgentCommand | RemoteLauncher):
             raise UsageError(
-                "this agent cannot be restarted: it was not started here, but handed over as a transport"
+                "an agent that was connected by a transport cannot be restarted; use connect() instead"
             )
         if self._restarting is None or self._restarting.done():
-            self._restarting = self.own(self._restart())
+            self._restarting = self.start_task(self._restart())
         await asyncio.shield(self._restarting)
 
     async def aclose(self) -> None:
-        """End the agent and everything that belongs to it. Bounded; harmless twice."""
+        """End the agent and everything that belongs to it. Bounded; can be called twice."""
         self._closing = True
         if self._restarting is not None:
             self._restarting.cancel()
-        if self._link is not None:
-            await self._link.aclose()
+        if self._connection is not None:
+            await self._connection.aclose()
         for session in self.sessions:
-            await session.shut("this side closed the connection")
+            await session.end("the client closed the connection")
         for task in self._tasks:
             task.cancel()
-        leftovers = asyncio.gather(*self._tasks, return_exceptions=True)
-        await within(self.options.clock, self.options.buffers.grace, leftovers)
-        for inbox in self._listeners:
-            inbox.close()
+        remaining = asyncio.gather(*self._tasks, return_exceptions=True)
+        await within(self.options.clock, self.options.buffers.grace, remaining)
+        for queue in self._queues:
+            queue.close()
 
-    # -- one process after the other ----------------------------------------------------------------------------
+    # -- connections and restarts -------------------------------------------------------------------------------
 
-    async def _open(self) -> InitializedConnection:
-        opened: list[InitializedConnection] = []
+    async def _connect(self) -> InitializedConnection:
+        connections: list[InitializedConnection] = []
 
-        async def opening() -> InitializedConnection:
-            transport = await self._transport()
-            link = InitializedConnection(transport, self._wiring())
-            opened.append(link)
-            self.sessions.ledger.move_to(link.connection)
+        async def connect() -> InitializedConnection:
+            connection = InitializedConnection(await self._open_transport(), self._connection_setup())
+            connections.append(connection)
+            self.sessions.unread.attach(connection.rpc)
             can_rerun = isinstance(self.source, AgentCommand)
-            await link.handshake(self.handlers.capabilities(self.options.features, can_rerun=can_rerun))
-            return link
+            await connection.initialize(
+                client_capabilities(self.handlers, self.options.features, can_rerun=can_rerun)
+            )
+            return connection
 
         def expired() -> Exception:
-            if opened:
-                return opened[0].startup_expired()
+            if connections:
+                return connections[0].startup_expired()
+            action = "reached" if self.remote else "started"
             return RequestTimeout(
-                f"{self._program} could not be {'reached' if self.remote else 'started'} within {self.options.limits.startup:g} s"
+                f"{self._program} could not be {action} within {self.options.limits.startup:g} s"
             )
 
         try:
-            return await bounded(opening(), expired, self.options.clock, self.options.limits.startup)
+            return await bounded(connect(), expired, self.options.clock, self.options.limits.startup)
         except BaseException:
-            for link in opened:
-                await link.aclose()
+            for connection in connections:
+                await connection.aclose()
             raise
 
-    async def _transport(self) -> Transport:
+    async def _open_transport(self) -> Transport:
         transport = self.source
         if isinstance(transport, AgentCommand | RemoteLauncher):
             transport = await transport.start(self.options.on_stderr, self.options.largest_message)
@@ -154,29 +163,29 @@ class AgentHandle:
             await transport.aclose()
             raise
 
-    def _wiring(self) -> ConnectionSetup:
+    def _connection_setup(self) -> ConnectionSetup:
         return ConnectionSetup(
             name=self._program,
             options=self.options,
             reader=self._reader,
             requests=self._routes.requests,
             notifications=self._routes.notifications,
-            asking=lambda: self.asking > 0,
-            ended=self._link_ended,
+            waiting_for_user=lambda: self.user_requests > 0,
+            on_end=self._connection_ended,
         )
 
-    def _link_ended(self, link: InitializedConnection, end: TransportEnd) -> None:
-        if link is not self._link or link.closing:
+    def _connection_ended(self, connection: InitializedConnection, end: TransportEnd) -> None:
+        if connection is not self._connection or connection.closing:
             return
-        self._tell_end(link.death(end))
-        self.elicitations.forget()
+        self._agent_ended(connection.end_error(end))
+        self.elicitations.cancel_all()
         if self._restarting is not None and not self._restarting.done():
-            return  # it died again while its sessions were taken up; that attempt fails by itself
+            return  # it died again while its sessions were reopened; that attempt fails by itself
         pause = (
             self._restarts.next_pause() if isinstance(self.source, AgentCommand | RemoteLauncher) else None
         )
         if pause is not None:
-            self._restarting = self.own(self._restart_after(pause))
+            self._restarting = self.start_task(self._restart_after(pause))
 
     async def _restart_after(self, pause: float | None) -> None:
         while pause is not None:
@@ -184,90 +193,87 @@ class AgentHandle:
             try:
                 await self._restart()
             except AccordError as error:
-                self._tell_end(
-                    error
-                    if isinstance(error, ConnectionClosed)
-                    else HandshakeFailed(f"not restarted: {error}")
-                )
+                if not isinstance(error, ConnectionClosed):
+                    error = HandshakeFailed(f"not restarted: {error}")
+                self._agent_ended(error)
                 pause = self._restarts.next_pause()
             else:
                 return
 
     async def _restart(self) -> None:
         try:
-            await self._start_over()
+            await self._reconnect()
         except AccordError as error:
-            self._failure = error
+            self._restart_error = error
             raise
-        self._failure = None
+        self._restart_error = None
 
-    async def _start_over(self) -> None:
-        await self.link.aclose()
+    async def _reconnect(self) -> None:
+        await self.connection.aclose()
         for session in self.sessions:
             if session.parent is not None:
-                await session.shut("its parent's agent was restarted")
-        self._link = link = await self._open()
-        self._dead = None
+                await session.end("its parent's agent was restarted")
+        self._connection = connection = await self._connect()
+        self._ended = None
         self._restarts.count += 1
-        self.tell_everybody(AgentRestarted(self._restarts.count))
+        event = AgentRestarted(self._restarts.count)
+        for session in self.sessions:
+            session.listeners.put(event)
+        self.put_event(event)
         for session in self.sessions:
             if session.parent is None and session.lost is None:
-                await reattach(self, session, link)
+                await reattach(self, session, connection)
 
-    # -- who is told --------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------
 
-    def _tell_end(self, error: ConnectionClosed) -> None:
-        self._dead = event = AgentEnded(error)
+    def _agent_ended(self, error: ConnectionClosed) -> None:
+        self._ended = event = AgentEnded(error)
         for session in self.sessions:
             session.agent_ended(event)
-        self.tell(event)
+        self.put_event(event)
 
-    def tell_everybody(self, event: "AgentEnded | AgentRestarted") -> None:
-        """An event of the agent that its sessions hear of, too."""
-        for session in self.sessions:
-            session.tell(event)
-        self.tell(event)
+    def put_event(self, event: AgentEvent) -> None:
+        """Put an event into the queues of `RemoteAgent.events`."""
+        for queue in self._queues:
+            queue.put(event, 0)
 
-    def tell(self, event: AgentEvent) -> None:
-        """An event of the agent, for those who listen to it."""
-        for inbox in self._listeners:
-            inbox.put(event, 0)
-
-    def listen(self) -> EventQueue[AgentEvent]:
-        """A queue that hears the events of the agent from now on."""
-        inbox: EventQueue[AgentEvent] = EventQueue(UnreadCounter())
-        if self._dead is not None:
-            inbox.put(self._dead, 0)
+    def open_queue(self) -> EventQueue[AgentEvent]:
+        """Add a queue for the events of the agent from now on. If the agent has ended, that comes first."""
+        queue: EventQueue[AgentEvent] = EventQueue(UnreadCounter())
+        if self._ended is not None:
+            queue.put(self._ended, 0)
         if self._closing:
-            inbox.close()
-        self._listeners += (inbox,)
-        return inbox
+            queue.close()
+        self._queues += (queue,)
+        return queue
 
-    def leave(self, inbox: EventQueue[AgentEvent]) -> None:
-        """This queue hears nothing more."""
-        self._listeners = tuple(other for other in self._listeners if other is not inbox)
+    def remove_queue(self, queue: EventQueue[AgentEvent]) -> None:
+        """Remove a queue."""
+        self._queues = tuple(other for other in self._queues if other is not queue)
 
-    def child_announced(self, parent: ClientSession, session_id: str) -> None:
-        """A session told of a child: from now on the child's own updates and requests are served."""
+    def add_child(self, parent: SessionCore, session_id: str) -> None:
+        """Register a child session that its parent announced, so that its updates and requests are served."""
         if session_id != parent.id and self.sessions.find(session_id) is None:
             cwd, extra = parent.state.roots_of(session_id) or (parent.setup.cwd, [])
-            self.sessions.add(ClientSession(self, session_id, SessionSetup(cwd, tuple(extra)), parent))
+            self.sessions.add(SessionCore(self, session_id, SessionSetup(cwd, tuple(extra)), parent))
 
-    def report(self, what: str) -> None:
-        """Something that was survived on this side."""
-        self.options.observe(ConnectionReport("failed", what))
+    def report(self, detail: str) -> None:
+        """Report a tolerated problem of the client to the observer."""
+        observe(self.options, ConnectionReport("failed", detail))
 
-    def _dialect(self, row: int, text: str) -> None:
-        self.options.observe(DialectReport(row, text))
+    def _report_dialect(self, row: int, text: str) -> None:
+        observe(self.options, DialectReport(row, text))
 
-    def own(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Start some work that ends, at the latest, with this agent."""
+    # -- tasks --------------------------------------------------------------------------------------------------
+
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Start a task that ends with this agent at the latest."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._task_done)
         return task
 
-    def _done(self, task: "asyncio.Task[Any]") -> None:
+    def _task_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for the task has it; the loop need not complain that nobody looked
+            task.exception()  # mark it as retrieved, so that the event loop does not complain

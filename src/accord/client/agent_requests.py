@@ -1,4 +1,8 @@
-"""Serves the requests and notifications of the agent, files and terminals included."""
+"""Serves the requests and notifications of the agent, files and terminals included.
+
+A method that the client did not advertise has no route and is refused. A request about an unknown session is
+refused before anything is done.
+"""
 
 from collections.abc import Awaitable, Callable, Hashable
 from pathlib import Path
@@ -6,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from accord.client.client_events import AuthStatus, AuthStatusChanged, TerminalViews
-from accord.client.handlers import McpCall, serve_mcp_call
+from accord.client.client_events import AuthStatusChanged, TerminalViews, auth_status
+from accord.client.handlers import McpCall, offers, serve_mcp_call
 from accord.errors import InvalidParams
 from accord.schema import (
     UNSET,
@@ -43,273 +47,149 @@ from accord.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from accord.client.agent_handle import AgentHandle
-    from accord.client.client_session import ClientSession
+    from accord.client.session_core import SessionCore
 
-
-# MERGED client.workspaces: Files and terminals for the agent: `fs/*` and `terminal/*`, each request served by the workspace of its session.
-
-
-class LazyWorkspace(Protocol):
-    """A workspace that is made when it is needed."""
-
-    def use(self) -> Workspace:
-        """The workspace as it has to be now."""
-        ...
-
-
-class WorkspaceOwner(Protocol):
-    """Whose files and terminals the agent asks for."""
-
-    @property
-    def workspace(self) -> LazyWorkspace:
-        """What serves it."""
-        ...
-
-    @property
-    def terminals(self) -> TerminalViews:
-        """What its terminals printed."""
-        ...
-
-
-class SessionWorkspace:
-    """The workspace of one session: made when it is first needed, ended with the session or its agent."""
-
-    def __init__(self, session: "ClientSession") -> None:
-        self._session = session
-        self._made: Workspace | None = None
-        self._folders: tuple[Path, ...] = ()
-
-    def use(self) -> Workspace:
-        """The workspace, bound to the folders that the session has now."""
-        session = self._session
-        folders = session.roots.folders
-        if self._made is None or folders != self._folders:
-            # A child may be given other folders while it runs; what it started in the old ones ends.
-            if self._made is not None:
-                session.life.own(self._made.aclose())
-            maker = session.life.handlers.workspace
-            assert maker is not None, "only served when a workspace is offered"
-            self._made, self._folders = maker(session), folders
-        return self._made
-
-    async def aclose(self) -> None:
-        """End what runs in it; a new one is made when it is needed again."""
-        made, self._made = self._made, None
-        if made is not None:
-            await made.aclose()
-
-
-async def read_text_file(session: WorkspaceOwner, asked: ReadTextFileRequest) -> ReadTextFileResponse:
-    """`fs/read_text_file`."""
-    text = await session.workspace.use().read_text_file(asked.path, _given(asked.line), _given(asked.limit))
-    return ReadTextFileResponse(text)
-
-
-async def write_text_file(session: WorkspaceOwner, asked: WriteTextFileRequest) -> WriteTextFileResponse:
-    """`fs/write_text_file`."""
-    await session.workspace.use().write_text_file(asked.path, asked.content)
-    return WriteTextFileResponse()
-
-
-async def create_terminal(session: WorkspaceOwner, asked: CreateTerminalRequest) -> CreateTerminalResponse:
-    """`terminal/create`."""
-    terminal_id = await session.workspace.use().create_terminal(
-        asked.command,
-        _given(asked.args),
-        env={variable.name: variable.value for variable in asked.env or ()},
-        cwd=_given(asked.cwd),
-        output_byte_limit=_given(asked.output_byte_limit),
-    )
-    session.terminals.view(terminal_id).command = " ".join([asked.command, *(asked.args or ())])
-    return CreateTerminalResponse(terminal_id)
-
-
-async def terminal_output(session: WorkspaceOwner, asked: TerminalOutputRequest) -> TerminalOutputResponse:
-    """`terminal/output`."""
-    now = await session.workspace.use().terminal_output(asked.terminal_id)
-    answer = TerminalOutputResponse(now.output, now.truncated)
-    if now.exit_status is not None:
-        session.terminals.view(asked.terminal_id).exit_status = now.exit_status
-        answer.exit_status = TerminalExitStatus(*_code_and_signal(now.exit_status))
-    return answer
-
-
-async def wait_for_exit(
-    session: WorkspaceOwner, asked: WaitForTerminalExitRequest
-) -> WaitForTerminalExitResponse:
-    """`terminal/wait_for_exit`."""
-    status = await session.workspace.use().wait_for_exit(asked.terminal_id)
-    session.terminals.view(asked.terminal_id).exit_status = status
-    return WaitForTerminalExitResponse(*_code_and_signal(status))
-
-
-async def kill_terminal(session: WorkspaceOwner, asked: KillTerminalRequest) -> KillTerminalResponse:
-    """`terminal/kill`."""
-    await session.workspace.use().kill_terminal(asked.terminal_id)
-    return KillTerminalResponse()
-
-
-async def release_terminal(session: WorkspaceOwner, asked: ReleaseTerminalRequest) -> ReleaseTerminalResponse:
-    """`terminal/release`."""
-    await session.workspace.use().release_terminal(asked.terminal_id)
-    session.terminals.view(asked.terminal_id).released = True
-    return ReleaseTerminalResponse()
-
-
-def _given(value: Any) -> Any:
-    """The value, or None where it is absent or null."""
-    return None if value is UNSET else value
-
-
-def _code_and_signal(status: ExitStatus) -> tuple[int | None, str | None]:
-    return status.exit_code, status.signal
-
-
-# MERGED client.routes: How each request and notification of the agent is served. What was not advertised has no route and is refused.
-#
-# A request about a session that is not ours is refused before anything is done.
-
-Serve: TypeAlias = Callable[["ClientSession", Any], Awaitable[Any]]
+WorkspaceMethod: TypeAlias = Callable[["SessionCore", Any], Awaitable[Any]]
 
 
 class AgentRequestRoutes:
-    """The routes of one agent's connection."""
+    """The routes for the requests and notifications of one agent."""
 
-    def __init__(self, life: "AgentHandle", reader: MessageReader) -> None:
-        self._life = life
-        self._reader = reader
+    def __init__(self, handle: "AgentHandle", reader: MessageReader) -> None:
         self.requests: dict[str, Route] = {}
         self.notifications: dict[str, Route] = {}
-        self._baseline()
-        self._workspace()
-        for name, handler in life.handlers.extensions.items():
-            self.requests[name] = Route(_extension(handler), _plain, _connection)
-            self.notifications[name] = Route(handler, _plain, _connection)
-        if life.handlers.mcp:
-            self._request("mcp/message", self._mcp_message, _connection)
-        for alias in reader.aliases("client", "request"):
-            if alias.method in self.requests and alias.sent not in self.requests:
-                self.requests[alias.sent] = self._again(self.requests[alias.method], alias, "request")
-        for alias in reader.aliases("client", "notification"):
-            if alias.method in self.notifications and alias.sent not in self.notifications:
-                self.notifications[alias.sent] = self._again(
-                    self.notifications[alias.method], alias, "notification"
-                )
+        self._handle = handle
+        self._reader = reader
+        self._add_session_routes()
+        self._add_workspace_routes()
+        for name, handler in handle.handlers.extensions.items():
+            self.requests[name] = Route(_extension(handler), _plain_json, _no_key)
+            self.notifications[name] = Route(handler, _plain_json, _no_key)
+        if handle.handlers.mcp:
+            self._add_request("mcp/message", self._mcp_message, _no_key)
+        self._add_aliases()
 
-    def _baseline(self) -> None:
-        life = self._life
-        update = _entry(notification("client", "session/update"))
+    def _add_session_routes(self) -> None:
+        handle = self._handle
+        update = _known(notification("client", "session/update"))
         self.notifications["session/update"] = Route(
-            life.sessions.update,
+            handle.sessions.update,
             self._reader.params_reader(update),
-            _session,
+            _session_id,
             read_frame=self._reader.line_reader(update),
         )
-        self._notification("elicitation/complete", life.elicitations.complete)
-        self._notification("auth/status_update", self._auth_status)
-        self._request("session/request_permission", self._permission, _session)
-        self._request("elicitation/create", self._elicitation, _scope)
+        self._add_notification("elicitation/complete", handle.elicitations.complete)
+        self._add_notification("auth/status_update", self._auth_status)
+        self._add_request("session/request_permission", self._permission, _session_id)
+        self._add_request("elicitation/create", self._elicitation, _elicitation_session_id)
 
-    def _workspace(self) -> None:
-        handlers = self._life.handlers
-        if handlers.offers("read"):
-            self._in_session("fs/read_text_file", read_text_file)
-        if handlers.offers("write"):
-            self._in_session("fs/write_text_file", write_text_file)
-        if handlers.offers("terminal"):
-            self._in_session("terminal/create", create_terminal)
-            self._in_session("terminal/output", terminal_output)
-            self._in_session("terminal/wait_for_exit", wait_for_exit)
-            self._in_session("terminal/kill", kill_terminal)
-            self._in_session("terminal/release", release_terminal)
+    def _add_workspace_routes(self) -> None:
+        handlers = self._handle.handlers
+        if offers(handlers, "read"):
+            self._add_workspace_request("fs/read_text_file", read_text_file)
+        if offers(handlers, "write"):
+            self._add_workspace_request("fs/write_text_file", write_text_file)
+        if offers(handlers, "terminal"):
+            self._add_workspace_request("terminal/create", create_terminal)
+            self._add_workspace_request("terminal/output", terminal_output)
+            self._add_workspace_request("terminal/wait_for_exit", wait_for_exit)
+            self._add_workspace_request("terminal/kill", kill_terminal)
+            self._add_workspace_request("terminal/release", release_terminal)
 
-    # -- making routes ------------------------------------------------------------------------------------------
+    def _add_aliases(self) -> None:
+        """Route the method names of known dialects to the official methods."""
+        for alias in self._reader.aliases("client", "request"):
+            if alias.method in self.requests and alias.sent not in self.requests:
+                read = self._reader.params_reader(_known(request("client", alias.method)), alias)
+                route = self.requests[alias.method]
+                self.requests[alias.sent] = Route(route.run, read, route.key)
+        for alias in self._reader.aliases("client", "notification"):
+            if alias.method in self.notifications and alias.sent not in self.notifications:
+                read = self._reader.params_reader(_known(notification("client", alias.method)), alias)
+                route = self.notifications[alias.method]
+                self.notifications[alias.sent] = Route(route.run, read, route.key)
 
-    def _request(
+    def _add_request(
         self, name: str, run: Callable[[Any, IncomingCall], Any], key: Callable[[Any], Hashable]
     ) -> None:
-        self.requests[name] = Route(run, self._reader.params_reader(_entry(request("client", name))), key)
+        self.requests[name] = Route(run, self._reader.params_reader(_known(request("client", name))), key)
 
-    def _notification(self, name: str, run: Callable[[Any], None]) -> None:
-        read = self._reader.params_reader(_entry(notification("client", name)))
-        self.notifications[name] = Route(run, read, _connection)
+    def _add_notification(self, name: str, run: Callable[[Any], None]) -> None:
+        read = self._reader.params_reader(_known(notification("client", name)))
+        self.notifications[name] = Route(run, read, _no_key)
 
-    def _in_session(self, name: str, run: Serve) -> None:
-        def served(params: Any, _call: IncomingCall) -> Awaitable[Any]:
-            return _counted(self._life.sessions.get(params.session_id), run, params)
+    def _add_workspace_request(self, name: str, run: WorkspaceMethod) -> None:
+        def serve(params: Any, _call: IncomingCall) -> Awaitable[Any]:
+            return _counted(self._handle.sessions.get(params.session_id), run, params)
 
-        self._request(name, served, _session)
+        self._add_request(name, serve, _session_id)
 
-    def _again(self, route: Route, alias: Any, kind: str) -> Route:
-        look = request if kind == "request" else notification
-        read = self._reader.params_reader(_entry(look("client", alias.method)), alias)
-        return Route(route.run, read, route.key)
-
-    # -- serving ------------------------------------------------------------------------------------------------
+    # -- handlers -----------------------------------------------------------------------------------------------
 
     def _permission(self, params: RequestPermissionRequest, _call: IncomingCall) -> Awaitable[Any]:
-        session = self._life.sessions.get(params.session_id)
-        return self._asking(session, lambda: session.questions.ask(params))
+        session = self._handle.sessions.get(params.session_id)
+        return self._ask_user(session, lambda: session.permissions.answer(params))
 
     def _elicitation(
         self, params: ElicitationFormMode | ElicitationUrlMode | Unknown, _call: IncomingCall
     ) -> Awaitable[Any]:
         session_id = None if isinstance(params, Unknown) else params.session_id
-        session = self._life.sessions.get(session_id) if session_id else None
-        return self._asking(session, lambda: self._life.elicitations.create(session, params))
+        session = self._handle.sessions.get(session_id) if session_id else None
+        public = None if session is None else session.session
+        return self._ask_user(session, lambda: self._handle.elicitations.create(public, params))
 
-    async def _asking(self, session: "ClientSession | None", ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The agent waits for the user: its silence, and that of our own calls, does not count."""
-        self._life.asking += 1
+    async def _ask_user(self, session: "SessionCore | None", ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Run `ask` and suspend the time limits of the agent meanwhile."""
+        self._handle.user_requests += 1
         if session is not None:
-            session.serving += 1
+            session.open_requests += 1
         try:
             return await ask()
         finally:
-            self._life.asking -= 1
+            self._handle.user_requests -= 1
             if session is not None:
-                session.serving -= 1
+                session.open_requests -= 1
 
     def _auth_status(self, params: AuthStatusUpdateNotification) -> None:
-        self._life.tell(AuthStatusChanged(AuthStatus.of(params)))
+        self._handle.put_event(AuthStatusChanged(auth_status(params)))
 
     async def _mcp_message(self, params: MessageMcpRequest, _call: IncomingCall) -> Any:
-        service = self._life.handlers.mcp.get(params.server_id)
+        service = self._handle.handlers.mcp.get(params.server_id)
         if service is None:
             raise InvalidParams("There is no such MCP server", {"serverId": params.server_id})
 
-        def send(note: MessageMcpNotification) -> None:
-            self._life.link.notify("mcp/message", note)
+        def send(message: MessageMcpNotification) -> None:
+            self._handle.connection.notify("mcp/message", message)
 
         return await serve_mcp_call(service, McpCall(params.method, params.params or None, params, send))
 
 
-async def _counted(session: "ClientSession", run: Serve, params: Any) -> Any:
-    session.serving += 1
+async def _counted(session: "SessionCore", run: WorkspaceMethod, params: Any) -> Any:
+    session.open_requests += 1
     try:
         return await run(session, params)
     finally:
-        session.serving -= 1
+        session.open_requests -= 1
 
 
-def _entry(method: Method | None) -> Method:
+def _known(method: Method | None) -> Method:
     assert method is not None, "the method is in the table"
     return method
 
 
-def _session(params: Any) -> Hashable:
+def _session_id(params: Any) -> Hashable:
     return params.session_id
 
 
-def _scope(params: Any) -> Hashable | None:
+def _elicitation_session_id(params: Any) -> Hashable | None:
     return None if isinstance(params, Unknown) else (params.session_id or None)
 
 
-def _connection(_params: Any) -> None:
+def _no_key(_params: Any) -> None:
     return None
 
 
-def _plain(raw: Raw | None) -> Any:
+def _plain_json(raw: Raw | None) -> Any:
     if raw is None:
         return {}
     try:
@@ -323,3 +203,125 @@ def _extension(handler: Callable[[Any], Any]) -> Callable[[Any, IncomingCall], A
         return handler(params)
 
     return run
+
+
+# -- files and terminals ----------------------------------------------------------------------------------------
+
+
+class LazyWorkspace(Protocol):
+    """A workspace that is created when it is needed."""
+
+    def use(self) -> Workspace:
+        """The workspace for the current directories."""
+        ...
+
+
+class WorkspaceOwner(Protocol):
+    """A session whose files and terminals the agent uses."""
+
+    @property
+    def workspace(self) -> LazyWorkspace:
+        """The workspace that serves the session."""
+        ...
+
+    @property
+    def terminals(self) -> TerminalViews:
+        """The output of its terminals."""
+        ...
+
+
+class SessionWorkspace:
+    """The workspace of one session: created when it is first needed, closed with the session or its agent."""
+
+    def __init__(self, session: "SessionCore") -> None:
+        self._session = session
+        self._workspace: Workspace | None = None
+        self._directories: tuple[Path, ...] = ()
+
+    def use(self) -> Workspace:
+        """The workspace, limited to the current directories of the session."""
+        session = self._session
+        directories = session.roots.folders
+        if self._workspace is None or directories != self._directories:
+            # A child session can get other directories while it runs: end what it started in the old ones.
+            if self._workspace is not None:
+                session.handle.start_task(self._workspace.aclose())
+            make_workspace = session.handle.handlers.workspace
+            assert make_workspace is not None, "the client offers a workspace"
+            self._workspace, self._directories = make_workspace(session.session), directories
+        return self._workspace
+
+    async def aclose(self) -> None:
+        """End everything that runs in the workspace. `use` creates a new one."""
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            await workspace.aclose()
+
+
+async def read_text_file(session: WorkspaceOwner, params: ReadTextFileRequest) -> ReadTextFileResponse:
+    """`fs/read_text_file`."""
+    text = await session.workspace.use().read_text_file(
+        params.path, _or_none(params.line), _or_none(params.limit)
+    )
+    return ReadTextFileResponse(text)
+
+
+async def write_text_file(session: WorkspaceOwner, params: WriteTextFileRequest) -> WriteTextFileResponse:
+    """`fs/write_text_file`."""
+    await session.workspace.use().write_text_file(params.path, params.content)
+    return WriteTextFileResponse()
+
+
+async def create_terminal(session: WorkspaceOwner, params: CreateTerminalRequest) -> CreateTerminalResponse:
+    """`terminal/create`."""
+    terminal_id = await session.workspace.use().create_terminal(
+        params.command,
+        _or_none(params.args),
+        env={variable.name: variable.value for variable in params.env or ()},
+        cwd=_or_none(params.cwd),
+        output_byte_limit=_or_none(params.output_byte_limit),
+    )
+    session.terminals.view(terminal_id).command = " ".join([params.command, *(params.args or ())])
+    return CreateTerminalResponse(terminal_id)
+
+
+async def terminal_output(session: WorkspaceOwner, params: TerminalOutputRequest) -> TerminalOutputResponse:
+    """`terminal/output`."""
+    output = await session.workspace.use().terminal_output(params.terminal_id)
+    response = TerminalOutputResponse(output.output, output.truncated)
+    if output.exit_status is not None:
+        session.terminals.view(params.terminal_id).exit_status = output.exit_status
+        response.exit_status = TerminalExitStatus(*_code_and_signal(output.exit_status))
+    return response
+
+
+async def wait_for_exit(
+    session: WorkspaceOwner, params: WaitForTerminalExitRequest
+) -> WaitForTerminalExitResponse:
+    """`terminal/wait_for_exit`."""
+    status = await session.workspace.use().wait_for_exit(params.terminal_id)
+    session.terminals.view(params.terminal_id).exit_status = status
+    return WaitForTerminalExitResponse(*_code_and_signal(status))
+
+
+async def kill_terminal(session: WorkspaceOwner, params: KillTerminalRequest) -> KillTerminalResponse:
+    """`terminal/kill`."""
+    await session.workspace.use().kill_terminal(params.terminal_id)
+    return KillTerminalResponse()
+
+
+async def release_terminal(
+    session: WorkspaceOwner, params: ReleaseTerminalRequest
+) -> ReleaseTerminalResponse:
+    """`terminal/release`."""
+    await session.workspace.use().release_terminal(params.terminal_id)
+    session.terminals.view(params.terminal_id).released = True
+    return ReleaseTerminalResponse()
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is UNSET else value
+
+
+def _code_and_signal(status: ExitStatus) -> tuple[int | None, str | None]:
+    return status.exit_code, status.signal

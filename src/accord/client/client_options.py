@@ -1,4 +1,4 @@
-"""`ClientOptions`, time limits and restart policy."""
+"""`ClientOptions`, time limits and restart policy, with the timers that enforce them."""
 
 import asyncio
 from collections import deque
@@ -13,178 +13,32 @@ from accord.schema import Implementation
 from accord.wire.calls import ConnectionLimits, ConnectionReport
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
-# MERGED client.limits: How long the client waits: the limits in seconds, and the watch that counts.
-#
-# A watch counts only time in which nothing was heard and nobody waited for this side. It looks every tenth of its limit,
-# so that hearing a message costs nothing: a limit may run out up to a tenth late, never early.
-
 T = TypeVar("T")
-
-_STEPS: Final = 64
-"""So often a limit is looked at: the end of a silence is noticed a 64th of it late at most. A power of two adds up exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """Limits in seconds; None waits for ever. `authenticate` has none: a person is at work."""
+    """Limits in seconds; None waits without a limit. `authenticate` has none, because a user signs in."""
 
     request: float | None = 60.0
-    """An ordinary call; for `session/load` and `session/resume`, which stream, the silence in them."""
+    """An ordinary call. For `session/load` and `session/resume`, which stream: the silence of the agent."""
     startup: float | None = 120.0
-    """From the start of the program to the answer of `initialize`."""
+    """From the start of the program to the response to `initialize`."""
     silence: float | None = 600.0
-    """A prompt without a sign of life. Does not count while the agent waits for us or a tool call is in progress."""
+    """A prompt without any message from the agent.
+
+    The clock stops while the agent waits for the client or a tool call is in progress.
+    """
     cancel: float = 10.0
-    """A cancelled turn without a sign of life, before it is given up."""
-
-
-def _never() -> bool:
-    return False
-
-
-def _nothing() -> int:
-    return 0
-
-
-class SilenceTimer:
-    """Counts silence up to a limit, then calls `expired` once. Made on the event loop, ends with `stop`."""
-
-    __slots__ = ("_clock", "_expired", "_heard", "_last", "_left", "_step", "_still", "_timer", "ran_out")
-
-    def __init__(
-        self,
-        clock: Clock,
-        limit: float | None,
-        expired: Callable[[], Any],
-        *,
-        heard: Callable[[], int] = _nothing,
-        still: Callable[[], bool] = _never,
-    ) -> None:
-        """`heard` changes with every sign of life, which starts the count anew; `still` says that time does not count."""
-        self.ran_out = False
-        self._clock = clock
-        self._expired = expired
-        self._heard = heard
-        self._still = still
-        self._last = heard()
-        self._left = _STEPS
-        self._step = 0.0 if limit is None else limit / _STEPS
-        self._timer: Timer | None = None if limit is None else clock.call_later(self._step, self._look)
-
-    def stop(self) -> None:
-        """Count no more."""
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-
-    def _look(self) -> None:
-        heard = self._heard()
-        if heard != self._last:
-            self._last = heard
-            self._left = _STEPS
-        elif not self._still():
-            self._left -= 1
-        if self._left > 0:
-            self._timer = self._clock.call_later(self._step, self._look)
-        else:
-            self._timer = None
-            self.ran_out = True
-            self._expired()
-
-
-class Deadlines:
-    """The limit of all ordinary calls of one agent, kept by one timer: a call costs an entry in a set."""
-
-    __slots__ = ("_calls", "_clock", "_limit", "_still", "_timer")
-
-    def __init__(self, clock: Clock, limit: float | None, still: Callable[[], bool]) -> None:
-        self._clock = clock
-        self._limit = limit
-        self._still = still
-        self._calls: set[_Call] = set()
-        self._timer: Timer | None = None
-
-    async def keep(self, work: Awaitable[T], what: str) -> T:
-        """Await the work; when its time is over, cancel it and raise RequestTimeout."""
-        if self._limit is None:
-            return await work
-        task = asyncio.current_task()
-        assert task is not None, "a limit is kept inside a task"
-        call = _Call(task)
-        self._calls.add(call)
-        if self._timer is None:
-            self._arm(self._limit)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if call.left <= 0 and task.uncancel() <= call.cancels:
-                raise RequestTimeout(f"{what} was not answered within {self._limit:g} s") from None
-            raise
-        finally:
-            self._calls.discard(call)
-
-    def stop(self) -> None:
-        """Watch no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self, limit: float) -> None:
-        self._timer = self._clock.call_later(limit / _STEPS, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._calls and self._limit is not None:
-            self._arm(self._limit)
-            if not self._still():
-                for call in self._calls:
-                    call.left -= 1
-                    if call.left == 0:
-                        call.task.cancel()
-
-
-class _Call:
-    """One call under a limit. It began between two looks, so the first look after that does not count in full."""
-
-    __slots__ = ("cancels", "left", "task")
-
-    def __init__(self, task: "asyncio.Task[Any]") -> None:
-        self.task = task
-        self.cancels = task.cancelling()
-        self.left = _STEPS + 1
-
-
-async def bounded(
-    work: Awaitable[T],
-    error: Callable[[], Exception],
-    clock: Clock,
-    limit: float | None,
-    *,
-    heard: Callable[[], int] = _nothing,
-    still: Callable[[], bool] = _never,
-) -> T:
-    """Await the work; when a watch over it runs out, cancel it and raise the error."""
-    task = asyncio.current_task()
-    assert task is not None, "a limit is kept inside a task"
-    cancels = task.cancelling()
-    watch = SilenceTimer(clock, limit, task.cancel, heard=heard, still=still)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        # Only our own cancellation becomes the error; somebody else's goes on.
-        if watch.ran_out and task.uncancel() <= cancels:
-            raise error() from None
-        raise
-    finally:
-        watch.stop()
-
-
-# MERGED client.restart: Starting a dead agent again: how often, and after which pause.
+    """A canceled turn without any message from the agent, before the turn is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """At most `max_restarts` within `period` seconds. The pause before each doubles from `pause` up to `longest_pause`."""
+    """Restarts an agent that died: at most `max_restarts` times within `period` seconds.
+
+    The pause before each restart doubles from `pause` up to `longest_pause` seconds.
+    """
 
     max_restarts: int = 3
     period: float = 600.0
@@ -192,17 +46,87 @@ class RestartPolicy:
     longest_pause: float = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFeatures:
+    """The optional updates that the client shows. The agent is told, and sends them only then."""
+
+    notices: bool = True
+    compaction: bool = True
+    boolean_options: bool = True
+    plans: bool = False
+    """Unstable: several plans at once."""
+    subagents: bool = False
+    """Unstable: child sessions."""
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The `_meta` of the capabilities. Announce extensions here, under a key of your own domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class DialectReport:
+    """The agent deviates from the protocol in a known way. Reported once per row of the dialect table."""
+
+    row: int
+    detail: str
+    kind: Literal["dialect"] = "dialect"
+
+
+ClientReport: TypeAlias = ConnectionReport | DialectReport
+
+
+class ClientObserver(Protocol):
+    """Is called for every tolerated problem: noise, unreadable messages, failing handlers, dialects."""
+
+    def __call__(self, report: ClientReport, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The settings of a connection. Everything has a default."""
+
+    info: Implementation = field(
+        default_factory=lambda: Implementation("accord", __version__, title="Accord")
+    )
+    """The name and version of the client; the agent may show them."""
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    restart: RestartPolicy | None = None
+    """Whether and how often an agent that died is restarted."""
+    strict: bool = False
+    """Validate the agent's messages as sent, without the repairs of the dialect table."""
+    features: ClientFeatures = field(default_factory=ClientFeatures)
+    observer: ClientObserver | None = None
+    on_stderr: Callable[[str], None] | None = None
+    """Is called with each line of the agent's stderr."""
+    buffers: ConnectionLimits = field(default_factory=ConnectionLimits)
+    """Bounds for unread and unsent bytes."""
+    largest_message: int = DEFAULT_LIMIT
+    """In bytes. A longer message of a started program is refused; the connection continues."""
+    wrap: Callable[[Transport], Transport] | None = None
+    """Wraps each transport, also after a restart; for example with a tap."""
+    clock: Clock = SYSTEM_CLOCK
+
+
+def observe(options: ClientOptions, report: ClientReport) -> None:
+    """Call the observer. An exception in it goes to the event loop's exception handler."""
+    if options.observer is None:
+        return
+    try:
+        options.observer(report)
+    except Exception as error:  # noqa: BLE001 - the boundary to the application's observer
+        context = {"message": "an observer of an Accord client failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+
+
 class Restarts:
-    """The restarts of one agent so far."""
+    """Counts the restarts of one agent and decides about the next one."""
 
     def __init__(self, policy: RestartPolicy | None, clock: Clock) -> None:
+        self.count: int = 0
         self._policy = policy
         self._clock = clock
         self._recent: deque[float] = deque()
-        self.count = 0
 
     def next_pause(self) -> float | None:
-        """The pause before the next automatic restart; None when there shall be none."""
+        """The pause before the next automatic restart; None if the policy allows no more restarts."""
         policy = self._policy
         if policy is None:
             return None
@@ -215,81 +139,161 @@ class Restarts:
         self._recent.append(now)
         return min(pause, policy.longest_pause)
 
-    @property
-    def why_not(self) -> str:
-        """In words, why `next_pause` gave none."""
-        if self._policy is None:
-            return "it is not restarted without a RestartPolicy"
-        return f"it was already restarted {len(self._recent)} times within {self._policy.period:g} s"
+
+# -- timers -----------------------------------------------------------------------------------------------------
+#
+# A timer checks its limit in 64 steps instead of at every message, so that a message costs nothing. A limit can
+# expire up to 1/64 late, never early.
+
+_STEPS: Final = 64  # a power of two, so that the steps add up exactly
 
 
-# MERGED client.options: What a client may set about a connection, beside what it offers to the agent.
+def _never() -> bool:
+    return False
 
 
-@dataclass(frozen=True, slots=True)
-class DialectReport:
-    """The agent speaks a dialect: which row of the table, and what that row says. Once per row and agent."""
-
-    row: int
-    detail: str
-    kind: Literal["dialect"] = "dialect"
+def _no_activity() -> int:
+    return 0
 
 
-ClientReport: TypeAlias = ConnectionReport | DialectReport
+class SilenceTimer:
+    """Calls `expired` once after `limit` seconds without activity. Create it on the event loop."""
 
-
-class ClientObserver(Protocol):
-    """Told about what is survived: noise, unreadable or unmatched messages, failing handlers, dialects."""
-
-    def __call__(self, report: ClientReport, /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientFeatures:
-    """What the client shows, beyond what the protocol takes for granted. The agent is told, and sends it only then."""
-
-    notices: bool = True
-    compaction: bool = True
-    boolean_options: bool = True
-    plans: bool = False
-    """Unstable: several plans at once."""
-    subagents: bool = False
-    """Unstable: child sessions."""
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The `_meta` of the capabilities: announce extensions here, under a key of your own domain."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
-    """Everything that has a default."""
-
-    info: Implementation = field(
-        default_factory=lambda: Implementation("accord", __version__, title="Accord")
+    __slots__ = (
+        "_activity",
+        "_clock",
+        "_expired",
+        "_last_activity",
+        "_step",
+        "_steps_left",
+        "_suspended",
+        "_timer",
+        "has_expired",
     )
-    """Who the client is; the agent may show it."""
-    limits: TimeLimits = field(default_factory=TimeLimits)
-    restart: RestartPolicy | None = None
-    """Whether an agent that dies is started again."""
-    strict: bool = False
-    """Judge what the agent sends as sent, without the repairs of the dialect table."""
-    features: ClientFeatures = field(default_factory=ClientFeatures)
-    observer: ClientObserver | None = None
-    on_stderr: Callable[[str], None] | None = None
-    """Gets each line of the agent's stderr."""
-    buffers: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """Bounds on what may lie unread and unsent, in bytes."""
-    largest_message: int = DEFAULT_LIMIT
-    """Bytes; a longer message of a program that is started here is refused, the connection goes on."""
-    wrap: Callable[[Transport], Transport] | None = None
-    """Stands between each transport and the connection on it: a tap, for instance, again after each restart."""
-    clock: Clock = SYSTEM_CLOCK
 
-    def observe(self, report: ClientReport) -> None:
-        """Tell the observer, if there is one; what goes wrong in it is the event loop's to report."""
-        if self.observer is None:
-            return
+    def __init__(
+        self,
+        clock: Clock,
+        limit: float | None,
+        expired: Callable[[], Any],
+        *,
+        activity: Callable[[], int] = _no_activity,
+        suspended: Callable[[], bool] = _never,
+    ) -> None:
+        """`activity` returns a value that changes with every message; time does not count while `suspended`."""
+        self.has_expired: bool = False
+        self._clock = clock
+        self._expired = expired
+        self._activity = activity
+        self._suspended = suspended
+        self._last_activity = activity()
+        self._steps_left = _STEPS
+        self._step = 0.0 if limit is None else limit / _STEPS
+        self._timer: Timer | None = None if limit is None else clock.call_later(self._step, self._check)
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _check(self) -> None:
+        activity = self._activity()
+        if activity != self._last_activity:
+            self._last_activity = activity
+            self._steps_left = _STEPS
+        elif not self._suspended():
+            self._steps_left -= 1
+        if self._steps_left > 0:
+            self._timer = self._clock.call_later(self._step, self._check)
+        else:
+            self._timer = None
+            self.has_expired = True
+            self._expired()
+
+
+async def bounded(
+    work: Awaitable[T],
+    error: Callable[[], Exception],
+    clock: Clock,
+    limit: float | None,
+    *,
+    activity: Callable[[], int] = _no_activity,
+    suspended: Callable[[], bool] = _never,
+) -> T:
+    """Await the work. When a `SilenceTimer` expires, cancel the work and raise the error."""
+    task = asyncio.current_task()
+    assert task is not None, "a time limit needs a task"
+    cancels = task.cancelling()
+    timer = SilenceTimer(clock, limit, task.cancel, activity=activity, suspended=suspended)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        # Only the timer's own cancellation becomes the error; any other is passed on.
+        if timer.has_expired and task.uncancel() <= cancels:
+            raise error() from None
+        raise
+    finally:
+        timer.stop()
+
+
+class Deadlines:
+    """The time limit of all ordinary calls of one agent. One timer serves all calls."""
+
+    __slots__ = ("_calls", "_clock", "_limit", "_suspended", "_timer")
+
+    def __init__(self, clock: Clock, limit: float | None, suspended: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._suspended = suspended
+        self._calls: set[_Call] = set()
+        self._timer: Timer | None = None
+
+    async def bound(self, work: Awaitable[T], method: str) -> T:
+        """Await the work. When its time is over, cancel it and raise RequestTimeout."""
+        if self._limit is None:
+            return await work
+        task = asyncio.current_task()
+        assert task is not None, "a time limit needs a task"
+        call = _Call(task)
+        self._calls.add(call)
+        if self._timer is None:
+            self._start_timer(self._limit)
         try:
-            self.observer(report)
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's observer
-            context = {"message": "an observer of an Accord client failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+            return await work
+        except asyncio.CancelledError:
+            if call.steps_left <= 0 and task.uncancel() <= call.cancels:
+                raise RequestTimeout(f"{method} was not answered within {self._limit:g} s") from None
+            raise
+        finally:
+            self._calls.discard(call)
+
+    def stop(self) -> None:
+        """Stop the timer; the calls are no longer limited."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _start_timer(self, limit: float) -> None:
+        self._timer = self._clock.call_later(limit / _STEPS, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._calls and self._limit is not None:
+            self._start_timer(self._limit)
+            if not self._suspended():
+                for call in self._calls:
+                    call.steps_left -= 1
+                    if call.steps_left == 0:
+                        call.task.cancel()
+
+
+class _Call:
+    """One call with a time limit. It began between two steps, so it gets one step more."""
+
+    __slots__ = ("cancels", "steps_left", "task")
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self.task = task
+        self.cancels = task.cancelling()
+        self.steps_left = _STEPS + 1

@@ -1,4 +1,8 @@
-"""Forms and URLs that the agent shows the user; validated answers."""
+"""Elicitation: forms and web addresses that the agent shows to the user.
+
+The values of a form are checked against its schema before they are sent. A web address is only shown: this
+module never opens or fetches one.
+"""
 
 import asyncio
 import inspect
@@ -38,87 +42,26 @@ if TYPE_CHECKING:
     from accord.client.client_session import ClientSession
 
 
-# MERGED client.patterns: Patterns that an agent wrote, evaluated in bounded time.
-#
-# Python's `re` can take for ever on a hostile pattern and lets nothing else run meanwhile, so it runs in a process of its
-# own, which is killed when its time is over. What could not be judged in time counts as not judged.
-
-LONGEST_PATTERN: Final = 1000
-LONGEST_TEXT: Final = 100_000
-SECONDS: Final = 1.0
-
-_PROGRAM: Final = """
-import json, re, sys
-for pattern, text in json.load(sys.stdin):
-    try:
-        verdict = re.search(pattern, text) is not None
-    except (re.error, RecursionError, OverflowError):
-        verdict = None
-    print(json.dumps(verdict), flush=True)
-"""
-
-
-async def matches(
-    pairs: Sequence[tuple[str, str]], *, seconds: float = SECONDS, clock: Clock = SYSTEM_CLOCK
-) -> list[bool | None]:
-    """For each pattern and text, whether the pattern occurs in the text; None for what cannot be judged."""
-    verdicts: list[bool | None] = [None] * len(pairs)
-    judged = [
-        place
-        for place, (pattern, text) in enumerate(pairs)
-        if len(pattern) <= LONGEST_PATTERN and len(text) <= LONGEST_TEXT
-    ]
-    if not judged:
-        return verdicts
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", "-c", _PROGRAM,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-
-    def overdue() -> None:
-        if process.returncode is None:
-            process.kill()
-
-    timer = clock.call_later(seconds, overdue)
-    try:
-        said, _ = await process.communicate(json.dumps([pairs[place] for place in judged]).encode())
-    finally:
-        timer.cancel()
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    # What came out before a kill counts: one hostile field does not spare the others.
-    for place, line in zip(judged, said.decode().splitlines(), strict=False):
-        verdicts[place] = json.loads(line)
-    return verdicts
-
-
-# MERGED client.elicitation: Elicitation: the agent asks the user something, by a form or by a web address.
-#
-# A form's values are checked against its schema before they are sent. An address is only shown: nothing here ever opens or
-# fetches one.
-
-
 class DeclinedElicitation:
-    """The user said no, which is not the same as going away without an answer."""
+    """The user declined. Closing the form without an answer is None instead."""
 
     def __repr__(self) -> str:
         return "DECLINED"
 
 
-DECLINED: Final = DeclinedElicitation()
+DECLINED: Final[DeclinedElicitation] = DeclinedElicitation()
 
 FormValues: TypeAlias = Mapping[str, str | int | float | bool | list[str]]
 FormAnswer: TypeAlias = FormValues | DeclinedElicitation | None
-"""The values, DECLINED, or None: the user went away."""
+"""The values, DECLINED, or None if the user closed the form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitationForm:
-    """A form to show: let the user review and edit the values, refuse, or go away."""
+    """A form to show. The user can edit the values, decline, or close the form."""
 
     agent: str
-    """Who asks; show it."""
+    """The name of the agent; show it."""
     message: str
     schema: ElicitationSchema
     session: "ClientSession | None"
@@ -127,68 +70,147 @@ class ElicitationForm:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The schema of each field by its name, in order. One of a type nobody knows is `Unknown`: do not show it."""
+        """The schema of each field by name, in order. Do not show a field whose schema is `Unknown`."""
         return self.schema.properties or {}
 
     @property
     def required(self) -> list[str]:
-        """The names of the fields that must be filled in."""
+        """The names of the required fields."""
         return self.schema.required or []
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values to begin with, for the fields that have one."""
-        found = {
+        """The default values of the fields that have one."""
+        defaults = {
             name: schema.default for name, schema in self.fields.items() if not isinstance(schema, Unknown)
         }
-        return {name: value for name, value in found.items() if value is not UNSET and value is not None}
+        return {name: value for name, value in defaults.items() if value is not UNSET and value is not None}
 
     async def problems(self, values: FormValues) -> dict[str, str]:
-        """What is wrong with these values, by field; empty when they can be sent."""
-        found = {name: "is required" for name in self.required if name not in values}
+        """The problem of each field with an invalid value; empty if the values can be sent."""
+        problems = {name: "is required" for name in self.required if name not in values}
         patterns: list[tuple[str, str, str]] = []
         for name, value in values.items():
             schema = self.fields.get(name)
             problem = _problem(schema, value)
             if problem:
-                found[name] = problem
+                problems[name] = problem
             elif isinstance(schema, StringPropertySchema) and schema.pattern and isinstance(value, str):
                 patterns.append((name, schema.pattern, value))
         if patterns:
-            verdicts = await matches([(pattern, value) for _, pattern, value in patterns], clock=self.clock)
-            for (name, pattern, _), verdict in zip(patterns, verdicts, strict=True):
-                if verdict is False:
-                    found[name] = f"does not match {pattern}"
-        return found
+            results = await matches([(pattern, value) for _, pattern, value in patterns], clock=self.clock)
+            for (name, pattern, _), matched in zip(patterns, results, strict=True):
+                if matched is False:
+                    problems[name] = f"does not match {pattern}"
+        return problems
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitationUrl:
-    """A web address to show in full, its host made plain, and to open only if the user agrees."""
+    """A web address to show in full, with its host. Open it only if the user agrees."""
 
     agent: str
-    """Who asks; show it."""
+    """The name of the agent; show it."""
     message: str
     url: str
     host: str
     session: "ClientSession | None"
     sent: ElicitationUrlMode
     completed: "asyncio.Future[None]" = field(repr=False, compare=False)
-    """Done once the agent says that what happens outside is done. It may never say so: offer a way out."""
+    """Done once the agent reports the end of the external flow. It may never do so: let the user give up."""
 
     @property
     def punycode(self) -> bool:
-        """Whether the host is written in another script than it may look like: warn."""
+        """Whether the host contains non-ASCII characters and can look like another one; warn the user."""
         return any(part.startswith("xn--") for part in self.host.split(".")) or not self.host.isascii()
 
 
 FormHandler: TypeAlias = Callable[[ElicitationForm], Awaitable[FormAnswer] | FormAnswer]
 UrlHandler: TypeAlias = Callable[[ElicitationUrl], Awaitable[bool | None] | bool | None]
-"""Whether the user agreed to open the address; None: went away."""
+"""Returns whether the user agreed to open the address; None if the user gave no answer."""
 
 
-def host_of(url: str) -> str:
-    """The host of a web address; anything that is not one is refused."""
+ElicitationAction: TypeAlias = ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
+
+
+class ElicitationRequests:
+    """Passes the elicitations of one agent to the client's handlers. A handler that fails cancels."""
+
+    def __init__(self, handle: "AgentHandle") -> None:
+        self._handle = handle
+        self._open_urls: dict[str, asyncio.Future[None]] = {}
+
+    async def create(
+        self, session: "ClientSession | None", params: ElicitationFormMode | ElicitationUrlMode | Unknown
+    ) -> ElicitationAction:
+        """Serve `elicitation/create`. A mode that the client did not advertise is refused."""
+        handlers = self._handle.handlers
+        if isinstance(params, ElicitationFormMode) and handlers.forms is not None:
+            return await self._form(session, params)
+        if isinstance(params, ElicitationUrlMode) and handlers.urls is not None:
+            return await self._url(session, params)
+        mode = params.kind if isinstance(params, Unknown) else params.__struct_config__.tag
+        raise InvalidParams(f"This client does not offer elicitation by {mode}", {"mode": mode})
+
+    def complete(self, params: CompleteElicitationNotification) -> None:
+        """Handle `elicitation/complete`; an unknown id is ignored."""
+        future = self._open_urls.pop(params.elicitation_id, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def cancel_all(self) -> None:
+        """Cancel the open addresses, because the agent has ended."""
+        open_urls, self._open_urls = self._open_urls, {}
+        for future in open_urls.values():
+            future.cancel()
+
+    async def _form(self, session: "ClientSession | None", params: ElicitationFormMode) -> ElicitationAction:
+        handle = self._handle
+        form = ElicitationForm(
+            handle.name, params.message, params.requested_schema, session, params, handle.options.clock
+        )
+        values = await self._call_handler(handle.handlers.forms, form)
+        if isinstance(values, DeclinedElicitation):
+            return ElicitationDeclineAction()
+        if values is None:
+            return ElicitationCancelAction()
+        problems = await form.problems(values)
+        if problems:
+            details = "; ".join(f"{name} {problem}" for name, problem in problems.items())
+            handle.report(f"the form handler returned values that cannot be sent: {details}")
+            return ElicitationCancelAction()
+        return ElicitationAcceptAction(dict(values))
+
+    async def _url(self, session: "ClientSession | None", params: ElicitationUrlMode) -> ElicitationAction:
+        host = _host_of(params.url)
+        completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if params.elicitation_id in self._open_urls:
+            raise InvalidParams("This elicitation id is in use", {"elicitationId": params.elicitation_id})
+        self._open_urls[params.elicitation_id] = completed
+        agreed: bool | None = None
+        try:
+            elicitation = ElicitationUrl(
+                self._handle.name, params.message, params.url, host, session, params, completed
+            )
+            agreed = await self._call_handler(self._handle.handlers.urls, elicitation)
+        finally:
+            if agreed is not True:
+                self._open_urls.pop(params.elicitation_id, None)
+        if agreed is True:
+            return ElicitationAcceptAction()
+        return ElicitationDeclineAction() if agreed is False else ElicitationCancelAction()
+
+    async def _call_handler(self, handler: Any, elicitation: ElicitationForm | ElicitationUrl) -> Any:
+        try:
+            answer = handler(elicitation)
+            return await answer if inspect.isawaitable(answer) else answer
+        except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
+            self._handle.report(f"the elicitation handler raised {type(error).__name__}: {error}")
+            return None
+
+
+def _host_of(url: str) -> str:
+    """The host of a web address. Raises InvalidParams for anything else."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -199,11 +221,67 @@ def host_of(url: str) -> str:
     return host
 
 
+# -- values of a form -------------------------------------------------------------------------------------------
+
+_MAX_PATTERN: Final = 1000
+_MAX_TEXT: Final = 100_000
+_PATTERN_SECONDS: Final = 1.0
+
+_PROGRAM: Final = """
+import json, re, sys
+for pattern, text in json.load(sys.stdin):
+    try:
+        matched = re.search(pattern, text) is not None
+    except (re.error, RecursionError, OverflowError):
+        matched = None
+    print(json.dumps(matched), flush=True)
+"""
+
+
+async def matches(
+    pairs: Sequence[tuple[str, str]], *, seconds: float = _PATTERN_SECONDS, clock: Clock = SYSTEM_CLOCK
+) -> list[bool | None]:
+    """For each pair, whether the pattern occurs in the text; None if that could not be found out in time.
+
+    The patterns come from the agent. Python's `re` can take forever on a hostile pattern and blocks the event
+    loop meanwhile, so it runs in a separate process, which is killed when its time is over.
+    """
+    results: list[bool | None] = [None] * len(pairs)
+    checked = [
+        index
+        for index, (pattern, text) in enumerate(pairs)
+        if len(pattern) <= _MAX_PATTERN and len(text) <= _MAX_TEXT
+    ]
+    if not checked:
+        return results
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", _PROGRAM,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def kill() -> None:
+        if process.returncode is None:
+            process.kill()
+
+    timer = clock.call_later(seconds, kill)
+    try:
+        output, _ = await process.communicate(json.dumps([pairs[index] for index in checked]).encode())
+    finally:
+        timer.cancel()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    # Results from before the kill count: one hostile pattern does not exempt the other fields.
+    for index, line in zip(checked, output.decode().splitlines(), strict=False):
+        results[index] = json.loads(line)
+    return results
+
+
 def _problem(schema: Any, value: Any) -> str:
-    """What is wrong with one value, patterns aside; "" for nothing."""
+    """The problem of one value, without its pattern; "" if there is none."""
     match schema:
         case None:
-            return "is no field of this form"
+            return "is not a field of this form"
         case StringPropertySchema():
             return _text_problem(schema, value) if isinstance(value, str) else "must be text"
         case BooleanPropertySchema():
@@ -213,7 +291,7 @@ def _problem(schema: Any, value: Any) -> str:
         case MultiSelectPropertySchema():
             return _selection_problem(schema, value)
         case _:
-            return "is of a type that this client does not know"
+            return "has a type that this client does not support"
 
 
 def _text_problem(schema: StringPropertySchema, value: str) -> str:
@@ -225,13 +303,17 @@ def _text_problem(schema: StringPropertySchema, value: str) -> str:
     if isinstance(schema.max_length, int) and len(value) > schema.max_length:
         return f"must have at most {schema.max_length} characters"
     check = _FORMATS.get(schema.format) if schema.format else None
-    return f"is no valid {schema.format}" if check is not None and not check(value) else ""
+    return f"is not a valid {schema.format}" if check is not None and not check(value) else ""
 
 
 def _number_problem(schema: IntegerPropertySchema | NumberPropertySchema, value: Any) -> str:
-    whole = isinstance(schema, IntegerPropertySchema)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not isfinite(value):
-        return "must be a whole number" if whole else "must be a number"
+    is_integer = isinstance(schema, IntegerPropertySchema)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int if is_integer else int | float)
+        or not isfinite(value)
+    ):
+        return "must be a whole number" if is_integer else "must be a number"
     if isinstance(schema.minimum, int | float) and value < schema.minimum:
         return f"must be at least {schema.minimum}"
     if isinstance(schema.maximum, int | float) and value > schema.maximum:
@@ -249,9 +331,9 @@ def _selection_problem(schema: MultiSelectPropertySchema, value: Any) -> str:
         case TitledMultiSelectItems():
             listed = [option.const for option in schema.items.any_of]
         case _:
-            return "has choices of a type that this client does not know"
+            return "has choices of a type that this client does not support"
     if any(item not in listed for item in chosen):
-        return "has something that is not one of the choices"
+        return "contains a value that is not one of the choices"
     if schema.min_items and len(chosen) < schema.min_items:
         return f"needs at least {schema.min_items} choices"
     if isinstance(schema.max_items, int) and len(chosen) > schema.max_items:
@@ -267,7 +349,7 @@ def _is_date(text: str) -> bool:
     return len(text) == 10
 
 
-def _is_moment(text: str) -> bool:
+def _is_date_time(text: str) -> bool:
     try:
         return "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
@@ -289,86 +371,5 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "email": _is_email,
     "uri": _is_uri,
     "date": _is_date,
-    "date-time": _is_moment,
+    "date-time": _is_date_time,
 }
-
-
-# MERGED client.elicitations: The elicitations of one agent: forms and addresses put before the user, and the addresses that are still out there.
-
-Action = ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
-
-
-class ElicitationRequests:
-    """Asks the client's handlers. Whatever goes wrong with that is no acceptance."""
-
-    def __init__(self, life: "AgentHandle") -> None:
-        self._life = life
-        self._outside: dict[str, asyncio.Future[None]] = {}
-
-    async def create(
-        self, session: "ClientSession | None", asked: ElicitationFormMode | ElicitationUrlMode | Unknown
-    ) -> Action:
-        """`elicitation/create`. A mode that was not advertised, or that nobody knows, is refused."""
-        handlers = self._life.handlers
-        if isinstance(asked, ElicitationFormMode) and handlers.forms is not None:
-            return await self._form(session, asked)
-        if isinstance(asked, ElicitationUrlMode) and handlers.urls is not None:
-            return await self._address(session, asked)
-        mode = asked.kind if isinstance(asked, Unknown) else asked.__struct_config__.tag
-        raise InvalidParams(f"This client does not offer elicitation by {mode}", {"mode": mode})
-
-    def complete(self, told: CompleteElicitationNotification) -> None:
-        """`elicitation/complete`. Unknown ids, and those that are complete already, are nobody's business."""
-        future = self._outside.pop(told.elicitation_id, None)
-        if future is not None and not future.done():
-            future.set_result(None)
-
-    def forget(self) -> None:
-        """The agent is gone: nothing outside will be reported as done any more."""
-        outside, self._outside = self._outside, {}
-        for future in outside.values():
-            future.cancel()
-
-    async def _form(self, session: "ClientSession | None", asked: ElicitationFormMode) -> Action:
-        life = self._life
-        form = ElicitationForm(
-            life.name, asked.message, asked.requested_schema, session, asked, life.options.clock
-        )
-        values = await self._answer_of(life.handlers.forms, form)
-        if isinstance(values, DeclinedElicitation):
-            return ElicitationDeclineAction()
-        if values is None:
-            return ElicitationCancelAction()
-        problems = await form.problems(values)
-        if problems:
-            found = "; ".join(f"{name} {problem}" for name, problem in problems.items())
-            life.report(f"the form handler gave values that cannot be sent: {found}")
-            return ElicitationCancelAction()
-        return ElicitationAcceptAction(dict(values))
-
-    async def _address(self, session: "ClientSession | None", asked: ElicitationUrlMode) -> Action:
-        host = host_of(asked.url)
-        completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if asked.elicitation_id in self._outside:
-            raise InvalidParams("This elicitation id is in use", {"elicitationId": asked.elicitation_id})
-        self._outside[asked.elicitation_id] = completed
-        agreed: bool | None = None
-        try:
-            address = ElicitationUrl(
-                self._life.name, asked.message, asked.url, host, session, asked, completed
-            )
-            agreed = await self._answer_of(self._life.handlers.urls, address)
-        finally:
-            if agreed is not True:
-                self._outside.pop(asked.elicitation_id, None)
-        if agreed is True:
-            return ElicitationAcceptAction()
-        return ElicitationDeclineAction() if agreed is False else ElicitationCancelAction()
-
-    async def _answer_of(self, handler: Any, question: ElicitationForm | ElicitationUrl) -> Any:
-        try:
-            answer = handler(question)
-            return await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
-            self._life.report(f"the elicitation handler raised {type(error).__name__}: {error}")
-            return None

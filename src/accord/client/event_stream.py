@@ -1,4 +1,8 @@
-"""Event queues with back-pressure, the iterators over them, and the list of listeners."""
+"""Event queues with back-pressure, the iterators over them, and the list of listeners.
+
+Every queue has one reader. Bytes in a queue count as unread at the connection, so a slow reader slows the agent
+down.
+"""
 
 import asyncio
 from collections import deque
@@ -7,95 +11,97 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from accord.client.client_events import ClientEvent
 
-# MERGED client.inbox: Queues of events, each for one reader. What lies in one counts as unread at the connection: a slow reader slows the agent.
-
 E = TypeVar("E")
 
-_PORTION: Final = 32 * 1024
-"""The connection is told in portions of this size, not event by event."""
+EVENT_OVERHEAD: Final = 512
+"""The approximate size of an event in a queue, in addition to the bytes of its message."""
+
+_REPORT_STEP: Final = 32 * 1024
+"""The connection gets the number of unread bytes in steps of this size, not with every event."""
+_KEPT_EVENTS: Final = 256
+_KEPT_BYTES: Final = 1024 * 1024
 
 
 class UnreadReceiver(Protocol):
-    """What the connection of the moment tells and takes."""
+    """The part of a connection that counts unread bytes."""
 
     @property
-    def frame_size(self) -> int: ...
+    def frame_size(self) -> int:
+        """The size of the message that is being handled."""
+        ...
 
-    def hold(self, size: int) -> None: ...
-    def release(self, size: int) -> None: ...
+    def hold(self, size: int) -> None:
+        """Count bytes as unread."""
+        ...
+
+    def release(self, size: int) -> None:
+        """Count bytes as read."""
+        ...
 
 
 class UnreadCounter:
-    """How much lies unread in the queues of one agent, accounted at its connection; a restart replaces that."""
+    """Counts the unread bytes in the queues of one agent, and reports them to its current connection."""
 
-    __slots__ = ("_held", "wire")
+    __slots__ = ("_held", "receiver")
 
     def __init__(self) -> None:
-        self.wire: UnreadReceiver | None = None
+        self.receiver: UnreadReceiver | None = None
         self._held = 0
 
-    def move_to(self, wire: UnreadReceiver) -> None:
-        """From now on this is the connection; what is still unread counts there."""
-        self.wire = wire
-        wire.hold(self._held)
+    def attach(self, receiver: UnreadReceiver) -> None:
+        """Use a new connection; the bytes that are still unread count there."""
+        self.receiver = receiver
+        receiver.hold(self._held)
 
     def hold(self, size: int) -> None:
-        """So many more bytes wait to be read."""
+        """Count bytes as unread."""
         self._held += size
-        if self.wire is not None:
-            self.wire.hold(size)
+        if self.receiver is not None:
+            self.receiver.hold(size)
 
     def release(self, size: int) -> None:
-        """They have been."""
+        """Count bytes as read."""
         self._held -= size
-        if self.wire is not None:
-            self.wire.release(size)
+        if self.receiver is not None:
+            self.receiver.release(size)
 
 
 class EventQueue(Generic[E]):
-    """One writer, on the event loop, and one reader. Once closed it gives what is left, then ends."""
+    """A queue with one writer, on the event loop, and one reader. A closed queue still yields what it holds."""
 
-    __slots__ = ("_accounted", "_closed", "_events", "_ledger", "_unread", "_waiter")
+    __slots__ = ("_closed", "_counter", "_events", "_reported", "_unread", "_waiter")
 
-    def __init__(self, ledger: UnreadCounter) -> None:
-        self._ledger = ledger
+    def __init__(self, counter: UnreadCounter) -> None:
+        self._counter = counter
         self._events: deque[tuple[E, int]] = deque()
         self._unread = 0
-        self._accounted = 0
+        self._reported = 0
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
+    @property
+    def unread(self) -> int:
+        """The number of bytes in the queue."""
+        return self._unread
+
+    @property
+    def has_events(self) -> bool:
+        """Whether `pop` can be called."""
+        return bool(self._events)
+
     def put(self, event: E, size: int) -> None:
-        """Add an event that stands for so many bytes."""
+        """Add an event of `size` bytes; does nothing once the queue is closed."""
         if self._closed:
             return
         self._events.append((event, size))
         self._unread = unread = self._unread + size
-        if unread - self._accounted >= _PORTION:
-            self._account()
+        if unread - self._reported >= _REPORT_STEP:
+            self._report()
         if self._waiter is not None:
             self._wake()
 
-    def close(self) -> None:
-        """Nothing more will be put."""
-        self._closed = True
-        self._wake()
-
-    def abandon(self) -> None:
-        """The reader is gone: forget what is left, so that it holds nobody up."""
-        self._closed = True
-        self._events.clear()
-        self._unread = 0
-        self._account()
-        self._wake()
-
-    @property
-    def unread(self) -> int:
-        """How many bytes lie in it."""
-        return self._unread
-
-    async def ready(self) -> bool:
-        """Wait until there is something to take; False once the queue is closed and empty."""
+    async def wait(self) -> bool:
+        """Wait for an event; False once the queue is closed and empty."""
         while not self._events:
             if self._closed:
                 return False
@@ -106,26 +112,34 @@ class EventQueue(Generic[E]):
                 self._waiter = None
         return True
 
-    @property
-    def filled(self) -> bool:
-        """Whether there is something to take."""
-        return bool(self._events)
-
-    def take(self) -> E:
-        """Take the next event; there must be one."""
+    def pop(self) -> E:
+        """Remove and return the next event. The queue must not be empty."""
         event, size = self._events.popleft()
         self._unread = unread = self._unread - size
-        if self._accounted - unread >= _PORTION:
-            self._account()
+        if self._reported - unread >= _REPORT_STEP:
+            self._report()
         return event
 
-    def _account(self) -> None:
-        difference = self._unread - self._accounted
-        self._accounted = self._unread
+    def close(self) -> None:
+        """End the queue after the events that it holds."""
+        self._closed = True
+        self._wake()
+
+    def discard(self) -> None:
+        """Close the queue, discard unread events and release their back-pressure."""
+        self._closed = True
+        self._events.clear()
+        self._unread = 0
+        self._report()
+        self._wake()
+
+    def _report(self) -> None:
+        difference = self._unread - self._reported
+        self._reported = self._unread
         if difference > 0:
-            self._ledger.hold(difference)
+            self._counter.hold(difference)
         elif difference < 0:
-            self._ledger.release(-difference)
+            self._counter.release(-difference)
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
@@ -133,33 +147,32 @@ class EventQueue(Generic[E]):
             waiter.set_result(None)
 
 
-# MERGED client.stream: What `prompt` and `events` give to iterate over: leaving it in any way, a plain `break` included, takes effect at once.
-
-
 class EventStream(Generic[E]):
-    """Events as they come. `aclose` leaves it, and so does dropping it: a loop that is broken off does just that.
+    """An async iterator over events. `aclose` leaves it, and so does dropping it, as `break` in a loop does.
 
-    (An async generator would be closed by the event loop some time later, and until then still count as listening.)
+    It is not an async generator: the event loop would close that some time later, and until then it would
+    still count as a listener.
     """
 
-    __slots__ = ("_begin", "_closed", "_inbox", "_leave", "_loop", "_outcome")
+    __slots__ = ("_closed", "_error", "_leave", "_loop", "_queue", "_start")
 
     def __init__(
         self,
-        inbox: EventQueue[E] | None,
+        queue: EventQueue[E] | None,
         leave: Callable[[], None],
         *,
-        begin: Callable[[], Awaitable[EventQueue[E]]] | None = None,
-        outcome: Callable[[], Exception | None] = lambda: None,
+        start: Callable[[], Awaitable[EventQueue[E]]] | None = None,
+        error: Callable[[], Exception | None] = lambda: None,
     ) -> None:
-        """`begin` stands for a queue that is there only once the first event has been asked for.
+        """Iterate over a queue. `start` creates the queue when the first event is requested.
 
-        `leave` is called when nobody wants more, perhaps twice; `outcome` gives what to raise behind the last event.
+        `leave` is called at the end of the iteration, possibly twice. `error` returns the exception to raise
+        after the last event.
         """
-        self._inbox = inbox
-        self._begin = begin
+        self._queue = queue
+        self._start = start
         self._leave = leave
-        self._outcome = outcome
+        self._error = error
         self._closed = False
         self._loop = asyncio.get_running_loop()
 
@@ -167,112 +180,104 @@ class EventStream(Generic[E]):
         return self
 
     async def __anext__(self) -> E:
-        inbox = self._inbox
-        if inbox is None or not inbox.filled:
-            inbox = await self._next_filled()
-        return inbox.take()
+        queue = self._queue
+        if queue is None or not queue.has_events:
+            queue = await self._wait_for_event()
+        return queue.pop()
 
     async def aclose(self) -> None:
-        """Leave it."""
+        """Leave the iteration."""
         self._closed = True
         self._leave()
 
-    async def _next_filled(self) -> EventQueue[E]:
+    async def _wait_for_event(self) -> EventQueue[E]:
         if self._closed:
             raise StopAsyncIteration
         try:
-            if self._inbox is None and self._begin is not None:
-                begin, self._begin = self._begin, None
-                self._inbox = await begin()
-            if self._inbox is not None and await self._inbox.ready():
-                return self._inbox
+            if self._queue is None and self._start is not None:
+                start, self._start = self._start, None
+                self._queue = await start()
+            if self._queue is not None and await self._queue.wait():
+                return self._queue
         except BaseException:
             await self.aclose()
             raise
         await self.aclose()
-        raise self._outcome() or StopAsyncIteration
+        raise self._error() or StopAsyncIteration
 
     def __del__(self) -> None:
-        # Dropped elsewhere (another thread, a loop that is gone), there is nobody left to tell.
+        # Dropped in another thread or after the loop has ended, the stream has nothing left to leave.
         try:
-            here = asyncio.get_running_loop() is self._loop
+            on_loop = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            here = False
-        if here:
+            on_loop = False
+        if on_loop:
             self._leave()
 
 
-# MERGED client.listeners: Who hears the events of one session: the iterators that are open, and a short memory for the next one.
-#
-# What comes while no turn runs and nobody listens (commands, a title, usage) is kept, within a bound, for whoever listens
-# first. All of it is in the session's state anyway.
-
-KEPT_EVENTS: Final = 256
-KEPT_BYTES: Final = 1024 * 1024
-
-OVERHEAD: Final = 512
-"""What an event costs beyond the bytes of its message, roughly, while it waits in a queue."""
-
-
 class EventListeners:
-    """The open queues of one session."""
+    """The open queues of one session.
 
-    __slots__ = ("_closed", "_kept", "_kept_bytes", "_ledger", "inboxes")
+    Events that arrive while no turn runs and no queue is open (commands, a title, usage) are kept, within a
+    bound, for the next stream. The session's state has all of them anyway.
+    """
 
-    def __init__(self, ledger: UnreadCounter) -> None:
-        self.inboxes: tuple[EventQueue[ClientEvent], ...] = ()
-        self._ledger = ledger
+    __slots__ = ("_closed", "_counter", "_kept", "_kept_bytes", "queues")
+
+    def __init__(self, counter: UnreadCounter) -> None:
+        self.queues: tuple[EventQueue[ClientEvent], ...] = ()
+        self._counter = counter
         self._kept: deque[tuple[ClientEvent, int]] = deque()
         self._kept_bytes = 0
         self._closed = False
 
-    def tell(self, event: ClientEvent, size: int = 0) -> None:
+    def put(self, event: ClientEvent) -> None:
         """Put an event into every queue."""
-        for inbox in self.inboxes:
-            inbox.put(event, size + OVERHEAD)
+        for queue in self.queues:
+            queue.put(event, EVENT_OVERHEAD)
 
-    def tell_those_who_keep_up(self, event: ClientEvent, size: int) -> None:
-        """Put an event into the queues that are not long already: nothing can make its sender wait."""
-        for inbox in self.inboxes:
-            if inbox.unread < KEPT_BYTES:
-                inbox.put(event, size + OVERHEAD)
+    def put_unless_behind(self, event: ClientEvent, size: int) -> None:
+        """Put an event only into the queues that are not long already. For senders that cannot be slowed."""
+        for queue in self.queues:
+            if queue.unread < _KEPT_BYTES:
+                queue.put(event, size + EVENT_OVERHEAD)
 
     def keep(self, event: ClientEvent, size: int) -> None:
-        """Remember an event that nobody hears now."""
+        """Keep an event for the next stream."""
         self._kept.append((event, size))
         self._kept_bytes += size
-        while self._kept_bytes > KEPT_BYTES or len(self._kept) > KEPT_EVENTS:
+        while self._kept_bytes > _KEPT_BYTES or len(self._kept) > _KEPT_EVENTS:
             _, dropped = self._kept.popleft()
             self._kept_bytes -= dropped
 
-    def open(self) -> EventQueue[ClientEvent]:
-        """A queue that hears everything from now on."""
-        inbox: EventQueue[ClientEvent] = EventQueue(self._ledger)
+    def open_queue(self) -> EventQueue[ClientEvent]:
+        """Add a queue for every event from now on."""
+        queue: EventQueue[ClientEvent] = EventQueue(self._counter)
         if self._closed:
-            inbox.close()
+            queue.close()
         else:
-            self.inboxes += (inbox,)
-        return inbox
+            self.queues += (queue,)
+        return queue
 
-    def leave(self, inbox: EventQueue[ClientEvent]) -> None:
-        """This queue hears nothing more."""
-        self.inboxes = tuple(other for other in self.inboxes if other is not inbox)
+    def remove(self, queue: EventQueue[ClientEvent]) -> None:
+        """Remove a queue."""
+        self.queues = tuple(other for other in self.queues if other is not queue)
 
     def close(self) -> None:
-        """Nothing more will happen: the queues end behind what they hold."""
+        """Close all queues; each still yields what it holds."""
         self._closed = True
-        for inbox in self.inboxes:
-            inbox.close()
+        for queue in self.queues:
+            queue.close()
 
-    def listen(self) -> EventStream[ClientEvent]:
-        """What was kept, then every event as it comes, until the session is closed or the stream is left."""
-        inbox = self.open()
+    def stream(self) -> EventStream[ClientEvent]:
+        """Iterate over the kept events and then every event, until the session is closed."""
+        queue = self.open_queue()
         kept, self._kept, self._kept_bytes = self._kept, deque(), 0
         for event, size in kept:
-            inbox.put(event, size)
+            queue.put(event, size)
 
         def leave() -> None:
-            self.leave(inbox)
-            inbox.abandon()
+            self.remove(queue)
+            queue.discard()
 
-        return EventStream(inbox, leave)
+        return EventStream(queue, leave)

@@ -1,4 +1,4 @@
-"""`ClientHandlers`: what the client offers; sign-in in a terminal; MCP calls."""
+"""`ClientHandlers`: what the client offers to the agent; sign-in in a terminal; MCP calls."""
 
 import asyncio
 import os
@@ -39,45 +39,47 @@ from accord.workspace.workspace import LocalWorkspace, Workspace
 if TYPE_CHECKING:
     from accord.client.client_session import ClientSession
 
-
-# MERGED client.login: Signing in by the agent's own program: started a second time, in a terminal the user sits at.
+Offer: TypeAlias = Literal["read", "write", "terminal"]
+WorkspaceMaker: TypeAlias = Callable[["ClientSession"], Workspace]
+ExtensionHandler: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
+"""Takes the parameters as plain JSON values. Returns the result of a request as plain JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """How the agent's program is started."""
+    """The command that starts the agent's program."""
 
     command: tuple[str, ...]
     cwd: str | None = None
     env: Mapping[str, str | None] | None = None
-    """Laid over this process's environment; None takes a name out."""
+    """Changes to the environment of this process; None removes a variable."""
 
     def __str__(self) -> str:
         return " ".join(self.command)
 
     def for_login(self, method: AuthMethodTerminal) -> "AgentCommand":
-        """The same program with the method's arguments appended and its variables on top."""
+        """The command for a terminal sign-in: with the additional arguments and variables of the method."""
         env = {**(self.env or {}), **(method.env or {})}
         return AgentCommand((*self.command, *(method.args or ())), self.cwd, env)
 
     async def start(self, on_stderr: Callable[[str], None] | None, limit: int) -> ProcessTransport:
-        """Start it as an agent: speak with it over its pipes, in messages up to the limit. Raises `NeverStarted`."""
+        """Start the agent with pipes. `limit` is the size of the largest message. Raises NeverStarted."""
         return await spawn(self.command, cwd=self.cwd, env=self.env, on_stderr=on_stderr, limit=limit)
 
 
 LoginRunner: TypeAlias = Callable[[AgentCommand], Awaitable[int]]
-"""Runs a program in an interactive terminal and gives its exit code; only 0 is success."""
+"""Runs a program in an interactive terminal and returns its exit code; only 0 is success."""
 
 
-async def run_in_terminal(launch: AgentCommand) -> int:
-    """Run it in the terminal this process was started from: it takes over stdin, stdout and stderr until it exits."""
+async def run_in_terminal(command: AgentCommand) -> int:
+    """Run a program in the terminal of this process; it uses stdin, stdout and stderr until it exits."""
     env: dict[str, str] = {
-        name: value for name, value in {**os.environ, **(launch.env or {})}.items() if value is not None
+        name: value for name, value in {**os.environ, **(command.env or {})}.items() if value is not None
     }
     try:
-        process = await asyncio.create_subprocess_exec(*launch.command, cwd=launch.cwd, env=env)
+        process = await asyncio.create_subprocess_exec(*command.command, cwd=command.cwd, env=env)
     except OSError as error:
-        raise NeverStarted(f"cannot start {launch} to sign in: {error.strerror or error}") from None
+        raise NeverStarted(f"cannot start {command} to sign in: {error.strerror or error}") from None
     try:
         return await process.wait()
     finally:
@@ -86,39 +88,37 @@ async def run_in_terminal(launch: AgentCommand) -> int:
             await process.wait()
 
 
-# MERGED client.mcp: Unstable. MCP servers that the client itself offers: the agent calls their methods by `mcp/message`.
-
-
 class McpMethodFailed(Exception):
-    """Raise it in an `McpService`: the method itself failed, which the agent's MCP client is told as such."""
+    """Raise it in an `McpService` to answer a call with an MCP error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.error = McpError(code, message) if data is None else McpError(code, message, data)
+        self.error: McpError = McpError(code, message) if data is None else McpError(code, message, data)
 
 
 @dataclass(slots=True)
 class McpCall:
-    """One MCP request while it is served."""
+    """One MCP request of the agent, while the client serves it."""
 
     method: str
     params: dict[str, Any] | None
     sent: MessageMcpRequest
+    """The request as the agent sent it."""
     send: Callable[[MessageMcpNotification], None]
     active: bool = True
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Tell the caller something about this request, such as its progress; nothing is sent once it is answered."""
+        """Send a notification about this request, such as its progress; does nothing after the response."""
         if self.active:
             self.send(MessageMcpNotification(self.sent.server_id, self.sent.request_id, method, params))
 
 
 McpService: TypeAlias = Callable[[McpCall], Awaitable[Any]]
-"""Serves the methods of one MCP server: gives the result as plain JSON values, or raises `McpMethodFailed`."""
+"""Serves the methods of one MCP server: returns plain JSON values, or raises `McpMethodFailed`."""
 
 
 async def serve_mcp_call(service: McpService, call: McpCall) -> McpResult | McpFailure:
-    """One request, answered with exactly one of a result and an error."""
+    """Serve one MCP request; the response is a result or an error."""
     try:
         return McpResult(await service(call))
     except McpMethodFailed as failure:
@@ -127,38 +127,26 @@ async def serve_mcp_call(service: McpService, call: McpCall) -> McpResult | McpF
         call.active = False
 
 
-# MERGED client.handlers: What a client offers to the agent. The capabilities it advertises follow from what is given here.
-
-Offer: TypeAlias = Literal["read", "write", "terminal"]
-WorkspaceMaker: TypeAlias = Callable[["ClientSession"], Workspace]
-ExtensionHandler: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
-"""Gets the parameters as plain JSON values and gives the result, if one is due, as such."""
-
-
-def local_workspace(session: "ClientSession") -> LocalWorkspace:
-    """Files and terminals of this machine, within the roots of the session; what terminals print is shown live."""
-    return LocalWorkspace(
-        session.roots, terminals=Terminals(session.roots, on_output=session.terminals.printed)
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHandlers:
-    """Everything is optional; by default the agent is offered nothing and every permission is refused."""
+    """What the client offers to the agent. The advertised capabilities follow from it.
+
+    By default, nothing is offered and every permission request is refused.
+    """
 
     permissions: PermissionHandler = reject_all
     workspace: WorkspaceMaker | None = None
-    """Makes the files and terminals for one session."""
+    """Creates the files and terminals of a session."""
     offer: tuple[Offer, ...] = ("read", "write", "terminal")
-    """What of the workspace the agent may use."""
+    """The parts of the workspace that the agent may use."""
     forms: FormHandler | None = None
     urls: UrlHandler | None = None
     login: LoginRunner | None = None
-    """Runs the agent's program in a terminal that the user sits at, to sign in; gives its exit code."""
+    """Runs the agent's program in the user's terminal to sign in, and returns its exit code."""
     extensions: Mapping[str, ExtensionHandler] = field(default_factory=dict[str, ExtensionHandler])
-    """Methods of your own, requests and notifications alike; their names begin with an underscore."""
+    """Your own methods, both requests and notifications; their names begin with an underscore."""
     mcp: Mapping[str, McpService] = field(default_factory=dict[str, McpService])
-    """Unstable. MCP servers that this client offers, by the `server_id` under which a session declares them."""
+    """Unstable. The client's own MCP servers, by the `server_id` under which a session declares them."""
 
     def __post_init__(self) -> None:
         for name in self.extensions:
@@ -167,35 +155,46 @@ class ClientHandlers:
                     f"the extension {name!r} cannot be served: its name must begin with an underscore"
                 )
 
-    def offers(self, what: Offer) -> bool:
-        """Whether this part of a workspace is offered."""
-        return self.workspace is not None and what in self.offer
 
-    def capabilities(self, features: ClientFeatures, *, can_rerun: bool) -> ClientCapabilities:
-        """What to tell the agent. `can_rerun`: its program can be started a second time, in a terminal."""
-        capabilities = ClientCapabilities(
-            fs=FileSystemCapabilities(
-                read_text_file=self.offers("read"), write_text_file=self.offers("write")
-            ),
-            terminal=self.offers("terminal"),
-            session=ClientSessionCapabilities(
-                compaction=CompactionCapabilities() if features.compaction else UNSET,
-                notices=NoticeCapabilities() if features.notices else UNSET,
-                config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities())
-                if features.boolean_options
-                else UNSET,
-            ),
-            meta=dict(features.meta) or UNSET,
+def local_workspace(session: "ClientSession") -> LocalWorkspace:
+    """The files and terminals of this machine, limited to the roots of the session."""
+    return LocalWorkspace(
+        session.roots, terminals=Terminals(session.roots, on_output=session.terminals.printed)
+    )
+
+
+def offers(handlers: ClientHandlers, part: Offer) -> bool:
+    """Whether a part of the workspace is offered."""
+    return handlers.workspace is not None and part in handlers.offer
+
+
+def client_capabilities(
+    handlers: ClientHandlers, features: ClientFeatures, *, can_rerun: bool
+) -> ClientCapabilities:
+    """The capabilities to advertise. `can_rerun`: the agent's program can also be started in a terminal."""
+    capabilities = ClientCapabilities(
+        fs=FileSystemCapabilities(
+            read_text_file=offers(handlers, "read"), write_text_file=offers(handlers, "write")
+        ),
+        terminal=offers(handlers, "terminal"),
+        session=ClientSessionCapabilities(
+            compaction=CompactionCapabilities() if features.compaction else UNSET,
+            notices=NoticeCapabilities() if features.notices else UNSET,
+            config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities())
+            if features.boolean_options
+            else UNSET,
+        ),
+        meta=dict(features.meta) or UNSET,
+    )
+    if handlers.forms is not None or handlers.urls is not None:
+        capabilities.elicitation = ElicitationCapabilities(
+            form=UNSET if handlers.forms is None else ElicitationFormCapabilities(),
+            url=UNSET if handlers.urls is None else ElicitationUrlCapabilities(),
         )
-        if self.forms is not None or self.urls is not None:
-            capabilities.elicitation = ElicitationCapabilities(
-                form=UNSET if self.forms is None else ElicitationFormCapabilities(),
-                url=UNSET if self.urls is None else ElicitationUrlCapabilities(),
-            )
-        if self.login is not None and can_rerun:
-            capabilities.auth = AuthCapabilities(terminal=True)
-        if features.plans:
-            capabilities.plan = PlanCapabilities()
-        if features.subagents:
-            capabilities.subagents = SubagentCapabilities()
-        return capabilities
+    if handlers.login is not None and can_rerun:
+        capabilities.auth = AuthCapabilities(terminal=True)
+    if features.plans:
+        capabilities.plan = PlanCapabilities()
+    if features.subagents:
+        capabilities.subagents = SubagentCapabilities()
+    return capabilities

@@ -1,4 +1,8 @@
-"""Permission requests, ready-made answers, and the open requests of a session."""
+"""Permission requests, ready-made handlers, and the open requests of a session.
+
+Consent fails closed: only an option that the agent offered is ever selected. The ready-made handlers look only
+at kinds that the agent sent in the official spelling, and approve only with `allow_once`.
+"""
 
 import asyncio
 import inspect
@@ -21,137 +25,112 @@ from accord.session.protocol_v1 import permission_asked
 
 if TYPE_CHECKING:
     from accord.client.client_session import ClientSession
+    from accord.client.session_core import SessionCore
 
+PermissionChoice: TypeAlias = str | PermissionOption | None
+"""The id of an offered option, the option itself, or None for no decision."""
 
-# MERGED client.permissions: Permission requests: what a handler is asked, ready-made policies, and how a decision becomes an answer.
-#
-# Consent fails closed: only an option that was offered is ever selected. A policy that approves by itself relies on kinds
-# in official spelling as the agent sent them, and only ever picks `allow_once`.
-
-Decision: TypeAlias = str | PermissionOption | None
-"""The id of an offered option, the option itself, or None: nobody decided."""
-
-READING: Final = frozenset(("read", "search"))
-"""Tool kinds that change nothing and reach nobody outside."""
+READ_ONLY_KINDS: Final[frozenset[str]] = frozenset(("read", "search"))
+"""Tool kinds that change nothing and do not reach the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """May this tool call run? The agent waits for the answer before it acts."""
+    """Asks whether a tool call may run. The agent waits for the answer."""
 
     session: "ClientSession"
     call: ToolCallState
-    """The tool call as it stands, with what the request said about it."""
+    """The current state of the tool call, including what the request said about it."""
     sent: RequestPermissionRequest
     """The request as the agent sent it."""
 
     @property
     def options(self) -> list[PermissionOption]:
-        """The answers on offer, in the agent's order."""
+        """The offered options, in the agent's order."""
         return self.sent.options
 
     @property
     def official_kind(self) -> str | None:
-        """The tool kind, where the agent itself sent an official one: the only kind an automatic decision may look at."""
+        """The tool kind if the agent sent an official one. Automatic decisions may look only at this kind."""
         sent = self.sent.tool_call
         if sent.kind:
             return official_kind(sent)
-        # A kind that only a repair could read shows up for display; what was known before is then no ground either.
+        # If the request has a kind that only a repair could read, an earlier kind does not count either.
         return official_kind(self.call) if display_kind(sent) == "other" else None
 
     def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
-        """The first offered option that the agent itself declared as of this kind."""
+        """The first offered option to which the agent itself gave this kind."""
         return next((option for option in self.options if official_kind(option) == kind), None)
 
 
-PermissionHandler: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]]
+PermissionHandler: TypeAlias = Callable[[PermissionRequest], PermissionChoice | Awaitable[PermissionChoice]]
 
 
-def reject_all(request: PermissionRequest) -> Decision:
-    """Refuse, by the offered option for it where there is one. The default."""
+def reject_all(request: PermissionRequest) -> PermissionChoice:
+    """Refuse, with the option `reject_once` if it is offered. The default."""
     return request.option("reject_once")
 
 
-def allow_reads(request: PermissionRequest) -> Decision:
-    """Allow once what only reads or searches, by the agent's own official word; refuse the rest."""
-    if request.official_kind in READING:
+def allow_reads(request: PermissionRequest) -> PermissionChoice:
+    """Allow calls once that the agent declared as `read` or `search`; refuse the rest."""
+    if request.official_kind in READ_ONLY_KINDS:
         return request.option("allow_once") or reject_all(request)
     return reject_all(request)
 
 
-def allow_all(request: PermissionRequest) -> Decision:
-    """Allow everything, once each time. Where that is not offered, refuse: `allow_always` is nobody's default."""
+def allow_all(request: PermissionRequest) -> PermissionChoice:
+    """Allow every call once. Refuse if `allow_once` is not offered: `allow_always` is never picked."""
     return request.option("allow_once") or reject_all(request)
 
 
-def chosen(options: list[PermissionOption], decision: object) -> PermissionOption | None:
-    """The one offered option that a handler's decision names, or None for everything else.
-
-    An id that several options share names none of them: a refusal might be read as the consent beside it.
-    """
-    if isinstance(decision, PermissionOption):
-        decision = decision.option_id
-    if not isinstance(decision, str):
-        return None
-    named = [option for option in options if option.option_id == decision]
-    return named[0] if len(named) == 1 else None
-
-
-def answer(option: PermissionOption | None) -> RequestPermissionResponse:
-    """What is sent for it."""
-    if option is None:
-        return RequestPermissionResponse(CancelledOutcome())
-    return RequestPermissionResponse(SelectedPermissionOutcome(option.option_id))
-
-
-# MERGED client.questions: The open permission questions of one session: asked side by side, answered once each, dismissed together.
-
-
 class PendingPermissions:
-    """Asks the client's handler. Whatever goes wrong with that is a no."""
+    """The open permission requests of one session.
 
-    def __init__(self, session: "ClientSession") -> None:
+    Several can be open at once. Each is answered exactly once. A handler that fails refuses.
+    """
+
+    def __init__(self, session: "SessionCore") -> None:
         self._session = session
         self._numbers = count(1)
         self._dismissals: set[asyncio.Future[None]] = set()
 
-    def __len__(self) -> int:
-        return len(self._dismissals)
-
     def dismiss(self) -> None:
-        """Answer every open question as cancelled, at once, whatever its handler does."""
+        """Answer every open request with `cancelled` now, and cancel its handler."""
         for dismissal in self._dismissals:
             if not dismissal.done():
                 dismissal.set_result(None)
 
-    async def ask(self, sent: RequestPermissionRequest) -> RequestPermissionResponse:
-        """One request of the agent."""
+    async def answer(self, sent: RequestPermissionRequest) -> RequestPermissionResponse:
+        """Answer one request of the agent with the decision of the client's handler."""
         session = self._session
         permission_id = str(next(self._numbers))
-        asked = session.publish(permission_asked(permission_id, sent))
-        call = asked.call if isinstance(asked, PermissionAsked) else None
-        request = PermissionRequest(session, call or ToolCallState(sent.tool_call.tool_call_id), sent)
+        event = session.publish(permission_asked(permission_id, sent))
+        call = event.call if isinstance(event, PermissionAsked) else None
+        request = PermissionRequest(session.session, call or ToolCallState(sent.tool_call.tool_call_id), sent)
         option: PermissionOption | None = None
         try:
             if session.state.turn != "cancelling":
-                option = chosen(sent.options, await self._decide(request))
+                option = _chosen_option(sent.options, await self._decide(request))
         finally:
             session.publish(PermissionAnswered(permission_id, option))
-        return answer(option)
+        if option is None:
+            return RequestPermissionResponse(CancelledOutcome())
+        return RequestPermissionResponse(SelectedPermissionOutcome(option.option_id))
 
-    async def _decide(self, request: PermissionRequest) -> Decision:
+    async def _decide(self, request: PermissionRequest) -> PermissionChoice:
+        handle = self._session.handle
         try:
-            decision = self._session.life.handlers.permissions(request)
-            if inspect.isawaitable(decision):
-                decision = await self._unless_dismissed(decision)
+            choice = handle.handlers.permissions(request)
+            if inspect.isawaitable(choice):
+                choice = await self._unless_dismissed(choice)
         except Exception as error:  # noqa: BLE001 - the boundary to the application's handler
-            self._session.life.report(f"the permission handler raised {type(error).__name__}: {error}")
+            handle.report(f"the permission handler raised {type(error).__name__}: {error}")
             return None
-        return decision
+        return choice
 
-    async def _unless_dismissed(self, deciding: Awaitable[Decision]) -> Decision:
+    async def _unless_dismissed(self, choice: Awaitable[PermissionChoice]) -> PermissionChoice:
         dismissal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = self._session.life.own(_awaited(deciding))
+        task = self._session.handle.start_task(_await(choice))
         self._dismissals.add(dismissal)
         try:
             await asyncio.wait((task, dismissal), return_when=asyncio.FIRST_COMPLETED)
@@ -161,5 +140,18 @@ class PendingPermissions:
             task.cancel()
 
 
-async def _awaited(deciding: Awaitable[Decision]) -> Decision:
-    return await deciding
+def _chosen_option(options: list[PermissionOption], choice: object) -> PermissionOption | None:
+    """The offered option that a handler chose, or None for everything else.
+
+    If several options share an id, that id selects none of them: a refusal could be read as an approval.
+    """
+    if isinstance(choice, PermissionOption):
+        choice = choice.option_id
+    if not isinstance(choice, str):
+        return None
+    matches = [option for option in options if option.option_id == choice]
+    return matches[0] if len(matches) == 1 else None
+
+
+async def _await(choice: Awaitable[PermissionChoice]) -> PermissionChoice:
+    return await choice

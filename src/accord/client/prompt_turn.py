@@ -1,4 +1,9 @@
-"""One prompt from request to answer."""
+"""One prompt from request to response.
+
+A turn ends exactly once: with the response, with an error, or because the client gave it up. The response is
+handled in wire order, so `TurnEnded` comes after every earlier update. If the agent is silent for too long,
+the turn is canceled first. If the agent stays silent, the turn is given up.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -12,180 +17,194 @@ from accord.client.client_events import ClientEvent
 from accord.client.client_options import SilenceTimer
 from accord.client.event_stream import EventQueue
 from accord.errors import AccordError, ConnectionClosed, TurnSilent
-from accord.schema import ContentBlock, PromptRequest, PromptResponse, StopReason, TextContent, Usage
+from accord.schema import (
+    UNSET,
+    AgentMessageChunk,
+    ContentBlock,
+    PromptRequest,
+    PromptResponse,
+    StopReason,
+    TextContent,
+    Usage,
+)
 from accord.schema.dialects import final_text
-from accord.session import Message, MessageChanged, SessionState, TurnEnded, turn_failed
+from accord.session import Message, SessionState, TurnEnded, turn_failed
 from accord.session.protocol_v1 import prompt_answered
 
 if TYPE_CHECKING:
-    from accord.client.client_session import ClientSession
+    from accord.client.session_core import SessionCore
 
 
-# MERGED client.turn: One prompt from its request to its answer. However it goes, it ends once: with the answer, an error, or given up.
-#
-# The answer is taken in its place in the wire's order, so `TurnEnded` comes behind every update before it. Silence is
-# watched: first the turn is cancelled, then, if that brings nothing either, it is given up.
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """The agent's messages of one turn, and why it stopped."""
+
+    messages: tuple[Message, ...]
+    stop_reason: StopReason | None
+    """None for a reason that this version does not know; see `raw_reason`."""
+    raw_reason: str
+    """The stop reason as the agent sent it."""
+    usage: Usage | None
+
+    @property
+    def text(self) -> str:
+        """The agent's messages, without thoughts, separated by empty lines."""
+        return "\n\n".join(message.text for message in self.messages if message.text)
+
+
+def turn_result(state: SessionState, ended: TurnEnded) -> TurnResult:
+    """The result of the turn that ended last."""
+    return TurnResult(_agent_messages(state), ended.stop_reason, ended.raw_reason, ended.usage)
 
 
 class PromptTurn:
-    """A running turn of a session; `inbox` is where its events go, for a caller who wants them."""
+    """A running turn of a session. `queue` receives its events if the caller iterates over them."""
 
     def __init__(
-        self, session: "ClientSession", link: InitializedConnection, inbox: EventQueue[ClientEvent] | None
+        self,
+        session: "SessionCore",
+        connection: InitializedConnection,
+        queue: EventQueue[ClientEvent] | None,
     ) -> None:
-        self.session = session
-        self.inbox = inbox
-        self.cancelling = False
+        self.queue: EventQueue[ClientEvent] | None = queue
+        self.cancelling: bool = False
         self.ended: TurnEnded | None = None
         self.error: Exception | None = None
-        """Why it failed; raised to the caller behind the last event."""
-        self._link = link
-        self._limits = link.options.limits
+        """Why the turn failed; raised to the caller after the last event."""
+        self._session = session
+        self._connection = connection
+        self._limits = connection.options.limits
         self._task: asyncio.Task[None] | None = None
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._watch = self._watching(self._limits.silence, self._silent, self._waits)
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return self.ended is not None
+        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer = self._start_timer(self._limits.silence, self._silence_expired, lambda: session.busy)
 
     async def start(self, blocks: list[ContentBlock]) -> None:
-        """Send the prompt. When this returns, it is on its way."""
+        """Send the prompt. It has been sent when this returns."""
         self._task = asyncio.create_task(self._run(blocks))
         try:
-            await asyncio.sleep(
-                0
-            )  # the task's first step sends the request; a cancellation must come behind it
+            # The task's first step sends the request. A cancellation must come after it.
+            await asyncio.sleep(0)
         except asyncio.CancelledError:
             self.leave()
             raise
 
     async def wait(self) -> None:
-        """Return once it has ended."""
-        await asyncio.shield(self._over)
+        """Wait until the turn has ended."""
+        await asyncio.shield(self._finished)
 
     def cancel(self) -> None:
-        """The agent was asked to stop: from now on its silence is borne for a shorter while only."""
+        """Switch to the shorter time limit for a turn that was canceled."""
         self.cancelling = True
-        self._watch.stop()
-        self._watch = self._watching(self._limits.cancel, self._deaf, lambda: False)
+        self._timer.stop()
+        self._timer = self._start_timer(self._limits.cancel, self._cancel_expired, lambda: False)
 
     def leave(self) -> None:
-        """The caller is gone. What is still running is cancelled and ends by itself."""
-        if self.inbox is not None:
-            self.session.unsubscribe(self.inbox)
-            self.inbox.abandon()
-        if not self.over:
-            self.session.cancel()
+        """Discard unread events, and cancel the turn if it still runs; it ends in the background."""
+        if self.queue is not None:
+            self._session.listeners.remove(self.queue)
+            self.queue.discard()
+        if self.ended is None:
+            self._session.cancel()
 
-    def give_up(self, error: Exception) -> None:
-        """End it without an answer."""
+    def fail(self, error: Exception) -> None:
+        """End the turn with an error and stop waiting for the response."""
         self._end(turn_failed(error), error)
         if self._task is not None:
             self._task.cancel()
 
-    async def finish(self) -> None:
-        """Wait for what is left of it, after it has ended."""
+    async def join(self) -> None:
+        """Wait for the task of a turn that has ended."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def _run(self, blocks: list[ContentBlock]) -> None:
-        session = self.session
-        prompt = PromptRequest(session.id, blocks)
-        call = self._link.connection.request(
-            "session/prompt", prompt, read=self._answered, key=session.id, streaming=True
+        session_id = self._session.id
+        call = self._connection.rpc.request(
+            "session/prompt",
+            PromptRequest(session_id, blocks),
+            read=self._read_response,
+            key=session_id,
+            streaming=True,
         )
         try:
-            await self._link.checked(call)
+            await self._connection.with_auth_methods(call)
         except AccordError as error:
             self._end(turn_failed(error), error)
         except asyncio.CancelledError:
-            # Ours, from `give_up`, or the loop's own shutdown: either way no answer will be taken.
+            # Cancelled by `fail` or by the shutdown of the event loop: no response will be read.
             error = ConnectionClosed("the turn was given up before it was answered")
             self._end(turn_failed(error), error)
             raise
 
-    def _answered(self, raw: Raw) -> PromptResponse:
-        """Runs when the answer's turn has come in the order of the wire."""
-        answer: PromptResponse = self._link.result_of("session/prompt")(raw)
-        text = final_text(answer)
-        if text and not self._said_something():
-            self.session.publish(MessageChanged("agent", content=[TextContent(text=text)]))
-        self._end(prompt_answered(answer), self.error)
-        return answer
+    def _read_response(self, raw: Raw) -> PromptResponse:
+        """Read the response and end the turn, at the response's place in the wire order."""
+        response: PromptResponse = self._connection.result_reader("session/prompt")(raw)
+        self._publish_final_text(response)
+        self._end(prompt_answered(response), self.error)
+        return response
 
-    def _said_something(self) -> bool:
-        latest = self.session.state.history.latest_turn
-        return any(isinstance(entry, Message) and entry.kind == "agent" for entry in latest)
+    def _publish_final_text(self, response: PromptResponse) -> None:
+        """Publish the text of a response as a message chunk, without the part that was streamed already.
 
-    def _end(self, ended: TurnEnded, error: Exception | None) -> None:
-        if self.over:
+        Some agents send their text only in the response, and some send it a second time there.
+        """
+        text = final_text(response)
+        if not text:
             return
-        self.ended = ended
+        messages = [message for message in _agent_messages(self._session.state) if message.text]
+        if messages:
+            last = messages[-1]
+            if not text.startswith(last.text):
+                return
+            text = text[len(last.text) :]
+            message_id = last.id
+        else:
+            message_id = None
+        if text:
+            chunk = AgentMessageChunk(TextContent(text=text), message_id=message_id or UNSET)
+            self._session.receive(chunk, len(text))
+
+    def _end(self, event: TurnEnded, error: Exception | None) -> None:
+        if self.ended is not None:
+            return
+        self.ended = event
         self.error = error
-        self._watch.stop()
-        self.session.turn_over(self, ended)
-        if self.inbox is not None:
-            self.inbox.close()
-        if not self._over.done():
-            self._over.set_result(None)
+        self._timer.stop()
+        self._session.turn_ended(self, event)
+        if self.queue is not None:
+            self.queue.close()
+        if not self._finished.done():
+            self._finished.set_result(None)
 
     # -- silence ------------------------------------------------------------------------------------------------
 
-    def _watching(
-        self, limit: float | None, expired: Callable[[], None], still: Callable[[], bool]
+    def _start_timer(
+        self, limit: float | None, expired: Callable[[], None], suspended: Callable[[], bool]
     ) -> SilenceTimer:
-        connection = self._link.connection
+        rpc = self._connection.rpc
         return SilenceTimer(
-            self._link.options.clock,
+            self._connection.options.clock,
             limit,
             expired,
-            heard=lambda: connection.reads,
-            still=lambda: connection.paused or still(),
+            activity=lambda: rpc.reads,
+            suspended=lambda: rpc.paused or suspended(),
         )
 
-    def _waits(self) -> bool:
-        return self.session.busy
-
-    def _silent(self) -> None:
+    def _silence_expired(self) -> None:
         limit = self._limits.silence or 0.0
-        self.error = TurnSilent(f"the agent gave no sign of life for {limit:g} s; the turn was cancelled")
-        self.session.cancel()
+        self.error = TurnSilent(f"the agent sent nothing for {limit:g} s; the turn was canceled")
+        self._session.cancel()
 
-    def _deaf(self) -> None:
+    def _cancel_expired(self) -> None:
         limit = self._limits.cancel
         if self.error is None:
-            error = TurnSilent(f"the turn was cancelled, but the agent was silent for {limit:g} s after that")
+            error = TurnSilent(f"the turn was canceled, but the agent sent nothing for another {limit:g} s")
         else:
-            error = TurnSilent(f"{self.error}, which was not answered within {limit:g} s either")
-        self.give_up(error)
+            error = TurnSilent(f"{self.error}, but the agent did not respond within {limit:g} s")
+        self.fail(error)
 
 
-# MERGED client.answer: The outcome of one turn, for callers who do not want to see it happen.
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """What the agent said in one turn, and why it stopped."""
-
-    messages: tuple[Message, ...]
-    stop_reason: StopReason | None
-    """None for a reason this version does not know; `raw_reason` has it."""
-    raw_reason: str
-    usage: Usage | None
-
-    @property
-    def text(self) -> str:
-        """The agent's messages of this turn, thoughts aside, with an empty line between them."""
-        return "\n\n".join(message.text for message in self.messages if message.text)
-
-    @staticmethod
-    def of(state: SessionState, ended: TurnEnded) -> "TurnResult":
-        """From the state right after the turn."""
-        said = tuple(
-            entry
-            for entry in state.history.latest_turn
-            if isinstance(entry, Message) and entry.kind == "agent"
-        )
-        return TurnResult(said, ended.stop_reason, ended.raw_reason, ended.usage)
+def _agent_messages(state: SessionState) -> tuple[Message, ...]:
+    return tuple(
+        entry for entry in state.history.latest_turn if isinstance(entry, Message) and entry.kind == "agent"
+    )

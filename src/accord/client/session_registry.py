@@ -1,4 +1,10 @@
-"""Open, load, resume and fork sessions; find a session by id."""
+"""Open, load, resume and fork sessions; find a session by id.
+
+A new session is registered while its response is read, in wire order, so that no update of it gets lost. A
+session that is loaded is registered before the request, because its replay comes before the response. Some
+agents send the first updates before they answer `session/new`: updates for an unknown session are kept, within
+a bound, until a response names it.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -9,8 +15,8 @@ from msgspec import Raw
 from accord.client import agent_connection
 from accord.client.agent_connection import InitializedConnection
 from accord.client.client_events import SessionLost, SessionReattached
-from accord.client.client_session import ClientSession, SessionSetup
 from accord.client.event_stream import UnreadCounter
+from accord.client.session_core import SessionCore, SessionSetup
 from accord.errors import BadAnswer, LimitReached, NotFound, NotOffered, RpcError
 from accord.schema import SessionNotification
 from accord.schema.message_reader import SplitUpdate
@@ -19,222 +25,217 @@ from accord.session import ReplayEnded, ReplayStarted
 if TYPE_CHECKING:
     from accord.client.agent_handle import AgentHandle
 
-
-# MERGED client.opening: Opening sessions: new, load, resume, fork, and taking them up again after a restart.
-#
-# A session is in the table the moment its answer is read, in the order of the wire, so that no update of it gets lost. A
-# session that is loaded is there before the request, because its replay comes before the answer.
+_EARLY_BYTES: Final = 4 * 1024 * 1024
+_EARLY_UPDATES: Final = 10_000
 
 
-async def new_session(life: "AgentHandle", setup: SessionSetup) -> ClientSession:
-    """`session/new`."""
-    link = await _checked(life, "session/new", setup)
-    return await link.call("session/new", setup.new(), read=_born(life, link, "session/new", setup))
+class SessionRegistry:
+    """The open sessions of one agent by id."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.unread: UnreadCounter = UnreadCounter()
+        """Counts the unread events of all sessions."""
+        self._report = report
+        self._sessions: dict[str, SessionCore] = {}
+        self._early: deque[tuple[SessionNotification, int]] = deque()
+        self._early_bytes = 0
+
+    def __iter__(self) -> Iterator[SessionCore]:
+        return iter(list(self._sessions.values()))
+
+    def find(self, session_id: str) -> SessionCore | None:
+        """The open session with this id."""
+        return self._sessions.get(session_id)
+
+    def get(self, session_id: str) -> SessionCore:
+        """The session that a request of the agent names; raises NotFound."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise NotFound("Session not found", {"sessionId": session_id})
+        return session
+
+    def active(self) -> str | None:
+        """The id of the session whose turn runs; None if no turn runs, or several."""
+        running = [session.id for session in self._sessions.values() if session.turn is not None]
+        return running[0] if len(running) == 1 else None
+
+    def add(self, session: SessionCore) -> None:
+        """Register a session and give it the updates that arrived before."""
+        self._sessions[session.id] = session
+        if not self._early:
+            return
+        early, self._early, self._early_bytes = self._early, deque(), 0
+        for notification, size in early:
+            if notification.session_id == session.id:
+                session.receive(notification.update, size)
+            else:
+                self._keep(notification, size)
+
+    def remove(self, session: SessionCore) -> None:
+        """Remove a session."""
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+
+    def update(self, notification: SessionNotification | SplitUpdate) -> None:
+        """Pass a `session/update` to its session. Called in wire order."""
+        if isinstance(notification, SplitUpdate):
+            for part in notification:
+                self.update(part)
+            return
+        session = self._sessions.get(notification.session_id)
+        receiver = self.unread.receiver
+        size = 0 if receiver is None else receiver.frame_size
+        if session is not None:
+            session.receive(notification.update, size)
+        else:
+            self._keep(notification, size)
+
+    def _keep(self, notification: SessionNotification, size: int) -> None:
+        early = self._early
+        early.append((notification, size))
+        self._early_bytes += size
+        while self._early_bytes > _EARLY_BYTES or len(early) > _EARLY_UPDATES:
+            dropped, dropped_size = early.popleft()
+            self._early_bytes -= dropped_size
+            self._report(f"dropped an update of the unknown session {dropped.session_id!r}")
 
 
-async def fork_session(life: "AgentHandle", source: str, setup: SessionSetup) -> ClientSession:
-    """`session/fork`. Unstable."""
-    link = await _checked(life, "session/fork", setup)
-    read = _born(life, link, "session/fork", setup)
-    return await link.call("session/fork", setup.fork(source), read=read, key=source)
+async def new_session(handle: "AgentHandle", setup: SessionSetup) -> SessionCore:
+    """Call `session/new`."""
+    connection = await _checked_connection(handle, "session/new", setup)
+    read = _register_new(handle, connection, "session/new", setup)
+    return await connection.call("session/new", setup.new(), read=read)
 
 
-async def load_session(life: "AgentHandle", session_id: str, setup: SessionSetup) -> ClientSession:
-    """`session/load`: the history is replayed into the session's state."""
-    link = await _checked(life, "session/load", setup)
-    session, known = _session(life, session_id, setup)
+async def fork_session(handle: "AgentHandle", source: str, setup: SessionSetup) -> SessionCore:
+    """Call `session/fork`. Unstable."""
+    connection = await _checked_connection(handle, "session/fork", setup)
+    read = _register_new(handle, connection, "session/fork", setup)
+    return await connection.call("session/fork", setup.fork(source), read=read, key=source)
+
+
+async def load_session(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> SessionCore:
+    """Call `session/load`: the agent replays the history into the session's state."""
+    connection = await _checked_connection(handle, "session/load", setup)
+    session, was_open = _find_or_add(handle, session_id, setup)
     try:
-        await _load(session, link, setup)
+        await _load(session, connection, setup)
     except BaseException:
-        if not known:
-            life.sessions.remove(session)
+        if not was_open:
+            handle.sessions.remove(session)
         raise
     return session
 
 
-async def resume_session(life: "AgentHandle", session_id: str, setup: SessionSetup) -> ClientSession:
-    """`session/resume`: the session goes on, without a replay."""
-    link = await _checked(life, "session/resume", setup)
-    session, known = _session(life, session_id, setup)
+async def resume_session(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> SessionCore:
+    """Call `session/resume`: the session continues without a replay."""
+    connection = await _checked_connection(handle, "session/resume", setup)
+    session, was_open = _find_or_add(handle, session_id, setup)
     try:
-        await _resume(session, link, setup)
+        await _resume(session, connection, setup)
     except BaseException:
-        if not known:
-            life.sessions.remove(session)
+        if not was_open:
+            handle.sessions.remove(session)
         raise
     return session
 
 
-async def reattach(life: "AgentHandle", session: ClientSession, link: InitializedConnection) -> None:
-    """Take a session up again on a new connection; by resume, else by load, else it is lost."""
+async def reattach(handle: "AgentHandle", session: SessionCore, connection: InitializedConnection) -> None:
+    """Reopen a session on a new connection: by resume, else by load, else it is lost."""
     reason = "the agent offers neither session/resume nor session/load"
-    for by, take_up in (("resume", _resume), ("load", _load)):
+    for by, reopen in (("resume", _resume), ("load", _load)):
         method = f"session/{by}"
         try:
-            agent_connection.require(method, link.capabilities)
-            session.setup.check(link.capabilities)
-            await take_up(session, link, session.setup)
+            agent_connection.require_method(method, connection.capabilities)
+            session.setup.check(connection.capabilities)
+            await reopen(session, connection, session.setup)
         except NotOffered:
             continue
         except (RpcError, BadAnswer, LimitReached) as error:
             reason = f"{method}: {error}"
             continue
         event = SessionReattached(session.id, "resume" if by == "resume" else "load")
-        session.tell(event)
-        life.tell(event)
+        session.listeners.put(event)
+        handle.put_event(event)
         return
     session.lost = reason
     lost = SessionLost(session.id, reason)
-    session.tell(lost)
-    life.tell(lost)
-    # Out of the table: the agent has forgotten it, and may well give the same id to the next session.
-    await session.shut("it was lost when the agent was restarted")
+    session.listeners.put(lost)
+    handle.put_event(lost)
+    # Remove it from the registry: the agent may give the same id to the next session.
+    await session.end("it was lost when the agent was restarted")
 
 
-async def _checked(life: "AgentHandle", method: str, setup: SessionSetup) -> InitializedConnection:
-    link = await life.ready()
-    agent_connection.require(method, link.capabilities)
-    setup.check(link.capabilities)
-    agent_connection.insist_on_validity("session/new", setup.new())
-    return link
+async def _checked_connection(
+    handle: "AgentHandle", method: str, setup: SessionSetup
+) -> InitializedConnection:
+    connection = await handle.ready()
+    agent_connection.require_method(method, connection.capabilities)
+    setup.check(connection.capabilities)
+    agent_connection.require_valid("session/new", setup.new())
+    return connection
 
 
-def _session(life: "AgentHandle", session_id: str, setup: SessionSetup) -> tuple[ClientSession, bool]:
-    """The session of this id, and whether it was open before."""
-    session = life.sessions.find(session_id)
+def _find_or_add(handle: "AgentHandle", session_id: str, setup: SessionSetup) -> tuple[SessionCore, bool]:
+    """The session with this id, and whether it was open before."""
+    session = handle.sessions.find(session_id)
     if session is not None:
         return session, True
-    session = ClientSession(life, session_id, setup)
-    life.sessions.add(session)
+    session = SessionCore(handle, session_id, setup)
+    handle.sessions.add(session)
     return session, False
 
 
-def _born(life: "AgentHandle", link: InitializedConnection, method: str, setup: SessionSetup) -> Any:
-    """Reads the answer that names a new session, and puts the session into the table on the spot."""
-    result = link.result_of(method)
+def _register_new(
+    handle: "AgentHandle", connection: InitializedConnection, method: str, setup: SessionSetup
+) -> Callable[[Raw], SessionCore]:
+    """A result reader that registers the new session while it reads the response."""
+    read_result = connection.result_reader(method)
 
-    def read(raw: Raw) -> ClientSession:
-        answer = result(raw)
-        session = life.sessions.find(answer.session_id) or ClientSession(life, answer.session_id, setup)
-        session.opened(setup, answer)
-        life.sessions.add(session)
+    def read(raw: Raw) -> SessionCore:
+        response = read_result(raw)
+        session = handle.sessions.find(response.session_id)
+        if session is None:
+            session = SessionCore(handle, response.session_id, setup)
+        session.open(setup, response)
+        handle.sessions.add(session)
         return session
 
     return read
 
 
-async def _load(session: ClientSession, link: InitializedConnection, setup: SessionSetup) -> None:
-    result = link.result_of("session/load")
+async def _load(session: SessionCore, connection: InitializedConnection, setup: SessionSetup) -> None:
+    read_result = connection.result_reader("session/load")
 
     def read(raw: Raw) -> Any:
-        answer = result(raw)
+        response = read_result(raw)
         session.replaying = False
         session.publish(ReplayEnded())
-        session.opened(setup, answer)
-        return answer
+        session.open(setup, response)
+        return response
 
     session.replaying = True
     session.publish(ReplayStarted())
     try:
-        await link.streaming_call(
-            "session/load", setup.load(session.id), read=read, key=session.id, still=lambda: session.busy
+        await connection.streaming_call(
+            "session/load", setup.load(session.id), read=read, key=session.id, suspended=lambda: session.busy
         )
     finally:
         if session.replaying:
-            # It failed half-way: what was known before is more than what came.
+            # The replay failed: restore the history from before it.
             session.replaying = False
             if session.state.set_aside is not None:
                 session.state.history, session.state.set_aside = session.state.set_aside, None
 
 
-async def _resume(session: ClientSession, link: InitializedConnection, setup: SessionSetup) -> None:
-    result = link.result_of("session/resume")
+async def _resume(session: SessionCore, connection: InitializedConnection, setup: SessionSetup) -> None:
+    read_result = connection.result_reader("session/resume")
 
     def read(raw: Raw) -> Any:
-        answer = result(raw)
-        session.opened(setup, answer)
-        return answer
+        response = read_result(raw)
+        session.open(setup, response)
+        return response
 
-    await link.streaming_call(
-        "session/resume", setup.resume(session.id), read=read, key=session.id, still=lambda: session.busy
+    await connection.streaming_call(
+        "session/resume", setup.resume(session.id), read=read, key=session.id, suspended=lambda: session.busy
     )
-
-
-# MERGED client.sessions: The sessions of one agent, by id: where its updates go, and what its requests are about.
-#
-# Updates for a session that is not known (yet) are kept, within a bound, until its answer names it: some agents send the
-# first updates before they answer `session/new`.
-
-EARLY_BYTES: Final = 4 * 1024 * 1024
-EARLY_UPDATES: Final = 10_000
-
-
-class SessionRegistry:
-    """The table."""
-
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self.ledger = UnreadCounter()
-        """What lies unread of them all."""
-        self._report = report
-        self._known: dict[str, ClientSession] = {}
-        self._early: deque[tuple[SessionNotification, int]] = deque()
-        self._early_bytes = 0
-
-    def __iter__(self) -> "Iterator[ClientSession]":
-        return iter(list(self._known.values()))
-
-    def find(self, session_id: str) -> "ClientSession | None":
-        """The session of this id, if it is one of ours."""
-        return self._known.get(session_id)
-
-    def get(self, session_id: str) -> "ClientSession":
-        """The session that a request of the agent names."""
-        session = self._known.get(session_id)
-        if session is None:
-            raise NotFound("Session not found", {"sessionId": session_id})
-        return session
-
-    def active(self) -> str | None:
-        """The session of the one running turn; None where there are none or several."""
-        running = [session.id for session in self._known.values() if session.running]
-        return running[0] if len(running) == 1 else None
-
-    def add(self, session: "ClientSession") -> None:
-        """Take a session in, and give it the updates that came before it."""
-        self._known[session.id] = session
-        if not self._early:
-            return
-        waiting, self._early, self._early_bytes = self._early, deque(), 0
-        for note, size in waiting:
-            if note.session_id == session.id:
-                session.take(note.update, size)
-            else:
-                self._keep(note, size)
-
-    def remove(self, session: "ClientSession") -> None:
-        """Forget a session; what the agent still sends for it is nobody's."""
-        if self._known.get(session.id) is session:
-            del self._known[session.id]
-
-    def update(self, note: SessionNotification | SplitUpdate) -> None:
-        """One `session/update`, in its place in the order of the wire."""
-        if isinstance(note, SplitUpdate):
-            for part in note:
-                self.update(part)
-            return
-        session = self._known.get(note.session_id)
-        wire = self.ledger.wire
-        size = 0 if wire is None else wire.frame_size
-        if session is not None:
-            session.take(note.update, size)
-        else:
-            self._keep(note, size)
-
-    def _keep(self, note: SessionNotification, size: int) -> None:
-        early = self._early
-        early.append((note, size))
-        self._early_bytes += size
-        while self._early_bytes > EARLY_BYTES or len(early) > EARLY_UPDATES:
-            dropped, its_size = early.popleft()
-            self._early_bytes -= its_size
-            self._report(f"dropped an update of the unknown session {dropped.session_id!r}")

@@ -7,8 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, TypedDict, Unpack
 
 from accord.client.client_session import ClientSession
-from accord.client.permissions import READING, PermissionRequest
-from accord.client.permissions import Decision as Chosen
+from accord.client.permissions import READ_ONLY_KINDS, PermissionChoice, PermissionRequest
 from accord.errors import InvalidParams
 from accord.frontend.policy_handler import bounds_of, command_in, refusal, request_of, verdict
 from accord.policy.policy import Policy
@@ -54,7 +53,7 @@ class Approval:
         if session is not self._session or not self.lasts:
             return False
         if wanted.kind == "read":
-            return self._names(wanted) or (self._kind in READING and not self._places)
+            return self._names(wanted) or (self._kind in READ_ONLY_KINDS and not self._places)
         if wanted.kind == "execute":
             return self._kind == "execute" and self._runs(wanted)
         return self._kind in _CHANGING and self._names(wanted)
@@ -138,7 +137,7 @@ class Consent:
 
     # -- permission requests ------------------------------------------------------------------------------------
 
-    async def __call__(self, asked: PermissionRequest) -> Chosen:
+    async def __call__(self, asked: PermissionRequest) -> PermissionChoice:
         """Answer a permission request of the agent."""
         self.done += 1
         request = request_of(asked, self.grants_of(asked.session))
@@ -171,7 +170,7 @@ class Consent:
             self.refused.append(asked.call.label)
         return option
 
-    def _refuse(self, asked: PermissionRequest, reason: str) -> Chosen:
+    def _refuse(self, asked: PermissionRequest, reason: str) -> PermissionChoice:
         self.refused.append(asked.call.label)
         self._note(f"refused: {one_line(asked.call.label)}: {reason}")
         return refusal(asked)

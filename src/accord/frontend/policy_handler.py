@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
 from accord.client.client_session import ClientSession
-from accord.client.permissions import Decision as Chosen
-from accord.client.permissions import PermissionHandler, PermissionRequest
+from accord.client.permissions import PermissionChoice, PermissionHandler, PermissionRequest
 from accord.policy.policy import Policy
 from accord.policy.request import STRICTNESS, ActionRequest, Decision, Grants, SessionDirectories, category_of
 from accord.schema import Diff
@@ -33,7 +32,7 @@ def by_policy(policy: Policy) -> PermissionHandler:
     """A permission handler that asks nobody: once what the policy allows, a refusal for everything else."""
     grants = Grants()
 
-    def answer(asked: PermissionRequest) -> Chosen:
+    def answer(asked: PermissionRequest) -> PermissionChoice:
         if verdict(policy, request_of(asked, grants), asked).allowed:
             option = asked.option("allow_once")
             if option is not None:
@@ -43,14 +42,14 @@ def by_policy(policy: Policy) -> PermissionHandler:
     return answer
 
 
-def refusal(asked: PermissionRequest) -> Chosen:
+def refusal(asked: PermissionRequest) -> PermissionChoice:
     """The option that refuses, the milder one first; None where the agent offers none."""
     return asked.option("reject_once") or asked.option("reject_always")
 
 
 def bounds_of(session: ClientSession) -> SessionDirectories:
     """The folders that the session may use."""
-    return SessionDirectories.of(session.setup.cwd, session.setup.additional_directories)
+    return SessionDirectories.of(session.cwd, session.additional_directories)
 
 
 def request_of(asked: PermissionRequest, grants: Grants) -> ActionRequest:

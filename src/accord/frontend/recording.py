@@ -168,11 +168,11 @@ class Recorder:
 
 def _journal(store: Store, session: ClientSession, agent: str) -> tuple[Journal, bool]:
     """The log of a session, and whether there was one before."""
-    key, setup = _key(agent, session.id), session.setup
+    key = _key(agent, session.id)
     try:
         return store.journal(key), True
     except NotFound:
-        store.create(key, setup.cwd, additional_directories=setup.additional_directories, agent=agent)
+        store.create(key, session.cwd, additional_directories=session.additional_directories, agent=agent)
         return store.journal(key), False
 
 

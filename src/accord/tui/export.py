@@ -128,10 +128,10 @@ def export(app: "ChatApp") -> None:
     entry = SessionListEntry(
         agent=server.name if server is not None else app.view.status.agent,
         session_id=session.id,
-        cwd=session.setup.cwd,
+        cwd=session.cwd,
         title=session.state.title or None,
         updated=session.state.updated_at or None,
-        additional_directories=tuple(session.setup.additional_directories),
+        additional_directories=session.additional_directories,
     )
 
     def write(text: str) -> str | None:

@@ -249,9 +249,9 @@ class PermissionDialog(OptionDialog):
     def __init__(self, asked: PermissionRequest, request: ActionRequest, decision: Decision) -> None:
         kind = KINDS.get(asked.call.display_kind, "")
         title = (
-            f"{one_line(asked.session.life.name, 40)} asks to {kind}"
+            f"{one_line(asked.session.agent.name, 40)} asks to {kind}"
             if kind
-            else f"{asked.session.life.name} asks"
+            else f"{asked.session.agent.name} asks"
         )
         super().__init__(title, list(_parts(asked, request, decision)), asked.options)
         if not asked.options:
@@ -470,7 +470,7 @@ class DialogHandler:
         options: Sequence[PermissionOption],
     ) -> PermissionOption | None:
         """May the agent do this through this client?"""
-        return await self._asker.ask(AccessDialog(session.life.name, what, extras, decision, options))
+        return await self._asker.ask(AccessDialog(session.agent.name, what, extras, decision, options))
 
     # -- by the handlers of the client --------------------------------------------------------------------------
 

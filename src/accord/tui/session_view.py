@@ -152,7 +152,7 @@ class ScreenDisplay:
 
 
 def _first_line(text: str) -> str:
-    return text.partition("\n")[0].partition("; its last words")[0]
+    return text.partition("\n")[0].partition("; its last stderr lines")[0]
 
 
 # MERGED tui.sessionview: One session on the screen: its title, the conversation, the plan, questions, the queue, the prompt and the status line.

@@ -202,7 +202,7 @@ def test_the_result_is_the_last_line_after_a_crash() -> None:
     assert result["exitCode"] == 3
     assert result["error"] == {
         "kind": "Crashed",
-        "message": "gone; its last words on stderr:\nboom",
+        "message": "gone; its last stderr lines:\nboom",
         "exitCode": 1,
         "signal": None,
         "stderr": "boom",

@@ -399,7 +399,7 @@ def test_the_error_goes_to_stderr_without_escape_sequences() -> None:
     for format in ("text", "quiet", "json"):
         recorder = on_pipe(format)
         recorder.output.finished(None, Crashed("it died", exit_code=3, stderr="\x1b[31mboom\x1b[0m\nlast"), 3)
-        assert recorder.stderr.getvalue() == "accord run: it died; its last words on stderr:\nboom\nlast\n"
+        assert recorder.stderr.getvalue() == "accord run: it died; its last stderr lines:\nboom\nlast\n"
     recorder = on_pipe()
     recorder.output.finished(TurnEnded(), RpcError("no such model", {"a": 1}), 1)
     assert recorder.stderr.getvalue() == "accord run: no such model ({'a': 1}) [-32603]\n"

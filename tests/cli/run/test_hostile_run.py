@@ -17,7 +17,7 @@ from accord.testing.hostile import behaviors, hostile_command
 from accord.testing.hostile.bad_output import PIECES
 
 GUIDE = Path(__file__).parents[3] / "docs" / "testing.md"
-WORDS = "its last words on stderr:\nhostile: the disk is full"
+WORDS = "its last stderr lines:\nhostile: the disk is full"
 
 
 class Outcome(NamedTuple):
@@ -45,7 +45,9 @@ OUTCOMES = {
     "silent-opening": Outcome(4, err="session/new"),
     "silent-in-turn": Outcome(4, err="(--deadline)", options=("--deadline", "0.3")),
     "silent-after-cancel": Outcome(4, err="(--deadline)", options=("--deadline", "0.5")),
-    "waits-for-cancel": Outcome(4, "This will take a while.", "no sign of life", options=("--timeout", "1")),
+    "waits-for-cancel": Outcome(
+        4, "This will take a while.", "the agent sent nothing for 1 s", options=("--timeout", "1")
+    ),
     "floods": Outcome(0, f"{PIECES - 1} xxx"),
     "floods-forever": Outcome(4, err="(--deadline)", options=("--deadline", "0.5")),
     "floods-stderr": Outcome(0, "Did you read all that?"),
@@ -61,7 +63,7 @@ OUTCOMES = {
     "string-error": Outcome(1, err="it went wrong"),
     "fails-turn": Outcome(1, err="The model is overloaded"),
     "refuses-initialize": Outcome(3, err="initialize failed: Not today"),
-    "wrong-version": Outcome(3, err="it speaks version 9 of the protocol"),
+    "wrong-version": Outcome(3, err="the agent speaks protocol version 9"),
     "wants-login": Outcome(6, err="accord agents login hostile account"),
     "refuses": Outcome(1, "I would rather not."),
     "runs-out": Outcome(1, "I would rather not."),

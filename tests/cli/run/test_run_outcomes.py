@@ -162,7 +162,7 @@ def test_the_number_of_retries_is_limited(harness: RunHarness) -> None:
 def test_a_silent_agent_exits_with_4(harness: RunHarness) -> None:
     ran = harness.run("hello", "--timeout", "0.3", *odd_agent("silent"))
     assert ran.code == 4
-    assert "no sign of life for 0.3 s" in ran.err
+    assert "the agent sent nothing for 0.3 s" in ran.err
 
 
 def test_the_deadline_exits_with_4(harness: RunHarness) -> None:

@@ -1,0 +1,306 @@
+"""The internal side of a session: `SessionCore` belongs to the library, `ClientSession` to the application.
+
+The state is always current. Updates arrive from the connection in wire order. Each is applied to the state
+first and then put into the queue of every iterator.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from accord.client import agent_connection
+from accord.client.agent_connection import Prompt, prompt_blocks
+from accord.client.agent_requests import SessionWorkspace
+from accord.client.client_events import AgentEnded, ClientEvent, TerminalPrinted, TerminalViews
+from accord.client.client_session import ClientSession
+from accord.client.event_stream import EVENT_OVERHEAD, EventListeners, EventQueue
+from accord.client.permissions import PendingPermissions
+from accord.client.prompt_turn import PromptTurn
+from accord.errors import ConnectionClosed, NotOffered, UsageError
+from accord.schema import (
+    UNSET,
+    AgentCapabilities,
+    CancelNotification,
+    ContentBlock,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpServer,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionUpdate,
+    SubagentUpdate,
+    SystemPrompt,
+    Unknown,
+    UnsetType,
+)
+from accord.session import Event, SessionState, TurnCancelling, TurnEnded, TurnStarted
+from accord.session.protocol_v1 import opened
+from accord.workspace.roots import Roots
+
+if TYPE_CHECKING:
+    from accord.client.agent_handle import AgentHandle
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+OpenResponse: TypeAlias = (
+    NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
+)
+"""The responses that open a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSetup:
+    """Directories, MCP servers and instructions of one session.
+
+    It is kept, because load, resume and a restart have to send all of it again.
+    """
+
+    cwd: str
+    additional_directories: tuple[str, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+    system_prompt: SystemPrompt | None = None
+    """Unstable."""
+
+    @staticmethod
+    def of(
+        cwd: AnyPath,
+        mcp_servers: Sequence[McpServer] = (),
+        additional_directories: Sequence[AnyPath] = (),
+        system_prompt: SystemPrompt | None = None,
+    ) -> "SessionSetup":
+        """Make the paths absolute and check the types of the arguments."""
+        if isinstance(additional_directories, str):
+            raise UsageError(
+                f"additional_directories is a list of directories, not one ({additional_directories!r})"
+            )
+        extra = tuple(_absolute(path) for path in additional_directories)
+        return SessionSetup(_absolute(cwd), extra, tuple(mcp_servers), system_prompt)
+
+    def check(self, capabilities: AgentCapabilities) -> None:
+        """Raise NotOffered or UsageError if the agent does not accept this setup."""
+        agent_connection.require_servers(self.mcp_servers, capabilities)
+        agent_connection.require_roots(self.additional_directories, capabilities)
+        agent_connection.require_system_prompt(self.system_prompt, capabilities)
+
+    def new(self) -> NewSessionRequest:
+        """The parameters of `session/new`."""
+        return NewSessionRequest(self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET)
+
+    def load(self, session_id: str) -> LoadSessionRequest:
+        """The parameters of `session/load`."""
+        return LoadSessionRequest(
+            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+        )
+
+    def resume(self, session_id: str) -> ResumeSessionRequest:
+        """The parameters of `session/resume`."""
+        return ResumeSessionRequest(
+            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+        )
+
+    def fork(self, session_id: str) -> ForkSessionRequest:
+        """The parameters of `session/fork`."""
+        return ForkSessionRequest(
+            session_id, self.cwd, list(self.mcp_servers), self._roots, self.system_prompt or UNSET
+        )
+
+    @property
+    def _roots(self) -> list[str] | UnsetType:
+        return list(self.additional_directories) if self.additional_directories else UNSET
+
+
+def _absolute(path: AnyPath) -> str:
+    text = os.fspath(path)
+    if not text:
+        raise UsageError("the path of a session directory is empty; `.` is the current directory")
+    return os.path.abspath(os.path.expanduser(text))
+
+
+class SessionCore:
+    """Everything the library does with one session: apply updates, run turns, serve requests, end it."""
+
+    def __init__(
+        self,
+        handle: "AgentHandle",
+        session_id: str,
+        setup: SessionSetup,
+        parent: "SessionCore | None" = None,
+    ) -> None:
+        self.handle: AgentHandle = handle
+        self.id: str = session_id
+        self.setup: SessionSetup = setup
+        self.parent: SessionCore | None = parent
+        self.state: SessionState = SessionState(session_id, setup.cwd, setup.additional_directories)
+        self.terminals: TerminalViews = TerminalViews(self._terminal_printed)
+        self.lost: str | None = None
+        self.closed: bool = False
+        self.replaying: bool = False
+        self.open_requests: int = 0
+        """Requests of the agent about this session that the client has not answered yet."""
+        self.turn: PromptTurn | None = None
+        self.listeners: EventListeners = EventListeners(handle.sessions.unread)
+        self.permissions: PendingPermissions = PendingPermissions(self)
+        self.workspace: SessionWorkspace = SessionWorkspace(self)
+        self._roots: Roots | None = None
+        self.session: ClientSession = ClientSession(self)
+        """The handle that the application uses."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the agent may be silent: it waits for the client, or a tool call is in progress."""
+        return (
+            self.open_requests > 0
+            or any(call.status == "in_progress" and call.open for call in self.state.tool_calls.values())
+            or any(child.busy for child in self.children)
+        )
+
+    @property
+    def children(self) -> "list[SessionCore]":
+        """The open child sessions that this session announced."""
+        found = map(self.handle.sessions.find, self.state.history.subagents)
+        return [child for child in found if child is not None and child.parent is self]
+
+    @property
+    def roots(self) -> Roots:
+        """The directories of the session. A child session never gets more than its parent has."""
+        if self.parent is None:
+            if self._roots is None:
+                self._roots = Roots(self.setup.cwd, self.setup.additional_directories)
+            return self._roots
+        announced = self.parent.state.history.subagents.get(self.id)
+        if announced is None:
+            return self.parent.roots.child(None, None)
+        return self.parent.roots.child(announced.cwd, announced.additional_directories)
+
+    def check_usable(self) -> None:
+        """Raise an error if the session is closed or lost, or is a child session."""
+        if self.parent is not None:
+            raise NotOffered(
+                f"{self.id!r} is a child session, which the client can only watch; use its parent"
+            )
+        if self.lost is not None:
+            raise UsageError(f"the session {self.id!r} was lost when the agent was restarted: {self.lost}")
+        if self.closed:
+            raise UsageError(
+                f"the session {self.id!r} is closed; open it again with load_session or resume_session"
+            )
+
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    def check_prompt(self, prompt: Prompt) -> list[ContentBlock]:
+        """The content blocks of a prompt. Raises an error if the prompt cannot be sent now."""
+        self.check_usable()
+        if self.turn is not None and not self.turn.cancelling:
+            raise UsageError(
+                "a turn is running in this session; cancel it or wait for its end before the next prompt"
+            )
+        blocks = prompt_blocks(prompt)
+        agent_connection.require_blocks(blocks, self.handle.connection.capabilities)
+        agent_connection.require_valid("session/prompt", PromptRequest(self.id, blocks))
+        return blocks
+
+    async def start_turn(
+        self,
+        blocks: list[ContentBlock],
+        open_queue: Callable[[], EventQueue[ClientEvent]] | None = None,
+    ) -> PromptTurn:
+        """Send a prompt, after the end of a canceled turn. `open_queue` makes the queue for its events."""
+        if self.turn is not None and self.turn.cancelling:
+            await self.turn.wait()
+        connection = await self.handle.ready()
+        self.check_usable()
+        if self.turn is not None:
+            raise UsageError("another turn was started in this session; only one can run at a time")
+        queue = None if open_queue is None else open_queue()
+        self.turn = turn = PromptTurn(self, connection, queue)
+        self.publish(TurnStarted(blocks))
+        await turn.start(blocks)
+        return turn
+
+    def cancel(self) -> None:
+        """Send `session/cancel` and dismiss the open permission requests; does nothing without a turn."""
+        if self.parent is not None:
+            self._cancel_child(self.parent)
+            return
+        turn = self.turn
+        if turn is None or turn.cancelling:
+            return
+        self.handle.connection.notify("session/cancel", CancelNotification(self.id))
+        self.publish(TurnCancelling())
+        for session in (self, *self.children):
+            session.permissions.dismiss()
+        turn.cancel()
+
+    def _cancel_child(self, parent: "SessionCore") -> None:
+        announced = parent.state.history.subagents.get(self.id)
+        if announced is None or not announced.may_cancel:
+            raise NotOffered(f"the child session {self.id!r} cannot be canceled: it does not offer that")
+        self.handle.connection.notify("session/cancel", CancelNotification(self.id))
+        self.permissions.dismiss()
+
+    def turn_ended(self, turn: PromptTurn, event: TurnEnded) -> None:
+        """End the turn here. `PromptTurn` calls this once."""
+        if self.turn is turn:
+            self.turn = None
+        self.permissions.dismiss()
+        self.publish(event)
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def open(self, setup: SessionSetup, response: OpenResponse) -> None:
+        """Apply the agent's response to a request that opened the session, or opened it again."""
+        self.setup = setup
+        self._roots = None
+        event = opened(self.id, response)
+        event.cwd, event.additional_directories = setup.cwd, list(setup.additional_directories)
+        self.publish(event)
+
+    def receive(self, update: SessionUpdate | Unknown, size: int) -> None:
+        """Apply an update of the agent from a message of `size` bytes, and pass the event on."""
+        event = self.state.apply(update)  # pyright: ignore[reportArgumentType] - unknown updates pass through
+        queues = self.listeners.queues
+        if queues:
+            size += EVENT_OVERHEAD
+            for queue in queues:
+                queue.put(event, size)
+        elif self.turn is None and not self.replaying:
+            self.listeners.keep(event, size)
+        if type(event) is SubagentUpdate:
+            self.handle.add_child(self, event.session_id)
+
+    def publish(self, event: Event) -> Event:
+        """Apply an event of the client's own making to the state, and pass it on."""
+        event = self.state.apply(event)
+        self.listeners.put(event)
+        return event
+
+    def _terminal_printed(self, event: TerminalPrinted) -> None:
+        self.listeners.put_unless_behind(event, len(event.text))
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    async def end(self, reason: str) -> None:
+        """End everything that belongs to the session here; `reason` is for the error of a running turn."""
+        self.closed = True
+        children = self.children
+        self.handle.sessions.remove(self)
+        turn = self.turn
+        if turn is not None:
+            turn.fail(ConnectionClosed(f"the turn was not answered: {reason}"))
+            await turn.join()
+        for child in children:
+            await child.end(reason)
+        await self.workspace.aclose()
+        self.listeners.close()
+
+    def agent_ended(self, event: AgentEnded) -> None:
+        """Dismiss the open requests and end the terminals: the agent no longer waits for answers."""
+        self.listeners.put(event)
+        self.permissions.dismiss()
+        self.handle.start_task(self.workspace.aclose())
