@@ -42,7 +42,7 @@ async def test_a_terminal_method_is_never_named_in_authenticate():
     async with connected(authMethods=[TERMINAL_LOGIN]) as (agent, peer):
         with pytest.raises(UsageError, match="terminal method"):
             await agent.authenticate("tty")
-        with pytest.raises(UsageError, match="that connect.. started"):
+        with pytest.raises(UsageError, match="a terminal sign-in needs"):
             await agent.sign_in("tty")
         with pytest.raises(UsageError, match="no sign-in method 'nope'"):
             await agent.authenticate("nope")
