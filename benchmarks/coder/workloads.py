@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.testing.model_script import ModelAnswer, ModelToolCall
-from accord.testing.model_server import ModelServer, SeenRequest
+from accord.testing.model_server import ModelServer, RecordedRequest
 from benchmarks.coder.agent_process import AgentProcess, is_permission_request
 from benchmarks.coder.agents import ACCORD, CodingAgent
 
@@ -29,7 +29,7 @@ class Fixture:
         return AgentProcess(self.agent, self.server, self.home)
 
 
-def scripted_answer(request: SeenRequest) -> ModelAnswer:
+def scripted_answer(request: RecordedRequest) -> ModelAnswer:
     """Answer of the model: a command if the prompt asks for one, otherwise a short text."""
     text = str(request.body)
     if "run-and-wait" in text and '"role": "tool"' not in text and "'role': 'tool'" not in text:

@@ -97,13 +97,13 @@ class Client:
         """All updates received so far, in order."""
         return [
             message["params"]["update"]
-            for message in self.raw.heard
+            for message in self.raw.received
             if message.get("method") == "session/update"
         ]
 
     def methods(self) -> list[str]:
         """The methods of all requests and notifications of the agent, in order."""
-        return [message["method"] for message in self.raw.heard if "method" in message]
+        return [message["method"] for message in self.raw.received if "method" in message]
 
 
 @asynccontextmanager
@@ -115,7 +115,7 @@ async def connected_client(
     options: AgentOptions | None = None,
 ) -> AsyncGenerator[Client]:
     """A client connected to the agent, by default initialized. Checks all messages at the end."""
-    ours, raw = raw_pair(hears="agent")
+    ours, raw = raw_pair(validate="agent")
     connection = agent.connect(ours, options=options)
     client = Client(raw, connection)
     try:
@@ -126,7 +126,7 @@ async def connected_client(
     finally:
         await raw.aclose()
         await connection
-    for message in raw.heard:
+    for message in raw.received:
         raw.judge(message)
 
 

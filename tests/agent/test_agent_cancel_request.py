@@ -27,7 +27,7 @@ async def test_a_prompt_cancelled_by_its_request_id_ends_as_cancelled() -> None:
         client.cancel(session)
         assert (await client.turn_of(id))[1] == {"stopReason": "cancelled"}
     assert result == {"stopReason": "cancelled"}
-    assert len([message for message in client.raw.heard if message.get("id") == id]) == 1
+    assert len([message for message in client.raw.received if message.get("id") == id]) == 1
 
 
 @pytest.mark.rule(50)
@@ -78,7 +78,7 @@ async def test_cancelling_an_unknown_or_finished_request_has_no_effect(params: A
         await client.raw.answer_to("done")
         client.raw.notify("$/cancel_request", params)
         await client.new_session()
-    assert len(client.raw.heard) == 3
+    assert len(client.raw.received) == 3
 
 
 @pytest.mark.rule(50)

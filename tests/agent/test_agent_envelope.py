@@ -25,7 +25,7 @@ async def test_ids_are_echoed_exactly_as_sent(id: Any) -> None:
         answer = await client.raw.answer_to(id)
         await client.new_session()
     assert type(answer["id"]) is type(id)
-    assert [message for message in client.raw.heard if message.get("id") == id] == [answer]
+    assert [message for message in client.raw.received if message.get("id") == id] == [answer]
 
 
 @pytest.mark.rule(1, 3, 5, 7, 29)
@@ -33,7 +33,7 @@ async def test_unicode_text_passes_in_both_directions() -> None:
     async with connected_client(make_agent(chatty)) as client:
         updates, _ = await client.turn(await client.new_session(), "bitte 🎉\n日本")
     assert updates[-1]["content"]["text"] == "日本語 🎉\r\n\x00"
-    assert all(message["jsonrpc"] == "2.0" for message in client.raw.heard)
+    assert all(message["jsonrpc"] == "2.0" for message in client.raw.received)
 
 
 @pytest.mark.rule(13, 19, 56)
@@ -44,7 +44,7 @@ async def test_known_and_unknown_notifications_are_never_answered() -> None:
         client.raw.notify("session/cancel", {"nonsense": 1})
         client.raw.notify("session/cancel", [])
         await client.new_session()
-    assert len(client.raw.heard) == 2
+    assert len(client.raw.received) == 2
 
 
 @pytest.mark.rule(21, 23, 27, 31)
@@ -187,7 +187,7 @@ async def test_trace_context_is_readable_and_never_generated() -> None:
         session = await client.new_session()
         updates, _ = await client.turn_of(client.prompt(session, _meta=trace))
     assert updates[0]["content"]["text"] == "seen"
-    assert "traceparent" not in str(client.raw.heard)
+    assert "traceparent" not in str(client.raw.received)
 
 
 @pytest.mark.rule(392)

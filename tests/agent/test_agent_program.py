@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accord.testing.raw_peer import violations_in
+from accord.testing.raw_peer import schema_violations
 
 PROGRAM = Path(__file__).parent / "programs" / "echo_agent.py"
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -58,7 +58,7 @@ class Program:
             return None
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
-        assert violations_in(message, "agent", self._asked) == []
+        assert schema_violations(message, "agent", self._asked) == []
         return message
 
     async def rest(self) -> list[Any]:

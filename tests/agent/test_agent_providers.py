@@ -69,7 +69,7 @@ async def test_providers_are_set_and_disabled_and_their_headers_stay_secret() ->
         listed = await client.call("providers/list")
         updates, _ = await client.turn(await client.new_session())
     assert {error["code"] for error in refused} == {-32602}
-    assert "secret" not in str(client.raw.heard)
+    assert "secret" not in str(client.raw.received)
     assert [provider.get("current") for provider in listed["providers"]] == [
         {"apiType": "openai", "baseUrl": "https://gw/v1"},
         None,

@@ -274,7 +274,7 @@ async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
         session = await client.new_session()
         id = client.prompt(session)
         await client.update("session_info_update")
-        announced = client.raw.heard[2]["params"]
+        announced = client.raw.received[2]["params"]
         child = announced["update"]["sessionId"]
         client.cancel(child)
         _, result = await client.turn_of(id)
@@ -288,7 +288,9 @@ async def test_a_subagent_is_announced_reports_and_can_be_cancelled() -> None:
             "state": {"state": "running"},
         },
     }
-    own = [m["params"]["update"] for m in client.raw.heard if m.get("params", {}).get("sessionId") == child]
+    own = [
+        m["params"]["update"] for m in client.raw.received if m.get("params", {}).get("sessionId") == child
+    ]
     assert [update["content"]["text"] for update in own] == ["running"]
     message = client.said("session_message")[0]
     assert (message["senderSessionId"], message["recipientSessionId"]) == (session, child)

@@ -193,11 +193,11 @@ async def test_sessions_run_concurrently_and_stay_separate() -> None:
         one, two = await client.new_session(), await client.new_session()
         first, second = client.prompt(one, "1"), client.prompt(two, "2")
         await client.raw.answer_to(second)
-        if not any(message.get("id") == first and "result" in message for message in client.raw.heard):
+        if not any(message.get("id") == first and "result" in message for message in client.raw.received):
             await client.raw.answer_to(first)
     said = [
         (message["params"]["sessionId"], message["params"]["update"]["content"]["text"])
-        for message in client.raw.heard
+        for message in client.raw.received
         if message.get("method") == "session/update"
     ]
     assert [text for session, text in said if session == one] == ["a1", "b1"]
@@ -423,7 +423,7 @@ async def test_handlers_that_ignore_cancellation_do_not_block_the_end() -> None:
     async def hang(params: Any, call: ClientRequest) -> None:
         await stubborn()
 
-    ours, raw = raw_pair(hears="agent")
+    ours, raw = raw_pair(validate="agent")
     connection = agent.connect(ours, options=AgentOptions(clock=clock))
     await raw.call("initialize", {"protocolVersion": 1})
     await raw.call("session/new", HERE)
@@ -442,7 +442,7 @@ async def test_a_prompt_received_with_the_end_of_the_connection_never_starts() -
     async def begins(turn: Turn) -> None:
         started.append(turn.text)
 
-    ours, raw = raw_pair(hears="agent")
+    ours, raw = raw_pair(validate="agent")
     connection = make_agent(begins).connect(ours)
     await raw.call("initialize", {"protocolVersion": 1})
     session = (await raw.call("session/new", HERE))["sessionId"]

@@ -25,7 +25,7 @@ async def run_turn(turn: Any, play: Any, *, clock: FakeClock | None = None) -> C
 def released(client: Client) -> list[str]:
     return [
         message["params"]["terminalId"]
-        for message in client.raw.heard
+        for message in client.raw.received
         if message.get("method") == "terminal/release"
     ]
 

@@ -248,7 +248,7 @@ async def test_a_client_that_does_not_read_blocks_the_agents_output() -> None:
             sent += 1
 
     ours, theirs = memory_pair()
-    raw = RawPeer(theirs, hears="agent")
+    raw = RawPeer(theirs, validate="agent")
     connection = make_agent(floods).connect(ours)
     await raw.call("initialize", {"protocolVersion": 1})
     session = (await raw.call("session/new", {"cwd": "/a", "mcpServers": []}))["sessionId"]

@@ -115,7 +115,7 @@ async def test_a_handler_that_ignores_cancellation_is_answered_for_and_its_outpu
         assert await client.turn(session, "again") == ([], {"stopReason": "end_turn"})
     assert result == {"stopReason": "cancelled"}
     assert [update["status"] for update in updates] == ["failed"]
-    assert "too late" not in str(client.raw.heard)
+    assert "too late" not in str(client.raw.received)
 
 
 @pytest.mark.rule(168)

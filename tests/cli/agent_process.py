@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from accord.testing.raw_peer import violations_in
+from accord.testing.raw_peer import schema_violations
 
 CREDENTIALS = ("_API_KEY", "_BASE_URL", "_MODEL")
 
@@ -50,7 +50,7 @@ class AgentProcess:
         assert line, f"the agent ended: {self.end()} {self.stderr}"
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
-        assert violations_in(message, "agent", self._asked) == []
+        assert schema_violations(message, "agent", self._asked) == []
         return message
 
     def initialize(self, **capabilities: Any) -> Any:

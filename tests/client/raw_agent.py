@@ -45,7 +45,7 @@ class RawAgent(RawPeer):
     def __init__(self, transport: Any, *, checked: bool = True) -> None:
         self.lines: list[bytes] = []
         self.agent: RemoteAgent
-        super().__init__(transport, hears="client" if checked else None)
+        super().__init__(transport, validate="client" if checked else None)
 
     def frames(self, frames: list[Frame]) -> None:
         """Receive frames from the transport and keep the raw lines."""
@@ -93,8 +93,8 @@ class RawAgent(RawPeer):
 
     def check_unread(self) -> None:
         """Check the messages that the test did not read against the schema."""
-        for message in self.heard:
-            self.judge(message)
+        for message in self.received:
+            self.validate(message)
 
     async def end_turn(self, prompt: Message, reason: str = "end_turn", **more: Any) -> None:
         """Answer a prompt."""

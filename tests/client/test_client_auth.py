@@ -47,7 +47,7 @@ async def test_a_terminal_method_is_never_named_in_authenticate():
         with pytest.raises(UsageError, match="no sign-in method 'nope'"):
             await agent.authenticate("nope")
         await settle()
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(329)
@@ -66,7 +66,7 @@ async def test_logout_is_refused_unless_the_agent_offers_it(auth):
     async with connected({} if auth is None else {"auth": auth}) as (agent, peer):
         with pytest.raises(NotOffered):
             await agent.logout()
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(86)

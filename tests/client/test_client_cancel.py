@@ -48,7 +48,7 @@ async def test_cancel_is_a_notification_and_the_turn_continues_until_its_respons
     ]
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].stop_reason == "cancelled"
-    assert [message.get("method") for message in peer.heard].count("session/cancel") == 1
+    assert [message.get("method") for message in peer.received].count("session/cancel") == 1
 
 
 @pytest.mark.rule(166)
@@ -191,7 +191,7 @@ async def test_the_next_prompt_waits_for_the_response_to_the_cancelled_one():
         again = EventCollector(session.prompt("two"))
         await peer.next("session/cancel")
         await settle()
-        assert len(peer.heard) == 4, "the second prompt was not sent yet"
+        assert len(peer.received) == 4, "the second prompt was not sent yet"
         peer.reply(first, {"stopReason": "cancelled"})
         second = await peer.next("session/prompt")
         assert second["params"]["prompt"][0]["text"] == "two"
@@ -214,7 +214,7 @@ async def test_cancel_without_a_turn_sends_nothing():
     async with in_session() as (session, peer):
         session.cancel()
         await settle()
-        assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
+        assert [message["method"] for message in peer.received] == ["initialize", "session/new"]
 
 
 async def test_a_cancelled_turn_without_a_response_times_out():

@@ -249,7 +249,7 @@ async def test_completions_are_matched_by_id_and_unknown_ones_are_ignored():
             peer.notify("elicitation/complete", {"elicitationId": "e1"})
         await shown.completed
         await settle()
-        assert all("method" in message or message["id"] for message in peer.heard)
+        assert all("method" in message or message["id"] for message in peer.received)
 
 
 @pytest.mark.dialect(203)

@@ -26,7 +26,7 @@ async def test_initialize_is_sent_first_with_version_name_and_capabilities():
         info=info, features=ClientFeatures(plans=True, subagents=True, meta={"me.dev/x": 1})
     )
     async with connected(handlers=handlers, options=options) as (_, peer):
-        (opening,) = peer.heard
+        (opening,) = peer.received
     assert opening["method"] == "initialize"
     assert opening["params"] == {
         "protocolVersion": 1,
@@ -48,7 +48,7 @@ async def test_only_implemented_features_are_advertised():
     handlers = ClientHandlers(workspace=local_workspace, offer=("read",), login=_never)
     options = ClientOptions(features=ClientFeatures(notices=False, compaction=False, boolean_options=False))
     async with connected(handlers=handlers, options=options) as (_, peer):
-        offered = peer.heard[0]["params"]["clientCapabilities"]
+        offered = peer.received[0]["params"]["clientCapabilities"]
     assert offered["fs"] == {"readTextFile": True, "writeTextFile": False}
     assert offered["terminal"] is False
     assert offered["session"] == {}
@@ -69,7 +69,7 @@ async def test_another_protocol_version_fails_and_closes_the_connection(version)
     with pytest.raises(HandshakeFailed, match=f"speaks protocol version {version}, this client speaks 1"):
         await task
     await peer.wait_end()
-    assert len(peer.heard) == 1
+    assert len(peer.received) == 1
 
 
 @pytest.mark.parametrize("answer", [None, 5, {}, {"protocolVersion": "one"}, [1]])
@@ -127,7 +127,7 @@ async def test_an_agent_without_capabilities_can_only_be_prompted():
         ):
             with pytest.raises(NotOffered):
                 await call
-        assert [message["method"] for message in peer.heard] == [
+        assert [message["method"] for message in peer.received] == [
             "initialize",
             "session/new",
             "session/prompt",
@@ -151,7 +151,7 @@ async def test_malformed_capabilities_count_as_missing():
         for call in (agent.load_session("x", "/"), agent.list_page(), agent.logout()):
             with pytest.raises(NotOffered):
                 await call
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(22)
@@ -176,7 +176,7 @@ async def test_noise_on_the_agents_stdout_is_skipped_and_reported():
     peer.reply(prompt, {"stopReason": "end_turn"})
     assert text_of((await turn.end())[1]) == "hello"
     await agent.aclose()
-    assert [message.get("method") for message in peer.heard] == [
+    assert [message.get("method") for message in peer.received] == [
         "initialize",
         "session/new",
         "session/prompt",
@@ -192,9 +192,9 @@ async def test_ids_are_echoed_exactly_and_unknown_methods_are_refused():
             assert error["code"] == -32601
             assert isinstance(error["message"], str)
         assert (await peer.error_of("_test/x", {}))["code"] == -32601
-        answers = [message["id"] for message in peer.heard if "method" not in message]
+        answers = [message["id"] for message in peer.received if "method" not in message]
         assert answers == [0, -7, 2**62, "perm_1", "ü 1", "", "raw-1"]
-        assert all(("result" in m) != ("error" in m) for m in peer.heard if "method" not in m)
+        assert all(("result" in m) != ("error" in m) for m in peer.received if "method" not in m)
 
 
 @pytest.mark.rule(14)
@@ -206,7 +206,7 @@ async def test_notifications_are_never_answered():
         peer.notify("nope/nope", {})
         peer.notify("session/request_permission", {"sessionId": "s1"})
         await settle()
-        assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
+        assert [message["method"] for message in peer.received] == ["initialize", "session/new"]
         assert session.state.messages[0].text == "".join(map(str, range(50)))
 
 
@@ -275,7 +275,7 @@ async def test_the_agent_can_cancel_its_own_request():
         await cancelled.wait()
         await settle()
         assert session.state.permissions == {}
-        assert [m.get("id") for m in peer.heard if "method" not in m] == [asked]
+        assert [m.get("id") for m in peer.received if "method" not in m] == [asked]
 
 
 @pytest.mark.rule(55)

@@ -201,7 +201,7 @@ async def test_an_option_is_updated_by_a_later_update_when_the_response_is_empty
 @pytest.mark.rule(59)
 async def test_initialize_asks_for_protocol_version_1():
     async with connected() as (_, peer):
-        version = peer.heard[0]["params"]["protocolVersion"]
+        version = peer.received[0]["params"]["protocolVersion"]
         assert version == 1
         assert type(version) is int
 

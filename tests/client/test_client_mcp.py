@@ -40,7 +40,7 @@ async def test_mcp_calls_return_results_errors_and_progress():
         assert failed == {"error": {"code": -32601, "message": "Method not found"}}
         calls[0].notify("notifications/progress", {"progress": 2})
         await settle()
-        assert sum(m.get("method") == "mcp/message" for m in peer.heard) == 1, (
+        assert sum(m.get("method") == "mcp/message" for m in peer.received) == 1, (
             "no progress after the response"
         )
 

@@ -83,7 +83,7 @@ async def test_mcp_transports_the_agent_does_not_support_are_refused_locally(ser
         ):
             with pytest.raises(NotOffered, match=gate):
                 await call
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(301)
@@ -103,7 +103,7 @@ async def test_additional_directories_are_refused_without_the_capability():
         ):
             with pytest.raises(NotOffered, match="additional directories"):
                 await call
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(351)
@@ -112,7 +112,7 @@ async def test_a_system_prompt_is_refused_without_the_capability():
     async with connected(without("sessionCapabilities", "systemPrompt")) as (agent, peer):
         with pytest.raises(NotOffered, match="systemPrompt"):
             await agent.new_session("/a", system_prompt=append)
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
     async with connected(without("sessionCapabilities", "systemPrompt", "mode")) as (agent, peer):
         with pytest.raises(NotOffered, match="override"):
             await agent.new_session("/a", system_prompt=override)
@@ -122,7 +122,7 @@ async def test_a_system_prompt_is_refused_without_the_capability():
                 await agent.new_session("/a", system_prompt=SystemPrompt("append", bad))
         with pytest.raises(UsageError, match="cannot be '_x'"):
             await agent.new_session("/a", system_prompt=SystemPrompt("_x", [TextContent("x")]))
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 async def test_invalid_arguments_of_new_session_are_not_sent():
@@ -133,7 +133,7 @@ async def test_invalid_arguments_of_new_session_are_not_sent():
             await agent.new_session("/a", additional_directories="/b")
         with pytest.raises(UsageError, match="path of a session directory is empty"):
             await agent.new_session("")
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(103, 109, 113, 116, 126, 282, 330, 341, 346)
@@ -159,7 +159,7 @@ async def test_optional_methods_are_refused_locally_without_their_capability(nul
         ):
             with pytest.raises(NotOffered):
                 await call
-        assert len(peer.heard) == 2
+        assert len(peer.received) == 2
 
 
 @pytest.mark.rule(330)
@@ -167,7 +167,7 @@ async def test_the_archived_filter_needs_its_capability():
     async with connected(without("sessionCapabilities", "archive")) as (agent, peer):
         with pytest.raises(NotOffered, match="archived"):
             await agent.list_page(archived="only")
-        assert len(peer.heard) == 1
+        assert len(peer.received) == 1
 
 
 @pytest.mark.rule(108, 134, 356)
@@ -303,7 +303,7 @@ async def test_the_session_list_is_read_page_by_page_with_unchanged_cursors():
         assert found[0].additional_directories == ["/lib"]
         assert not found[1].additional_directories, "pages are not merged"
         await settle()
-        assert len(peer.heard) == 3
+        assert len(peer.received) == 3
 
 
 @pytest.mark.rule(339)

@@ -193,7 +193,7 @@ async def test_silence_does_not_count_while_reading_is_paused():
         for _ in range(200):
             peer.say("x" * 1000)
         await clock.advance(3600)
-        assert all(message.get("method") != "session/cancel" for message in peer.heard)
+        assert all(message.get("method") != "session/cancel" for message in peer.received)
         peer.reply(prompt, {"stopReason": "end_turn"})
         assert kinds([event async for event in events]) == ["AgentMessageChunk"] * 200 + ["TurnEnded"]
 

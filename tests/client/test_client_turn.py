@@ -40,7 +40,7 @@ async def test_a_turn_from_initialize_to_its_end():
     assert session.state.messages[-1].text == "Hello!"
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].stop_reason == "end_turn"
-    opening = peer.heard[0]
+    opening = peer.received[0]
     assert opening["method"] == "initialize"
     assert opening["params"]["protocolVersion"] == 1
     assert opening["params"]["clientInfo"]["name"] == "accord"
@@ -153,7 +153,7 @@ async def test_blocks_without_a_prompt_capability_are_refused_before_sending():
         async with in_session({"promptCapabilities": others}) as (session, peer):
             with pytest.raises(NotOffered, match=name):
                 session.prompt(["look", block])
-            assert [message["method"] for message in peer.heard] == ["initialize", "session/new"]
+            assert [message["method"] for message in peer.received] == ["initialize", "session/new"]
     async with in_session() as (session, peer):
         link = ResourceLink("a.py", "file:///project/a.py")
         turn = EventCollector(session.prompt(["look", link, *blocks.values()]))
@@ -280,7 +280,7 @@ async def test_a_second_prompt_during_a_turn_is_refused_locally():
             await session.ask("second")
         peer.reply(prompt, {"stopReason": "end_turn"})
         assert kinds(await turn.end()) == ["TurnStarted", "TurnEnded"]
-    assert [message.get("method") for message in peer.heard].count("session/prompt") == 1
+    assert [message.get("method") for message in peer.received].count("session/prompt") == 1
 
 
 async def test_the_second_of_two_prompts_fails_when_it_is_iterated():
@@ -384,7 +384,7 @@ async def test_the_client_sends_one_utf8_json_object_per_line():
         assert b"\n" not in line
         line.decode("utf-8")
         assert line.startswith(b"{")
-    for message in peer.heard:
+    for message in peer.received:
         assert message["jsonrpc"] == "2.0"
 
 

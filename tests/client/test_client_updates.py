@@ -102,7 +102,7 @@ async def test_a_session_with_only_modes_has_a_mode_picker():
         assert session.state.settings.current_mode_id == "code"
         assert (await watching.until(ModeChanged)).mode_id == "code"
         await watching.cancel()
-        assert len(peer.heard) == 3
+        assert len(peer.received) == 3
 
 
 @pytest.mark.rule(211)
@@ -156,7 +156,7 @@ async def test_config_options_are_set_with_their_listed_type():
         for config_id, value in (("nope", "a"), ("model", "nope"), ("model", True), ("auto", "x")):
             with pytest.raises(UsageError):
                 await session.set_config_option(config_id, value)
-        assert len(peer.heard) == 4
+        assert len(peer.received) == 4
 
 
 @pytest.mark.dialect(44)
@@ -241,7 +241,7 @@ async def test_notices_are_events_and_not_part_of_the_history(shown):
         assert kinds(events) == ["TurnStarted", "Notice", "TurnEnded"]
         assert [notice.title for notice in session.state.notices] == ["Idle", "Odd"]
         assert session.state.timeline == session.state.messages
-        assert all("method" in message for message in peer.heard)
+        assert all("method" in message for message in peer.received)
 
 
 @pytest.mark.rule(294, 317, 319)
@@ -284,7 +284,7 @@ async def test_subagent_sessions_are_followed_without_being_opened():
         peer.update("s1", "subagent_update", sessionId="kid", state=None, title=None)
         await settle()
         assert (subagent.title, subagent.activity) == (None, "unknown")
-        assert len(peer.heard) == 2, "the client sent nothing"
+        assert len(peer.received) == 2, "the client sent nothing"
 
 
 @pytest.mark.rule(379)

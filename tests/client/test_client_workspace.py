@@ -209,7 +209,7 @@ async def test_a_killed_terminal_stays_readable_while_another_call_waits(tmp_pat
 
 async def response_to(peer, id):
     """The response to an earlier request, even if it was already received."""
-    for message in peer.heard:
+    for message in peer.received:
         if message.get("id") == id and "method" not in message:
             return message
     return await peer.answer_to(id)

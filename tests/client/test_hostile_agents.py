@@ -33,9 +33,9 @@ from accord.schema.codec import encode
 from accord.schema.dialects import DIALECTS
 from accord.session import TurnEnded, text_of
 from accord.testing.hostile import behaviors, summary
-from accord.testing.hostile.bad_output import NOISE, PIECES
-from accord.testing.hostile.dialect_agents import SHOWN, SPOKEN
-from accord.testing.hostile.hostile_agent import LAST_WORDS
+from accord.testing.hostile.bad_output import FLOOD_CHUNKS, NOISE
+from accord.testing.hostile.dialect_agents import DIALECT_ROWS, UPDATE_ROWS
+from accord.testing.hostile.hostile_agent import STDERR_MESSAGE
 from accord.workspace.terminals import MAX_RUNNING
 
 SHORT = TimeLimits(request=0.2, startup=60, silence=0.2, cancel=0.2)
@@ -43,7 +43,7 @@ SHORT = TimeLimits(request=0.2, startup=60, silence=0.2, cancel=0.2)
 
 def test_every_hostile_agent_has_a_unique_name_and_a_summary():
     assert len(behaviors()) == sum(1 for kind in behaviors().values() if summary(kind).endswith("."))
-    assert all(name == kind.habit for name, kind in behaviors().items())
+    assert all(name == kind.name for name, kind in behaviors().items())
 
 
 # -- exits --
@@ -52,7 +52,7 @@ def test_every_hostile_agent_has_a_unique_name_and_a_summary():
 @pytest.mark.rule(37)
 @pytest.mark.parametrize("name", ["dies-at-start", "dies-in-initialize"])
 async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_path):
-    with pytest.raises(HandshakeFailed, match=LAST_WORDS) as caught:
+    with pytest.raises(HandshakeFailed, match=STDERR_MESSAGE) as caught:
         async with hostile_agent(name, tmp_path):
             pass
     assert caught.value.exit_code == 7
@@ -62,10 +62,10 @@ async def test_an_exit_before_the_handshake_raises_handshake_failed(name, tmp_pa
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("dies-opening", Crashed, LAST_WORDS),
-        ("dies-in-turn", Crashed, LAST_WORDS),
-        ("dies-unheard", Crashed, LAST_WORDS),
-        ("dies-asking", Crashed, LAST_WORDS),
+        ("dies-opening", Crashed, STDERR_MESSAGE),
+        ("dies-in-turn", Crashed, STDERR_MESSAGE),
+        ("dies-unheard", Crashed, STDERR_MESSAGE),
+        ("dies-asking", Crashed, STDERR_MESSAGE),
         ("killed-in-turn", Killed, "SIGKILL"),
         ("hangs-up", ConnectionClosed, "closed its output"),
     ],
@@ -149,7 +149,7 @@ async def test_a_flood_arrives_complete_and_in_order(tmp_path):
     async with hostile_agent("floods", tmp_path) as agent:
         session = await agent.new_session(tmp_path)
         numbers = [int(line.split()[0]) for line in (await session.ask("go")).text.splitlines()]
-        assert numbers == list(range(PIECES))
+        assert numbers == list(range(FLOOD_CHUNKS))
 
 
 async def test_an_endless_flood_can_be_cancelled(tmp_path):
@@ -356,12 +356,12 @@ async def test_every_agent_dialect_is_repaired(tmp_path):
         await late.cancel()
         with pytest.raises(RpcError, match="Session not found"):
             await agent.load_session("no-such", project)
-    missing = [row for row in SHOWN if row not in (18, 55, 57, 101) and f"row {row}" not in shown]
+    missing = [row for row in UPDATE_ROWS if row not in (18, 55, 57, 101) and f"row {row}" not in shown]
     assert missing == []
     assert "row-55" in shown
     assert "row-57.txt" in shown
     assert '"row 3"' not in shown, "the final text repeats what was sent before"
-    repaired = {row for row in SPOKEN if DIALECTS[row].handled in ("repair", "alias")}
+    repaired = {row for row in DIALECT_ROWS if DIALECTS[row].handled in ("repair", "alias")}
     assert repaired - rows == set(), (sorted(repaired - rows), sorted(rows))
     assert logged(log, "row 67")["error"]["code"] == -32601
     # Options made up by a repair are never selected by kind: that request stays undecided.

@@ -76,7 +76,7 @@ async def test_missing_key_is_required_and_found_once_saved() -> None:
         save_key("openai", KEY)
         assert await client.call("authenticate", {"methodId": LOGIN}) == {}
         await client.new_session()
-    assert KEY not in str(client.raw.heard)
+    assert KEY not in str(client.raw.received)
 
 
 async def test_saved_key_needs_no_authenticate_call() -> None:
@@ -155,7 +155,7 @@ async def test_request_with_a_key_or_an_address_is_refused(method: str, params: 
         error = (await client.raw.answer_to(7))["error"]
     assert error["code"] == -32602
     assert "never travel over ACP" in error["message"]
-    assert KEY not in str(client.raw.heard)
+    assert KEY not in str(client.raw.received)
 
 
 async def test_meta_may_hold_keys_and_other_params_are_read_as_usual() -> None:

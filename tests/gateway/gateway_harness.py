@@ -114,12 +114,12 @@ class DrivenAgent(RawPeer):
 
     def __init__(self, transport: Transport, capabilities: dict[str, Any]) -> None:
         self._capabilities = capabilities
-        super().__init__(transport, hears="client")
+        super().__init__(transport, validate="client")
 
     def frames(self, frames: list[Frame]) -> None:
-        before = len(self.heard)
+        before = len(self.received)
         super().frames(frames)
-        for message in self.heard[before:]:
+        for message in self.received[before:]:
             if message.get("method") == "initialize":
                 self.reply(message, {"protocolVersion": 1, "agentCapabilities": self._capabilities})
 
@@ -157,7 +157,7 @@ class GatewayHarness:
         connection = MemoryClientConnection(ours, f"line-{self._connections}")
         connection.client = self.gateway.open(connection, rights, agent)
         ours.start(connection)
-        client = DrivenClient(theirs, hears="agent")
+        client = DrivenClient(theirs, validate="agent")
         client.connection = connection
         return client
 

@@ -49,7 +49,7 @@ async def test_a_token_opens_an_agents_stored_session_only_if_it_lies_in_its_fol
             opener = await harness.agent.until_method(method)
             harness.agent.reply(opener, {"sessionId": "new"} if method == "session/fork" else {})
             assert "result" in await client.answer_to(asked)
-        opened = [m["params"]["sessionId"] for m in harness.agent.heard if m.get("method") == method]
+        opened = [m["params"]["sessionId"] for m in harness.agent.received if m.get("method") == method]
         assert opened == ["ours"]
 
 
@@ -64,7 +64,7 @@ async def test_a_session_of_another_folder_stays_closed_after_a_gateway_restart(
         client = await harness.client(limited_to(inside))
         error = await client.error(method, {"sessionId": "s1", "cwd": str(inside), "mcpServers": []})
         assert error["code"] == -32003
-        assert not [m for m in harness.agent.heard if m.get("method") == method]
+        assert not [m for m in harness.agent.received if m.get("method") == method]
     store.close()
 
 
@@ -93,7 +93,7 @@ async def test_a_session_with_an_extra_folder_needs_a_token_that_covers_it(
         (item,) = (await owner.call("_accord/inbox"))["items"]
         error = await client.error("_accord/inbox/answer", {"id": item["id"], "result": result})
         assert error["code"] == -32002
-        assert not [m for m in client.heard if m.get("method", "").startswith("_accord/")]
+        assert not [m for m in client.received if m.get("method", "").startswith("_accord/")]
 
 
 async def restart_agent(harness: GatewayHarness, client: DrivenClient) -> None:
@@ -130,7 +130,7 @@ async def test_a_load_with_extra_folders_detaches_clients_that_may_not_see_them(
         await owner.update()
         prompt = {"sessionId": "s1", "prompt": [{"type": "text", "text": "x"}]}
         assert (await client.error("session/prompt", prompt))["code"] == -32002
-        assert not [m for m in client.heard if m.get("method") == "session/update"]
+        assert not [m for m in client.received if m.get("method") == "session/update"]
 
 
 async def test_a_token_cannot_add_folders_beyond_its_own_to_a_session(
@@ -231,4 +231,4 @@ async def test_messages_without_a_session_go_only_to_tokens_that_cover_all_sessi
         harness.agent.notify("_vendor/news", {"about": str(outside)})
         await owner.until_method("_vendor/news")
         await client.call("_accord/agents")
-        assert len([m for m in client.heard if m.get("method") == "_vendor/news"]) == 1
+        assert len([m for m in client.received if m.get("method") == "_vendor/news"]) == 1

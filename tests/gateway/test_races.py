@@ -60,7 +60,7 @@ async def test_two_concurrent_loads_open_the_session_once_at_the_agent(
         harness.agent.reply(load, {})
         assert texts_of((await first.updates_until(one))[0]) == [("agent_message_chunk", "before")]
         assert texts_of((await second.updates_until(two))[0]) == [("agent_message_chunk", "before")]
-        assert len([m for m in harness.agent.heard if m.get("method") == "session/load"]) == 1
+        assert len([m for m in harness.agent.received if m.get("method") == "session/load"]) == 1
 
 
 async def test_a_load_continues_without_its_client_and_gives_the_next_the_history_once(
@@ -77,7 +77,7 @@ async def test_a_load_continues_without_its_client_and_gives_the_next_the_histor
         harness.agent.say("old", "two")
         harness.agent.reply(load, {})
         assert texts_of((await second.updates_until(two))[0]) == [("agent_message_chunk", "one two")]
-        assert len([m for m in harness.agent.heard if m.get("method") == "session/load"]) == 1
+        assert len([m for m in harness.agent.received if m.get("method") == "session/load"]) == 1
         (entry,) = (await second.call("_accord/sessions"))["sessions"]
         assert entry["clients"] == 1
 
@@ -295,7 +295,7 @@ async def test_a_cancelled_permission_request_cannot_be_answered(audit: AuditLog
         client.reply(asked, result)
         error = await client.error("_accord/inbox/answer", {"id": str(asked["id"]), "result": result})
         assert error["code"] == -32002
-        answers = [m for m in harness.agent.heard if m.get("id") == asking and "method" not in m]
+        answers = [m for m in harness.agent.received if m.get("id") == asking and "method" not in m]
         assert [m["error"]["code"] for m in answers] == [-32800]
 
 
@@ -316,7 +316,7 @@ async def test_only_the_first_of_two_answers_reaches_the_agent(audit: AuditLog, 
             {"id": str(two["id"]), "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}},
         )
         assert error["code"] == -32002
-        answers = [m for m in harness.agent.heard if m.get("id") == asking and "method" not in m]
+        answers = [m for m in harness.agent.received if m.get("id") == asking and "method" not in m]
         assert [m["result"]["outcome"].get("optionId") for m in answers] == ["no"]
 
 
@@ -331,7 +331,7 @@ async def test_a_duplicate_answer_of_the_agent_is_forwarded_once(audit: AuditLog
         harness.agent.send({"jsonrpc": "2.0", "id": "9" * 5000, "result": {}})
         harness.agent.notify("_done", {"sessionId": "s1"})
         await client.until_method("_done")
-        answers = [m for m in client.heard if m.get("id") == turn and "method" not in m]
+        answers = [m for m in client.received if m.get("id") == turn and "method" not in m]
         assert [m["result"]["stopReason"] for m in answers] == ["end_turn"]
 
 

@@ -248,7 +248,7 @@ async def test_the_last_client_to_close_a_session_closes_it_at_the_agent(
         await open_session(harness, first, tmp_path)
         await second.load("s1", str(tmp_path))
         await first.call("session/close", {"sessionId": "s1"})
-        assert not [m for m in harness.agent.heard if m.get("method") == "session/close"]
+        assert not [m for m in harness.agent.received if m.get("method") == "session/close"]
         closing = second.ask("session/close", {"sessionId": "s1"})
         harness.agent.reply(await harness.agent.until_method("session/close"), {})
         assert (await second.answer_to(closing))["result"] == {}

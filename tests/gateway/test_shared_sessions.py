@@ -52,7 +52,7 @@ async def test_a_joining_client_gets_the_history_and_then_live_updates(
         assert (await second.update())["content"]["text"] == " three"
         updates, _ = await first.updates_until(turn)
         assert [u["content"]["text"] for u in updates] == [" three"]
-        assert not [m for m in harness.agent.heard if m.get("method") == "session/load"]
+        assert not [m for m in harness.agent.received if m.get("method") == "session/load"]
 
 
 async def test_resuming_a_live_session_gives_its_state_without_history(
@@ -91,7 +91,7 @@ async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: AuditL
         assert ended["params"] == {"sessionId": "s1", "state": "ended", "stopReason": "end_turn"}
         updates, _ = await first.updates_until(turn)
         assert [update["content"]["text"] for update in updates] == ["answer"]
-        assert "_accord/turn" not in [message.get("method") for message in first.heard]
+        assert "_accord/turn" not in [message.get("method") for message in first.received]
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
@@ -114,7 +114,7 @@ async def test_a_permission_request_goes_to_all_and_the_first_answer_wins(
         first.reply(question, {"outcome": {"outcome": "selected", "optionId": "yes"}})  # too late
         harness.agent.say("s1", "on")
         await first.update()
-        assert [m for m in harness.agent.heard if m.get("id") == asked and "result" in m] == [decided]
+        assert [m for m in harness.agent.received if m.get("id") == asked and "result" in m] == [decided]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ async def test_a_pending_permission_request_waits_for_the_next_client(
         harness.agent.say("s1", "done")
         harness.agent.reply(prompt, {"stopReason": "end_turn"})
         assert (await back.update())["content"]["text"] == "done"
-        assert turn not in [message.get("id") for message in back.heard]
+        assert turn not in [message.get("id") for message in back.received]
 
 
 async def test_any_client_can_cancel_and_pending_requests_are_answered_cancelled(
@@ -265,7 +265,7 @@ async def test_forms_go_only_to_clients_that_show_them(audit: AuditLog, tmp_path
         showing.reply(question, {"action": "accept", "content": {"name": "x"}})
         answer = (await harness.agent.answer_to(asked))["result"]
         assert answer == {"action": "accept", "content": {"name": "x"}}
-        assert "elicitation/create" not in [message.get("method") for message in plain.heard]
+        assert "elicitation/create" not in [message.get("method") for message in plain.received]
 
 
 async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
@@ -287,7 +287,7 @@ async def test_the_inbox_lists_streams_and_answers_requests_of_all_sessions(
         assert await watcher.call("_accord/inbox/answer", {"id": added["id"], "result": choice}) == {}
         assert (await harness.agent.answer_to(asked))["result"] == choice
         await worker.until_method("$/cancel_request")
-        removed = [m["params"] for m in watcher.heard if m.get("method") == "_accord/inbox"][-1]
+        removed = [m["params"] for m in watcher.received if m.get("method") == "_accord/inbox"][-1]
         assert removed["removed"]["id"] == added["id"]
         again = await watcher.error("_accord/inbox/answer", {"id": added["id"], "result": choice})
         assert again["code"] == -32002
@@ -324,7 +324,7 @@ async def test_a_read_only_client_sees_updates_and_gets_no_requests(audit: Audit
         await worker.until_method("session/request_permission")
         harness.agent.say("s1", "seen")
         assert (await reader.update())["content"]["text"] == "seen"
-        assert "session/request_permission" not in [message.get("method") for message in reader.heard]
+        assert "session/request_permission" not in [message.get("method") for message in reader.received]
         prompt = {"sessionId": "s1", "prompt": [{"type": "text", "text": "do"}]}
         assert (await reader.error("session/prompt", prompt))["code"] == -32003
 

@@ -282,5 +282,5 @@ async def test_a_token_limited_to_folders_reaches_the_agent_only_through_its_ses
         own = client.ask("_vendor/thing", {"sessionId": "s1"})
         harness.agent.reply(await harness.agent.until_method("_vendor/thing"), {"fine": True})
         assert (await client.answer_to(own))["result"] == {"fine": True}
-        methods = [message.get("method") for message in harness.agent.heard]
+        methods = [message.get("method") for message in harness.agent.received]
         assert not {"logout", "providers/list", "_vendor/read", "_vendor/note"} & set(methods)

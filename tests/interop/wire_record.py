@@ -11,7 +11,7 @@ from typing import Any, Literal
 from jsonschema import Draft202012Validator
 from tests.requirements import need_official_schemas
 
-from accord.testing.raw_peer import violations_in
+from accord.testing.raw_peer import schema_violations
 
 Side = Literal["agent", "client"]
 Edition = Literal["schema", "schema.unstable"]
@@ -69,7 +69,7 @@ class WireRecord:
         return [
             f"{json.dumps(message)[:300]}: {fault}"
             for message in self.sent_by(side)
-            for fault in violations_in(message, side, asked)
+            for fault in schema_violations(message, side, asked)
         ]
 
     def unofficial(self, side: Side, *, edition: Edition = "schema") -> list[str]:

@@ -145,7 +145,7 @@ async def test_every_update_that_the_client_receives_is_in_the_log(tmp_path: Pat
                 await turn.update(update)
             journal.append(TurnEnded("end_turn", "end_turn"))
 
-        ours, client = raw_pair(hears="agent")
+        ours, client = raw_pair(validate="agent")
         connection = agent.connect(CommitTransport(ours, store))
         await client.call("initialize", {"protocolVersion": 1})
         opened = await client.call("session/new", {"cwd": str(tmp_path), "mcpServers": []})

@@ -12,7 +12,7 @@ from accord.errors import UsageError
 from accord.schema.dialects import DIALECTS
 from accord.testing import hostile_command
 from accord.testing.hostile import behaviors
-from accord.testing.hostile.dialect_agents import BY_CLIENTS, BY_OTHERS, SPOKEN
+from accord.testing.hostile.dialect_agents import CLIENT_ROWS, DIALECT_ROWS, ROWS_OF_OTHER_AGENTS
 
 
 def run_hostile_agent(*words: str, code: int = 0, stdin: str = "") -> str:
@@ -38,7 +38,7 @@ def test_a_usage_error_is_one_line(words: list[str]):
 
 
 def test_an_unknown_behavior_has_no_command():
-    with pytest.raises(UsageError, match="there is no habit 'polite'"):
+    with pytest.raises(UsageError, match="unknown behavior 'polite'"):
         hostile_command("polite")
 
 
@@ -63,6 +63,6 @@ async def test_the_example_of_the_guide_works(tmp_path: Path):
 
 
 def test_every_dialect_is_spoken_by_a_hostile_agent_or_by_clients():
-    assert {*SPOKEN, *BY_CLIENTS, *BY_OTHERS} == set(DIALECTS)
-    assert len(SPOKEN) + len(BY_CLIENTS) + len(BY_OTHERS) == len(DIALECTS)
-    assert set(BY_OTHERS.values()) <= set(behaviors())
+    assert {*DIALECT_ROWS, *CLIENT_ROWS, *ROWS_OF_OTHER_AGENTS} == set(DIALECTS)
+    assert len(DIALECT_ROWS) + len(CLIENT_ROWS) + len(ROWS_OF_OTHER_AGENTS) == len(DIALECTS)
+    assert set(ROWS_OF_OTHER_AGENTS.values()) <= set(behaviors())

@@ -19,7 +19,7 @@ from accord.testing.model_script import (
     StreamPause,
     Thought,
 )
-from accord.testing.model_server import ModelServer, SeenRequest
+from accord.testing.model_server import ModelServer, RecordedRequest
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",
@@ -27,7 +27,7 @@ PATHS = {
     "anthropic": "/v1/messages",
     "google": "/v1beta/models/m:streamGenerateContent?alt=sse",
 }
-every_format = pytest.mark.parametrize("spoken", list(PATHS))
+every_format = pytest.mark.parametrize("format_name", list(PATHS))
 
 
 class HttpAnswer(NamedTuple):
@@ -91,7 +91,7 @@ class HttpCaller:
 
 
 @every_format
-async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> None:
+async def test_an_answer_is_streamed_in_the_providers_format(format_name: str) -> None:
     answer = ModelAnswer(
         Thought("ponder"),
         "Bon",
@@ -100,7 +100,7 @@ async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> Non
         usage=ScriptedUsage(100, 20, 30, 0, thought=4),
     )
     async with ModelServer([answer]) as server, HttpCaller(server) as caller:
-        said = await caller.ask(PATHS[spoken], {"model": "m", "stream": True})
+        said = await caller.ask(PATHS[format_name], {"model": "m", "stream": True})
     assert (said.status, said.headers["content-type"]) == (200, "text/event-stream")
     text = json.dumps(said.events)
     assert text.index("ponder") < text.index("Bon") < text.index("jour") < text.index("shell")
@@ -116,7 +116,7 @@ async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> Non
         "anthropic": "tool_use",
         "google": "STOP",
     }
-    assert last[spoken]() == ends[spoken]
+    assert last[format_name]() == ends[format_name]
     usages: dict[str, Callable[[], Any]] = {
         "openai-chat": lambda: said.events[-1]["usage"]["prompt_tokens"],
         "openai-responses": lambda: said.events[-1]["response"]["usage"]["input_tokens"],
@@ -126,7 +126,7 @@ async def test_an_answer_is_streamed_in_the_providers_format(spoken: str) -> Non
         ),
         "google": lambda: said.events[-1]["usageMetadata"]["promptTokenCount"],
     }
-    assert usages[spoken]() == 100
+    assert usages[format_name]() == 100
 
 
 async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
@@ -142,10 +142,10 @@ async def test_tool_call_arguments_are_streamed_in_pieces() -> None:
 
 
 @every_format
-async def test_a_fault_has_the_providers_format(spoken: str) -> None:
+async def test_a_fault_has_the_providers_format(format_name: str) -> None:
     fault = ModelFault(429, "slow down", retry_after=3, headers={"x-extra": "1"})
     async with ModelServer([fault]) as server, HttpCaller(server) as caller:
-        said = await caller.ask(PATHS[spoken], {"model": "m"})
+        said = await caller.ask(PATHS[format_name], {"model": "m"})
     assert (said.status, said.headers["retry-after"], said.headers["x-extra"]) == (429, "3", "1")
     assert said.json["error"]["message"] == "slow down"
 
@@ -160,7 +160,7 @@ async def test_a_script_is_played_in_order_and_can_be_extended() -> None:
 
 
 async def test_a_function_can_answer_every_request() -> None:
-    def reply(seen: SeenRequest) -> Reply:
+    def reply(seen: RecordedRequest) -> Reply:
         return ModelFault(404) if seen.model == "gone" else ModelAnswer(seen.model)
 
     async with ModelServer(reply) as server, HttpCaller(server) as caller:
@@ -178,26 +178,26 @@ async def test_requests_are_kept() -> None:
     assert seen.path == PATHS["google"]
 
 
-async def test_a_gate_pauses_the_stream_until_the_test_opens_it() -> None:
-    gate = StreamPause()
-    async with ModelServer([ModelAnswer("before", gate, "after")]) as server, HttpCaller(server) as caller:
+async def test_a_pause_stops_the_stream_until_the_test_releases_it() -> None:
+    pause = StreamPause()
+    async with ModelServer([ModelAnswer("before", pause, "after")]) as server, HttpCaller(server) as caller:
         caller.send(PATHS["google"], {})
-        await gate.reached()
+        await pause.reached()
         await caller.head()
         assert b"before" in await caller.chunk()
         seen = await server.request()
         assert seen.outcome is None
-        gate.open()
+        pause.release()
         assert b"after" in await caller.chunk()
         assert await seen.ended() == "answered"
 
 
-async def test_a_client_that_disconnects_at_a_gate_is_recorded_as_abandoned() -> None:
-    gate = StreamPause()
-    async with ModelServer([ModelAnswer("before", gate)]) as server:
+async def test_a_client_that_disconnects_at_a_pause_is_recorded_as_abandoned() -> None:
+    pause = StreamPause()
+    async with ModelServer([ModelAnswer("before", pause)]) as server:
         async with HttpCaller(server) as caller:
             caller.send(PATHS["google"], {})
-            await gate.reached()
+            await pause.reached()
         assert await (await server.request()).ended() == "abandoned"
 
 
@@ -217,12 +217,12 @@ async def test_a_dropped_stream_ends_where_the_script_says(drop: DroppedConnecti
 
 
 @every_format
-async def test_a_stream_can_contain_raw_bytes_refusals_and_faults(spoken: str) -> None:
+async def test_a_stream_can_contain_raw_bytes_refusals_and_faults(format_name: str) -> None:
     answer = ModelAnswer(
         "a", RawBytes(b"data: {broken\n\n"), ModelFault(503, "in the middle"), Refusal("never")
     )
     async with ModelServer([answer]) as server, HttpCaller(server) as caller:
-        body = (await caller.ask(PATHS[spoken], {"model": "m"})).body
+        body = (await caller.ask(PATHS[format_name], {"model": "m"})).body
     assert body.index(b"{broken") < body.index(b"in the middle") < body.index(b"never")
 
 
@@ -278,10 +278,10 @@ async def test_the_environment_points_a_provider_at_the_server(
 
 
 async def test_closing_the_server_ends_waiting_streams() -> None:
-    gate = StreamPause()
-    async with ModelServer([ModelAnswer(gate)]) as server:
+    pause = StreamPause()
+    async with ModelServer([ModelAnswer(pause)]) as server:
         caller = await HttpCaller(server).__aenter__()
         caller.send(PATHS["google"], {})
-        await gate.reached()
+        await pause.reached()
     assert server.requests[0].outcome in ("dropped", "abandoned")
     caller.writer.close()

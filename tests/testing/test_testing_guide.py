@@ -141,13 +141,13 @@ async def test_a_script_belongs_to_its_prompt_even_if_cancelled_at_once(accord_a
 
 
 async def test_a_scripted_option_that_is_not_offered_fails_the_test(tmp_path: Path) -> None:
-    with pytest.raises(accord.UsageError, match="'nope' is none of those offered"):
+    with pytest.raises(accord.UsageError, match="'nope' matches none of the offered options"):
         async with scripted_client(file_writing_agent(), permissions=["nope"]) as client:
             await client.prompt("hello", cwd=tmp_path)
 
 
 async def test_an_agent_can_be_driven_message_by_message(accord_wire: Callable[..., Any]) -> None:
-    transport, peer = accord_wire(hears="agent")
+    transport, peer = accord_wire(validate="agent")
     connection = file_writing_agent().connect(transport)
     peer.send({"jsonrpc": "2.0", "id": "x", "method": "initialize", "params": {"protocolVersion": 1}})
     answer = await peer.next()

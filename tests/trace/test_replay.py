@@ -253,15 +253,15 @@ async def test_the_recorded_pauses_are_kept_at_the_chosen_speed():
             await client.answer_to(id)
         client.ask("session/prompt", prompt_of("s1"))
         await clock.advance(0.9)
-        heard = len(client.heard)
+        heard = len(client.received)
         await clock.advance(0.2)
-        assert len(client.heard) == heard + 1
+        assert len(client.received) == heard + 1
         await clock.advance(1.5)
-        assert len(client.heard) == heard + 1
+        assert len(client.received) == heard + 1
         await clock.advance(0.5)
-        assert len(client.heard) == heard + 2
+        assert len(client.received) == heard + 2
         await clock.advance(0.5)
-        assert client.heard[-1]["result"] == {"stopReason": "end_turn"}
+        assert client.received[-1]["result"] == {"stopReason": "end_turn"}
 
 
 async def test_noise_is_replayed_and_redacted_values_match_anything():

@@ -44,7 +44,7 @@ async def test_a_cancelled_request_is_answered_once_with_request_cancelled() -> 
     pair.peer.notify("$/cancel_request", {"requestId": id})
     assert (await pair.peer.answer_to(id))["error"]["code"] == -32800
     await pair.peer.call("echo")
-    assert [message.get("id") for message in pair.peer.heard].count(id) == 1
+    assert [message.get("id") for message in pair.peer.received].count(id) == 1
 
 
 @pytest.mark.rule(50, 51)
@@ -98,7 +98,7 @@ async def test_cancelling_an_unknown_request_has_no_effect(params: Any) -> None:
     pair.peer.notify("$/cancel_request", params)
     pair.peer.notify("$/cancel_request", {"requestId": "raw-1"})
     assert await pair.peer.call("echo", {"n": 2}) == {"n": 2}
-    assert len(pair.peer.heard) == 2
+    assert len(pair.peer.received) == 2
 
 
 async def test_cancelling_a_call_notifies_the_peer_and_ignores_the_late_response() -> None:

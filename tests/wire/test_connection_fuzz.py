@@ -148,13 +148,13 @@ async def _interleaved(script: list[tuple[str, int]], pauses: list[int]) -> None
             arrivals[session].append(n)
             pair.peer.notify(kind, {"sessionId": session, "n": n})
         await pause(n)
-        for message in pair.peer.heard:
+        for message in pair.peer.received:
             if message.get("method") == "back" and not message.get("done"):
                 message["done"] = True
                 pair.peer.reply(message, {})
     while not all(task.done() for task in answers) or any(set(notes[s]) - finished[s] for s in notes):
         await asyncio.sleep(0)
-        for message in pair.peer.heard:
+        for message in pair.peer.received:
             if message.get("method") == "back" and not message.get("done"):
                 message["done"] = True
                 pair.peer.reply(message, {})

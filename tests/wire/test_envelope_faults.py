@@ -98,7 +98,7 @@ async def test_a_client_skips_and_reports_noise_without_answering() -> None:
     for line in (b"Welcome to the agent!", b"null", b"42", b"[]", b"{}", b'{"level":"info","msg":"ready"}'):
         pair.peer.send(line)
     await assert_still_serving(pair)
-    assert len(pair.peer.heard) == 1
+    assert len(pair.peer.received) == 1
     assert [report.kind for report in pair.reports] == [
         "noise",
         "invalid",
@@ -128,7 +128,7 @@ async def test_notifications_are_never_answered() -> None:
         pair.peer.notify(method, {"a": 1})
         pair.peer.notify(method, [])
     await assert_still_serving(pair)
-    assert len(pair.peer.heard) == 1
+    assert len(pair.peer.received) == 1
 
 
 @pytest.mark.rule(15, 16, 17, 18)

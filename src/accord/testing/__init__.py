@@ -1,5 +1,9 @@
-"""For everyone who tests an agent or a client: scripted and hostile peers, the wire by hand, wire assertions, a fake clock."""
+"""A test kit for agents and clients.
 
+Scripted agents, clients and model providers, hostile agents, raw messages with assertions, and a fake clock.
+"""
+
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accord.lazy_names import lazy_names
@@ -17,11 +21,11 @@ if TYPE_CHECKING:
         ask,
         die,
         fail,
+        parse_step,
         plan,
         read_file,
         say,
         send,
-        step_of,
         stop,
         terminal,
         think,
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
         wait_for_cancel,
         write_file,
     )
-    from accord.testing.scripted_client import ScriptedClient, SeenTurn, scripted_client
+    from accord.testing.scripted_client import RecordedTurn, ScriptedClient, scripted_client
 
 
 __all__ = [
@@ -38,11 +42,11 @@ __all__ = [
     "FakeClock",
     "ModelServer",
     "RawPeer",
+    "RecordedTurn",
     "RecordingTransport",
     "ScriptedAgent",
     "ScriptedClient",
     "ScriptedTurn",
-    "SeenTurn",
     "Step",
     "WireFault",
     "WireLog",
@@ -50,6 +54,7 @@ __all__ = [
     "die",
     "fail",
     "hostile_command",
+    "parse_step",
     "plan",
     "raw_pair",
     "read_file",
@@ -57,7 +62,6 @@ __all__ = [
     "scripted_client",
     "send",
     "settle",
-    "step_of",
     "stop",
     "terminal",
     "think",
@@ -67,7 +71,7 @@ __all__ = [
     "write_file",
 ]
 
-__getattr__ = lazy_names(
+__getattr__: Callable[[str], object] = lazy_names(
     __name__,
     {
         "accord.testing.fake_clock": "FakeClock settle",
@@ -75,9 +79,9 @@ __getattr__ = lazy_names(
         "accord.testing.model_server": "ModelServer",
         "accord.testing.raw_peer": "RecordingTransport WireLog RawPeer WireFault raw_pair",
         "accord.testing.scripted_agent": (
-            "AgentScript ScriptedAgent ScriptedTurn Step ask die fail plan read_file say send step_of "
+            "AgentScript ScriptedAgent ScriptedTurn Step ask die fail parse_step plan read_file say send "
             "stop terminal think tool update wait_for_cancel write_file"
         ),
-        "accord.testing.scripted_client": "ScriptedClient SeenTurn scripted_client",
+        "accord.testing.scripted_client": "RecordedTurn ScriptedClient scripted_client",
     },
 )

@@ -1,6 +1,6 @@
-"""`python -m accord.testing SCRIPT`: the scripted agent on stdio, for clients that start a process.
+"""`python -m accord.testing SCRIPT`: a scripted agent on stdio, for clients that start a process.
 
-`python -m accord.testing hostile NAME` is an agent with bad manners instead; without a name it lists them.
+`python -m accord.testing hostile NAME` runs a hostile agent; without a name it lists them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from accord.errors import UsageError
 
 
 async def serve(script: Path) -> None:
-    """Play the script to whoever started this process."""
+    """Run the script as an agent on stdio."""
     from accord.testing.scripted_agent import ScriptedAgent, read_script
     from accord.wire.stdio import StdioTransport
 
@@ -19,7 +19,7 @@ async def serve(script: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run; the result is the exit code."""
+    """Run the command; returns the exit code."""
     try:
         if words[:1] == ["hostile"]:
             from accord.testing.hostile import main as hostile

@@ -1,4 +1,4 @@
-"""A clock whose hands a test turns, so that limits can run out without anybody waiting."""
+"""A clock that a test moves, so that timeouts expire without waiting."""
 
 import asyncio
 import heapq
@@ -12,16 +12,16 @@ class FakeTimer:
     __slots__ = ("callback", "cancelled")
 
     def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback = callback
-        self.cancelled = False
+        self.callback: Callable[[], None] = callback
+        self.cancelled: bool = False
 
     def cancel(self) -> None:
-        """Call it off."""
+        """Do not run the callback."""
         self.cancelled = True
 
 
 class FakeClock:
-    """Stands still until `advance` is called; then everything due happens in order."""
+    """Moves only when `advance` is called; then due timers fire in order."""
 
     def __init__(self, start: float = 1000.0) -> None:
         self._now = start
@@ -29,31 +29,31 @@ class FakeClock:
         self._number = count()
 
     def now(self) -> float:
-        """The time it shows."""
+        """The current time in seconds."""
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> FakeTimer:
-        """Run the callback when the hands have moved so far."""
+        """Run the callback when the clock has advanced so many seconds."""
         timer = FakeTimer(callback)
         heapq.heappush(self._due, (self._now + seconds, next(self._number), timer))
         return timer
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the hands have moved so far."""
-        awake = asyncio.Event()
-        timer = self.call_later(seconds, awake.set)
+        """Return when the clock has advanced so many seconds."""
+        wake = asyncio.Event()
+        timer = self.call_later(seconds, wake.set)
         try:
-            await awake.wait()
+            await wake.wait()
         finally:
             timer.cancel()
 
     @property
     def waiting(self) -> int:
-        """How many timers are set."""
+        """The number of active timers."""
         return sum(not timer.cancelled for _, _, timer in self._due)
 
     async def advance(self, seconds: float) -> None:
-        """Turn the hands forward; timers fire in order, and what they wake runs before the next one fires."""
+        """Advance the clock. Code that a timer wakes runs before the next timer fires."""
         await settle()
         until = self._now + seconds
         while self._due and self._due[0][0] <= until:
@@ -68,6 +68,6 @@ class FakeClock:
 
 
 async def settle(turns: int = 50) -> None:
-    """Let everything that is ready on the event loop run; for things in memory only, not for other processes."""
+    """Run all ready callbacks and tasks of the event loop. Does not wait for other processes."""
     for _ in range(turns):
         await asyncio.sleep(0)

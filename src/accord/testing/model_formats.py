@@ -18,9 +18,7 @@ from accord.testing.model_script import (
     event,
 )
 
-# MERGED testing.models.anthropic: Anthropic's messages, as streamed.
-
-_TYPES: Final = {
+_ANTHROPIC_ERROR_TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -35,7 +33,7 @@ _ANTHROPIC_MESSAGES: Final = {
     "context_full": "prompt is too long: 200001 tokens > 200000 maximum",
     "quota": "Your credit balance is too low to access the API.",
 }
-_STOP: Final = {
+_ANTHROPIC_STOP: Final = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
     "refusal": "refusal",
@@ -44,7 +42,7 @@ _STOP: Final = {
 
 
 class Anthropic:
-    """`POST /v1/messages` and `GET /v1/models`."""
+    """Anthropic: `POST /v1/messages` and `GET /v1/models`."""
 
     def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
         tokens = answer.usage
@@ -64,8 +62,8 @@ class Anthropic:
             "stop_sequence": None,
             "usage": usage,
         }
-        yield _say("message_start", message=message)
-        yield _say("ping")
+        yield _anthropic_event("message_start", message=message)
+        yield _anthropic_event("ping")
         index = -1
         open_text = False
         for piece in answer.pieces:
@@ -75,29 +73,33 @@ class Anthropic:
             if isinstance(piece, RawBytes | ModelFault):
                 yield piece.data if isinstance(piece, RawBytes) else event(self.error(piece), "error")
                 continue
-            said = piece.text if isinstance(piece, Refusal) else piece if isinstance(piece, str) else None
-            if open_text and said is None:
-                yield _say("content_block_stop", index=index)
+            text = piece.text if isinstance(piece, Refusal) else piece if isinstance(piece, str) else None
+            if open_text and text is None:
+                yield _anthropic_event("content_block_stop", index=index)
                 open_text = False
-            if said is not None:
+            if text is not None:
                 if not open_text:
                     index, open_text = index + 1, True
-                    yield _say("content_block_start", index=index, content_block={"type": "text", "text": ""})
-                yield _say("content_block_delta", index=index, delta={"type": "text_delta", "text": said})
+                    yield _anthropic_event(
+                        "content_block_start", index=index, content_block={"type": "text", "text": ""}
+                    )
+                yield _anthropic_event(
+                    "content_block_delta", index=index, delta={"type": "text_delta", "text": text}
+                )
             elif isinstance(piece, Thought | ModelToolCall):
                 index += 1
-                yield from _block(piece, index, number)
+                yield from _anthropic_block(piece, index, number)
         if open_text:
-            yield _say("content_block_stop", index=index)
-        stopped = {"stop_reason": _STOP[answer.stop], "stop_sequence": None}
-        yield _say("message_delta", delta=stopped, usage={"output_tokens": tokens.output})
-        yield _say("message_stop")
+            yield _anthropic_event("content_block_stop", index=index)
+        delta = {"stop_reason": _ANTHROPIC_STOP[answer.stop], "stop_sequence": None}
+        yield _anthropic_event("message_delta", delta=delta, usage={"output_tokens": tokens.output})
+        yield _anthropic_event("message_stop")
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
         kind = (
             "invalid_request_error"
             if fault.kind in _ANTHROPIC_MESSAGES
-            else _TYPES.get(fault.status, "api_error")
+            else _ANTHROPIC_ERROR_TYPES.get(fault.status, "api_error")
         )
         message = _ANTHROPIC_MESSAGES.get(fault.kind, fault.message)
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
@@ -111,7 +113,7 @@ class Anthropic:
         return {"data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
-def _block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[Frame]:
+def _anthropic_block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[Frame]:
     deltas: list[dict[str, Any]]
     if isinstance(piece, Thought):
         block: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
@@ -127,19 +129,17 @@ def _block(piece: Thought | ModelToolCall, index: int, number: int) -> Iterator[
             "input": {},
         }
         deltas = [{"type": "input_json_delta", "partial_json": part} for part in piece.split]
-    yield _say("content_block_start", index=index, content_block=block)
+    yield _anthropic_event("content_block_start", index=index, content_block=block)
     for delta in deltas:
-        yield _say("content_block_delta", index=index, delta=delta)
-    yield _say("content_block_stop", index=index)
+        yield _anthropic_event("content_block_delta", index=index, delta=delta)
+    yield _anthropic_event("content_block_stop", index=index)
 
 
-def _say(kind: str, **members: Any) -> bytes:
+def _anthropic_event(kind: str, **members: Any) -> bytes:
     return event({"type": kind, **members}, kind)
 
 
-# MERGED testing.models.gemini: Google's `streamGenerateContent`. Its tool calls come whole.
-
-_STATUS: Final = {
+_GEMINI_STATUS: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -152,11 +152,19 @@ _GEMINI_MESSAGES: Final = {
     "context_full": "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
     "auth": "API key not valid. Please pass a valid API key.",
 }
-_FINISH: Final = {"end_turn": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY", "tool_use": "STOP"}
+_GEMINI_FINISH: Final = {
+    "end_turn": "STOP",
+    "max_tokens": "MAX_TOKENS",
+    "refusal": "SAFETY",
+    "tool_use": "STOP",
+}
 
 
 class Gemini:
-    """`POST /v1beta/models/NAME:streamGenerateContent` and `GET /v1beta/models`."""
+    """Google: `POST /v1beta/models/NAME:streamGenerateContent` and `GET /v1beta/models`.
+
+    A tool call comes in one chunk.
+    """
 
     def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
         head = {"responseId": f"gemini-{number}", "modelVersion": model}
@@ -177,15 +185,21 @@ class Gemini:
             elif isinstance(piece, Thought):
                 yield chunk([{"text": piece.text, "thought": True, "thoughtSignature": piece.signature}])
             elif isinstance(piece, ModelToolCall):
-                call = {"name": piece.name, "args": _object(piece), **({"id": piece.id} if piece.id else {})}
+                call = {
+                    "name": piece.name,
+                    "args": _gemini_arguments(piece),
+                    **({"id": piece.id} if piece.id else {}),
+                }
                 yield chunk([{"functionCall": call}])
             else:
                 yield chunk([{"text": piece.text if isinstance(piece, Refusal) else piece}])
-        yield chunk([{"text": ""}], _FINISH[answer.stop], usageMetadata=_usage(answer))
+        yield chunk([{"text": ""}], _GEMINI_FINISH[answer.stop], usageMetadata=_gemini_usage(answer))
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
         message = _GEMINI_MESSAGES.get(fault.kind, fault.message)
-        status = _STATUS.get(fault.status, "UNAVAILABLE" if fault.status >= 500 else "INVALID_ARGUMENT")
+        status = _GEMINI_STATUS.get(
+            fault.status, "UNAVAILABLE" if fault.status >= 500 else "INVALID_ARGUMENT"
+        )
         error: dict[str, Any] = {"code": fault.status, "message": message, "status": status}
         if fault.kind == "auth":
             info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
@@ -207,14 +221,14 @@ class Gemini:
         }
 
 
-def _object(call: ModelToolCall) -> Any:
+def _gemini_arguments(call: ModelToolCall) -> Any:
     try:
         return json.loads(call.text)
     except ValueError:
-        return {"malformed": call.text}  # the format has no way to say it
+        return {"malformed": call.text}  # the format cannot express malformed arguments
 
 
-def _usage(answer: ModelAnswer) -> dict[str, Any]:
+def _gemini_usage(answer: ModelAnswer) -> dict[str, Any]:
     tokens = answer.usage
     return {
         "promptTokenCount": tokens.input,
@@ -225,15 +239,13 @@ def _usage(answer: ModelAnswer) -> dict[str, Any]:
     }
 
 
-# MERGED testing.models.openai_chat: OpenAI's chat completions, as streamed.
-
-_CODES: Final = {
+_OPENAI_ERRORS_BY_KIND: Final = {
     "auth": ("invalid_request_error", "invalid_api_key"),
     "context_full": ("invalid_request_error", "context_length_exceeded"),
     "quota": ("insufficient_quota", "insufficient_quota"),
     "unknown_model": ("invalid_request_error", "model_not_found"),
 }
-_STATUS_CODES: Final = {
+_OPENAI_ERRORS_BY_STATUS: Final = {
     401: ("invalid_request_error", "invalid_api_key"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     500: ("server_error", "server_error"),
@@ -248,7 +260,7 @@ _OPENAI_CHAT_FINISH: Final = {
 
 
 class OpenAIChat:
-    """`POST /v1/chat/completions` and `GET /v1/models`."""
+    """OpenAI chat completions: `POST /v1/chat/completions` and `GET /v1/models`."""
 
     def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
         head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1, "model": model}
@@ -287,7 +299,9 @@ class OpenAIChat:
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
         kind, code = (
-            _CODES.get(fault.kind) or _STATUS_CODES.get(fault.status) or ("invalid_request_error", None)
+            _OPENAI_ERRORS_BY_KIND.get(fault.kind)
+            or _OPENAI_ERRORS_BY_STATUS.get(fault.status)
+            or ("invalid_request_error", None)
         )
         return {"error": {"message": fault.message, "type": kind, "param": None, "code": code}}
 
@@ -309,16 +323,14 @@ def _openai_chat_usage(answer: ModelAnswer) -> dict[str, Any]:
     }
 
 
-# MERGED testing.models.openai_responses: OpenAI's responses, as streamed.
-
 _CHAT: Final = OpenAIChat()
 
 
 class OpenAIResponses:
-    """`POST /v1/responses`."""
+    """OpenAI responses: `POST /v1/responses`."""
 
     def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
-        return _Stream(answer, number, model).frames()
+        return _ResponsesStream(answer, number, model).frames()
 
     def error(self, fault: ModelFault) -> dict[str, Any]:
         return _CHAT.error(fault)
@@ -327,7 +339,7 @@ class OpenAIResponses:
         return _CHAT.listing(models)
 
 
-class _Stream:
+class _ResponsesStream:
     def __init__(self, answer: ModelAnswer, number: int, model: str) -> None:
         self._answer = answer
         self._number = number
@@ -336,14 +348,14 @@ class _Stream:
         self._output: list[dict[str, Any]] = []
 
     def frames(self) -> Iterator[Frame]:
-        yield self._say("response.created", response=self._response("in_progress"))
+        yield self._event("response.created", response=self._response("in_progress"))
         text: list[str] = []
         for piece in self._answer.pieces:
             if isinstance(piece, str):
                 if not text:
                     yield from self._open_message()
                 text.append(piece)
-                yield self._say("response.output_text.delta", **self._in_message, delta=piece, logprobs=[])
+                yield self._event("response.output_text.delta", **self._in_message, delta=piece, logprobs=[])
                 continue
             if isinstance(piece, StreamPause | DroppedConnection):
                 yield piece
@@ -356,39 +368,39 @@ class _Stream:
                     {"type": "output_text", "text": "".join(text), "annotations": []}
                 )
                 text = []
-            yield from self._whole(piece)
+            yield from self._item(piece)
         if text:
             yield from self._close_message({"type": "output_text", "text": "".join(text), "annotations": []})
         if self._answer.stop == "max_tokens":
-            ended = self._response("incomplete", incomplete_details={"reason": "max_output_tokens"})
-            yield self._say("response.incomplete", response=ended)
+            incomplete = self._response("incomplete", incomplete_details={"reason": "max_output_tokens"})
+            yield self._event("response.incomplete", response=incomplete)
         else:
-            yield self._say("response.completed", response=self._response("completed"))
+            yield self._event("response.completed", response=self._response("completed"))
 
-    def _whole(self, piece: Thought | ModelToolCall | Refusal | ModelFault) -> Iterator[Frame]:
+    def _item(self, piece: Thought | ModelToolCall | Refusal | ModelFault) -> Iterator[Frame]:
         if isinstance(piece, Thought):
             yield from self._thought(piece)
         elif isinstance(piece, ModelToolCall):
             yield from self._call(piece)
         elif isinstance(piece, Refusal):
             yield from self._open_message()
-            yield self._say("response.refusal.delta", **self._in_message, delta=piece.text)
-            yield self._say("response.refusal.done", **self._in_message, refusal=piece.text)
+            yield self._event("response.refusal.delta", **self._in_message, delta=piece.text)
+            yield self._event("response.refusal.done", **self._in_message, refusal=piece.text)
             yield from self._close_message({"type": "refusal", "refusal": piece.text})
         else:
             error = _CHAT.error(piece)["error"]
             failed = self._response("failed", error={"code": error["code"], "message": error["message"]})
-            yield self._say("response.failed", response=failed)
+            yield self._event("response.failed", response=failed)
 
     def _thought(self, thought: Thought) -> Iterator[Frame]:
         item: dict[str, Any] = {"id": self._id("rs"), "type": "reasoning", "summary": []}
         where = {"item_id": item["id"], "output_index": len(self._output), "summary_index": 0}
         part = {"type": "summary_text", "text": thought.text}
-        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
-        yield self._say("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
-        yield self._say("response.reasoning_summary_text.delta", **where, delta=thought.text)
-        yield self._say("response.reasoning_summary_text.done", **where, text=thought.text)
-        yield self._say("response.reasoning_summary_part.done", **where, part=part)
+        yield self._event("response.output_item.added", output_index=len(self._output), item=item)
+        yield self._event("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
+        yield self._event("response.reasoning_summary_text.delta", **where, delta=thought.text)
+        yield self._event("response.reasoning_summary_text.done", **where, text=thought.text)
+        yield self._event("response.reasoning_summary_part.done", **where, part=part)
         yield self._done({**item, "summary": [part], "encrypted_content": thought.signature})
 
     def _call(self, call: ModelToolCall) -> Iterator[Frame]:
@@ -401,10 +413,12 @@ class _Stream:
             "status": "in_progress",
         }
         where = {"item_id": item["id"], "output_index": len(self._output)}
-        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
+        yield self._event("response.output_item.added", output_index=len(self._output), item=item)
         for part in call.split:
-            yield self._say("response.function_call_arguments.delta", **where, delta=part)
-        yield self._say("response.function_call_arguments.done", **where, name=call.name, arguments=call.text)
+            yield self._event("response.function_call_arguments.delta", **where, delta=part)
+        yield self._event(
+            "response.function_call_arguments.done", **where, name=call.name, arguments=call.text
+        )
         yield self._done({**item, "arguments": call.text, "status": "completed"})
 
     def _open_message(self) -> Iterator[Frame]:
@@ -416,14 +430,14 @@ class _Stream:
             "content": [],
         }
         self._in_message = {"item_id": item["id"], "output_index": len(self._output), "content_index": 0}
-        yield self._say("response.output_item.added", output_index=len(self._output), item=item)
+        yield self._event("response.output_item.added", output_index=len(self._output), item=item)
         part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": []}
-        yield self._say("response.content_part.added", **self._in_message, part=part)
+        yield self._event("response.content_part.added", **self._in_message, part=part)
 
     def _close_message(self, part: Mapping[str, Any]) -> Iterator[Frame]:
         if part["type"] == "output_text":
-            yield self._say("response.output_text.done", **self._in_message, text=part["text"], logprobs=[])
-        yield self._say("response.content_part.done", **self._in_message, part=part)
+            yield self._event("response.output_text.done", **self._in_message, text=part["text"], logprobs=[])
+        yield self._event("response.content_part.done", **self._in_message, part=part)
         item_id = self._in_message["item_id"]
         item = {
             "id": item_id,
@@ -436,7 +450,7 @@ class _Stream:
 
     def _done(self, item: dict[str, Any]) -> Frame:
         self._output.append(item)
-        return self._say("response.output_item.done", output_index=len(self._output) - 1, item=item)
+        return self._event("response.output_item.done", output_index=len(self._output) - 1, item=item)
 
     def _id(self, kind: str) -> str:
         return f"{kind}_{self._number}_{len(self._output)}"
@@ -469,5 +483,5 @@ class _Stream:
             **more,
         }
 
-    def _say(self, kind: str, **members: Any) -> bytes:
+    def _event(self, kind: str, **members: Any) -> bytes:
         return event({"type": kind, "sequence_number": next(self._sequence), **members}, kind)

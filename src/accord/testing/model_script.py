@@ -1,4 +1,7 @@
-"""Answers, pieces and faults of a model script; the interface to a provider's format."""
+"""The answers, pieces and faults of a model script, and the interface of a provider's format.
+
+A script works with the format of every provider.
+"""
 
 import asyncio
 import json
@@ -6,14 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-# MERGED testing.models.script: What a script is made of: answers with their pieces, and faults. The same script plays in every provider's format.
-
 StopCause: TypeAlias = Literal["end_turn", "max_tokens", "refusal", "tool_use"]
 
 
 @dataclass(frozen=True)
 class Thought:
-    """Something thought aloud. The signature comes with it where the format has one."""
+    """Reasoning. The signature is sent in formats that have one."""
 
     text: str
     signature: str = "c2lnbmVk"
@@ -21,7 +22,7 @@ class Thought:
 
 @dataclass(frozen=True)
 class ModelToolCall:
-    """A call of a tool. Arguments given as text go out as they are, however malformed; they come in several pieces."""
+    """A tool call. The arguments are streamed in `pieces` chunks; a string is sent unchanged."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict[str, Any])
@@ -35,51 +36,51 @@ class ModelToolCall:
 
     @property
     def split(self) -> list[str]:
-        """The arguments as they are streamed."""
+        """The arguments in chunks, as they are streamed."""
         size = max(1, -(-len(self.text) // max(1, self.pieces)))
         return [self.text[start : start + size] for start in range(0, len(self.text), size)]
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The model declines, in these words."""
+    """A refusal with this text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class RawBytes:
-    """Bytes for the stream, as they are."""
+    """Bytes for the stream, sent unchanged."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class DroppedConnection:
-    """The connection breaks here. A clean drop ends the stream in good order, but too early."""
+    """Breaks the connection. `clean=True` ends the stream early, without an error."""
 
     clean: bool = False
 
 
 class StreamPause:
-    """The stream waits here until the test opens the gate."""
+    """Pauses the stream until the test calls `release`."""
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
+        self._released = asyncio.Event()
         self._reached = asyncio.Event()
 
-    def open(self) -> None:
-        """Let the stream go on."""
-        self._open.set()
+    def release(self) -> None:
+        """Continue the stream."""
+        self._released.set()
 
     async def reached(self) -> None:
-        """Return when the stream has come to the gate: everything before it was sent."""
+        """Wait until the stream has reached the pause; everything before it was sent."""
         await self._reached.wait()
 
-    async def passed(self) -> None:
-        """For the server: come to the gate and wait."""
+    async def wait(self) -> None:
+        """For the server: report that the pause is reached, and wait for its release."""
         self._reached.set()
-        await self._open.wait()
+        await self._released.wait()
 
 
 FaultKind: TypeAlias = Literal["auth", "context_full", "quota", "unknown_model", ""]
@@ -87,7 +88,7 @@ FaultKind: TypeAlias = Literal["auth", "context_full", "quota", "unknown_model",
 
 @dataclass(frozen=True)
 class ModelFault:
-    """An error in place of an answer, in the provider's shape; as a piece of an answer it comes inside the stream."""
+    """An error in the provider's format: in place of an answer, or as a piece inside its stream."""
 
     status: int
     message: str = "scripted fault"
@@ -95,12 +96,12 @@ class ModelFault:
     retry_after: float | str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | None = None
-    """In place of the provider's shape."""
+    """A body to send in place of the provider's format."""
 
 
 @dataclass(frozen=True)
 class ScriptedUsage:
-    """Usage. `input` counts everything read, with the cache; `output` everything written, with thoughts."""
+    """Token counts. `input` includes cached tokens; `output` includes reasoning."""
 
     input: int = 10
     output: int = 5
@@ -115,18 +116,18 @@ Piece: TypeAlias = (
 
 
 class ModelAnswer:
-    """One answer: text, thoughts, calls and faults, in the order in which they are streamed."""
+    """One answer: its pieces in the order in which they are streamed."""
 
     def __init__(
         self, *pieces: Piece, stop: StopCause | None = None, usage: ScriptedUsage | None = None
     ) -> None:
-        self.pieces = pieces
-        self.usage = ScriptedUsage() if usage is None else usage
+        self.pieces: tuple[Piece, ...] = pieces
+        self.usage: ScriptedUsage = ScriptedUsage() if usage is None else usage
         self._stop: StopCause | None = stop
 
     @property
     def stop(self) -> StopCause:
-        """The stop reason: as scripted, else what the pieces make of it."""
+        """The scripted stop reason, or the one that follows from the pieces."""
         if self._stop is not None:
             return self._stop
         if any(isinstance(piece, Refusal) for piece in self.pieces):
@@ -139,17 +140,15 @@ class ModelAnswer:
 Reply: TypeAlias = ModelAnswer | ModelFault
 
 
-# MERGED testing.models.format: The seam between a script and one provider's wire format.
-
 Frame: TypeAlias = bytes | StreamPause | DroppedConnection
-"""What the server does next: write this, wait here, break off here."""
+"""The next step of the server: write bytes, pause, or break the connection."""
 
 
 class ModelFormat(Protocol):
-    """How one provider says things."""
+    """The wire format of one provider."""
 
     def frames(self, answer: ModelAnswer, number: int, model: str) -> Iterator[Frame]:
-        """The stream of an answer; `number` tells the answers of a server apart."""
+        """The stream of an answer; `number` makes its ids unique on a server."""
         ...
 
     def error(self, fault: ModelFault) -> dict[str, Any]:

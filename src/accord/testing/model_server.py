@@ -1,4 +1,4 @@
-"""The scripted model server and its HTTP."""
+"""A scripted model provider: an HTTP server that streams scripted answers and records the requests."""
 
 import asyncio
 import json
@@ -32,18 +32,16 @@ __all__ = [
     "ModelServer",
     "ModelToolCall",
     "RawBytes",
+    "RecordedRequest",
     "Refusal",
     "Reply",
     "ScriptedUsage",
-    "SeenRequest",
     "StreamPause",
     "Thought",
 ]
 
 
-# MERGED testing.models.http: Just enough HTTP/1.1 for a model server: requests with a length, answers whole or in chunks, one after the other.
-
-_MOST: Final = 256 * 1024 * 1024
+_MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
 
 
 class ClientClosed(Exception):
@@ -52,39 +50,39 @@ class ClientClosed(Exception):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """A request without its meaning."""
+    """One HTTP request."""
 
     method: str
     target: str
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """By lower-case name."""
     body: bytes
 
 
 class HttpConnection(asyncio.StreamReaderProtocol):
-    """One connection of a client. Knows when the client is gone, also while nothing is sent or read."""
+    """One client connection of a minimal HTTP/1.1 server. Notices a disconnect even while it is idle."""
 
     def __init__(self) -> None:
-        self._reader = asyncio.StreamReader(limit=_MOST)
+        self._reader = asyncio.StreamReader(limit=_MAX_REQUEST_BYTES)
         super().__init__(self._reader)
-        self._gone = asyncio.Event()
-        self._up: asyncio.Transport | None = None
+        self._disconnected = asyncio.Event()
+        self._tcp_transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
-        self._up = transport
+        self._tcp_transport = transport
 
     def eof_received(self) -> bool | None:
-        self._gone.set()
+        self._disconnected.set()
         return super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone.set()
+        self._disconnected.set()
         super().connection_lost(exc)
 
     async def next_request(self) -> RequestHead | None:
-        """The next request; None when there are no more."""
+        """The next request; None when the connection is closed."""
         try:
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.rstrip().split("\r\n")
@@ -97,50 +95,46 @@ class HttpConnection(asyncio.StreamReaderProtocol):
         return RequestHead(method, target, headers, body)
 
     async def answer(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-        """A whole answer. Bytes go out as they are, anything else as JSON."""
+        """Send a complete response. Bytes are sent unchanged, other values as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         fields = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
         self._write(_head(status, fields) + data)
 
     def begin(self) -> None:
-        """Begin to stream."""
+        """Send the head of a streamed response."""
         fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
         self._write(_head(200, fields))
 
     async def stream(self, data: bytes) -> None:
-        """One piece of a stream. Every piece is sent for itself."""
+        """Send one chunk of a stream; chunks are not merged."""
         self._write(b"%x\r\n%s\r\n" % (len(data), data))
         await asyncio.sleep(0)
 
     def end(self) -> None:
-        """The end of the stream."""
+        """End the stream."""
         self._write(b"0\r\n\r\n")
 
-    async def wait(self, gate: StreamPause) -> None:
-        """Wait at the gate. Raises Gone if the client leaves meanwhile."""
-        passing = asyncio.ensure_future(gate.passed())
-        leaving = asyncio.ensure_future(self._gone.wait())
+    async def wait(self, pause: StreamPause) -> None:
+        """Wait for the release of a pause. Raises `ClientClosed` if the client disconnects first."""
+        released = asyncio.ensure_future(pause.wait())
+        closed = asyncio.ensure_future(self._disconnected.wait())
         try:
-            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((released, closed), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            passing.cancel()
-            leaving.cancel()
-        if not passing.done() or passing.cancelled():
+            released.cancel()
+            closed.cancel()
+        if not released.done() or released.cancelled():
             raise ClientClosed
-
-    async def left(self) -> None:
-        """Return when the client has closed the connection."""
-        await self._gone.wait()
 
     def drop(self) -> None:
         """Break the connection."""
-        if self._up is not None:
-            self._up.abort()
+        if self._tcp_transport is not None:
+            self._tcp_transport.abort()
 
     def _write(self, data: bytes) -> None:
-        if self._gone.is_set() or self._up is None or self._up.is_closing():
+        if self._disconnected.is_set() or self._tcp_transport is None or self._tcp_transport.is_closing():
             raise ClientClosed
-        self._up.write(data)
+        self._tcp_transport.write(data)
 
 
 def _head(status: int, fields: Mapping[str, str]) -> bytes:
@@ -152,18 +146,16 @@ def _head(status: int, fields: Mapping[str, str]) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-# MERGED testing.models.server: The scripted model server: plays its script, answer by answer, to whoever asks, and keeps what was asked.
-
-Spoken: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "google"]
+FormatName: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "google"]
 Provider: TypeAlias = Literal["openai", "openai-chat", "openai-responses", "anthropic", "google"]
 
-_FORMATS: Final[dict[Spoken, ModelFormat]] = {
+_FORMATS: Final[dict[FormatName, ModelFormat]] = {
     "openai-chat": OpenAIChat(),
     "openai-responses": OpenAIResponses(),
     "anthropic": Anthropic(),
     "google": Gemini(),
 }
-_ROUTES: Final[tuple[tuple[re.Pattern[str], Spoken], ...]] = (
+_ROUTES: Final[tuple[tuple[re.Pattern[str], FormatName], ...]] = (
     (re.compile(r".*/chat/completions"), "openai-chat"),
     (re.compile(r".*/responses"), "openai-responses"),
     (re.compile(r".*/messages"), "anthropic"),
@@ -171,77 +163,79 @@ _ROUTES: Final[tuple[tuple[re.Pattern[str], Spoken], ...]] = (
 )
 _VARIABLES: Final = {"openai": "OPENAI", "anthropic": "ANTHROPIC", "google": "GOOGLE"}
 
+RequestOutcome: TypeAlias = Literal["answered", "abandoned", "dropped", "faulted"]
 
-class SeenRequest:
-    """What a client asked for an answer."""
 
-    def __init__(self, head: RequestHead, spoken: Spoken, model: str) -> None:
-        self.path = head.target
-        self.headers = dict(head.headers)
-        """Names in lower case."""
+class RecordedRequest:
+    """A recorded request for an answer."""
+
+    def __init__(self, head: RequestHead, format_name: FormatName, model: str) -> None:
+        self.path: str = head.target
+        self.headers: dict[str, str] = dict(head.headers)
+        """By lower-case name."""
         self.body: Any = json.loads(head.body or b"{}")
-        self.format: Spoken = spoken
-        self.model = model
-        self.outcome: Literal["answered", "abandoned", "dropped", "faulted"] | None = None
-        """How it ended; None while it is served. Abandoned: the client left before the end of the answer."""
+        self.format: FormatName = format_name
+        self.model: str = model
+        self.outcome: RequestOutcome | None = None
+        """None while it is served. `abandoned`: the client disconnected before the end of the answer."""
         self._ended = asyncio.Event()
 
     async def ended(self) -> str:
-        """Wait for the end; the outcome."""
+        """Wait until it is served; returns the outcome."""
         await self._ended.wait()
         return str(self.outcome)
 
-    def end(self, outcome: Literal["answered", "abandoned", "dropped", "faulted"]) -> None:
-        """For the server: it is over."""
+    def end(self, outcome: RequestOutcome) -> None:
+        """For the server: set the outcome. The first one counts."""
         self.outcome = self.outcome or outcome
         self._ended.set()
 
 
-ScriptedReply: TypeAlias = Reply | Callable[[SeenRequest], Reply]
-"""A reply, or a function that makes one of the request."""
+ScriptedReply: TypeAlias = Reply | Callable[[RecordedRequest], Reply]
+"""A reply, or a function that returns one for the request."""
 
 
 class ModelServer:
-    """`async with ModelServer([Answer("hi")]) as server`: a provider on 127.0.0.1 that says what the test says."""
+    """`async with ModelServer([ModelAnswer("hi")]) as server`: a scripted provider on 127.0.0.1."""
 
     def __init__(
         self,
-        script: Iterable[ScriptedReply] | Callable[[SeenRequest], Reply] = (),
+        script: Iterable[ScriptedReply] | Callable[[RecordedRequest], Reply] = (),
         *,
         models: Iterable[str] = (),
         listing: ModelFault | StreamPause | None = None,
     ) -> None:
-        self._always = script if callable(script) else None
+        self._reply_function = script if callable(script) else None
         self._script: list[ScriptedReply] = [] if callable(script) else list(script)
-        self.models = list(models)
-        self.listing = listing
-        """What happens to those who ask for the list of models, if not the list."""
-        self.requests: list[SeenRequest] = []
+        self.models: list[str] = list(models)
+        self.listing: ModelFault | StreamPause | None = listing
+        """A fault or a pause for requests of the model list."""
+        self.requests: list[RecordedRequest] = []
         self.listings: list[RequestHead] = []
         """The requests for the list of models."""
         self.unexpected: list[str] = []
-        """Requests that the script had no reply for; leaving the block with any raises."""
+        """Requests without a scripted reply; the end of the block raises if there are any."""
         self._arrived = asyncio.Condition()
-        self._wires: dict[HttpConnection, asyncio.Task[None]] = {}
+        self._connections: dict[HttpConnection, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._port = 0
 
     def add(self, *replies: ScriptedReply) -> None:
-        """Add to the end of the script."""
+        """Append to the script."""
         self._script.extend(replies)
 
     def base_url(self, provider: Provider = "openai") -> str:
-        """The address to give to a client of this provider."""
+        """The base URL for clients of this provider."""
         root = f"http://127.0.0.1:{self._port}"
         return f"{root}/v1" if provider.startswith("openai") else root
 
     def environment(self, provider: Provider = "openai", key: str = "test-key") -> dict[str, str]:
-        """The environment variables that send a provider's clients here."""
+        """The environment variables that point a provider's clients at this server."""
         name = _VARIABLES[provider.partition("-")[0]]
         return {f"{name}_API_KEY": key, f"{name}_BASE_URL": self.base_url(provider)}
 
-    async def request(self, number: int = 1) -> SeenRequest:
-        """The request of this number, the first being 1, as soon as it has come."""
+    async def request(self, number: int = 1) -> RecordedRequest:
+        """Wait for the request with this number, counted from 1."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= number)
         return self.requests[number - 1]
@@ -256,9 +250,9 @@ class ModelServer:
     ) -> None:
         if self._server is not None:
             self._server.close()
-        serving = list(self._wires.values())
-        for wire, task in list(self._wires.items()):
-            wire.drop()
+        serving = list(self._connections.values())
+        for connection, task in list(self._connections.items()):
+            connection.drop()
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
         if self._server is not None:
@@ -267,96 +261,98 @@ class ModelServer:
             raise AssertionError(f"the script had no reply for: {'; '.join(self.unexpected)}")
 
     def _connected(self) -> HttpConnection:
-        wire = HttpConnection()
-        task = asyncio.get_running_loop().create_task(self._serve(wire))
-        self._wires[wire] = task
-        task.add_done_callback(lambda _: self._wires.pop(wire, None))
-        return wire
+        connection = HttpConnection()
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
+        self._connections[connection] = task
+        task.add_done_callback(lambda _: self._connections.pop(connection, None))
+        return connection
 
-    async def _serve(self, wire: HttpConnection) -> None:
+    async def _serve(self, connection: HttpConnection) -> None:
         try:
-            while (head := await wire.next_request()) is not None:
-                await self._handle(head, wire)
+            while (head := await connection.next_request()) is not None:
+                await self._handle(head, connection)
         except ClientClosed:
             pass
         finally:
-            wire.drop()
+            connection.drop()
 
-    async def _handle(self, head: RequestHead, wire: HttpConnection) -> None:
+    async def _handle(self, head: RequestHead, connection: HttpConnection) -> None:
         path = urlsplit(head.target).path
         if head.method == "GET" and path.rstrip("/").endswith("/models"):
-            await self._list(head, path, wire)
+            await self._list(head, path, connection)
             return
-        for pattern, spoken in _ROUTES:
+        for pattern, format_name in _ROUTES:
             if head.method == "POST" and (match := pattern.fullmatch(path)):
-                await self._reply(head, spoken, match.groupdict().get("model"), wire)
+                await self._reply(head, format_name, match.groupdict().get("model"), connection)
                 return
         self.unexpected.append(f"{head.method} {path}")
-        await wire.answer(404, {"error": {"message": f"no such place: {path}"}})
+        await connection.answer(404, {"error": {"message": f"unknown path: {path}"}})
 
-    async def _list(self, head: RequestHead, path: str, wire: HttpConnection) -> None:
+    async def _list(self, head: RequestHead, path: str, connection: HttpConnection) -> None:
         self.listings.append(head)
-        spoken: Spoken = "anthropic" if "anthropic-version" in head.headers else "openai-chat"
+        format_name: FormatName = "anthropic" if "anthropic-version" in head.headers else "openai-chat"
         if "/v1beta/" in path:
-            spoken = "google"
+            format_name = "google"
         if isinstance(self.listing, StreamPause):
-            await wire.wait(self.listing)
+            await connection.wait(self.listing)
         elif self.listing is not None:
-            await _refuse(wire, spoken, self.listing)
+            await _send_fault(connection, format_name, self.listing)
             return
-        await wire.answer(200, _FORMATS[spoken].listing(self.models))
+        await connection.answer(200, _FORMATS[format_name].listing(self.models))
 
     async def _reply(
-        self, head: RequestHead, spoken: Spoken, model: str | None, wire: HttpConnection
+        self, head: RequestHead, format_name: FormatName, model: str | None, connection: HttpConnection
     ) -> None:
-        seen = SeenRequest(head, spoken, model or str(json.loads(head.body).get("model")))
+        recorded = RecordedRequest(head, format_name, model or str(json.loads(head.body).get("model")))
         async with self._arrived:
-            self.requests.append(seen)
+            self.requests.append(recorded)
             self._arrived.notify_all()
-        reply = self._next(seen)
+        reply = self._next(recorded)
         try:
             if isinstance(reply, ModelFault):
-                seen.end("faulted")
-                await _refuse(wire, spoken, reply)
+                recorded.end("faulted")
+                await _send_fault(connection, format_name, reply)
             else:
-                await _play(wire, reply, seen, len(self.requests))
+                await _stream_answer(connection, reply, recorded, len(self.requests))
         except ClientClosed:
-            seen.end("abandoned")
+            recorded.end("abandoned")
             raise
         except asyncio.CancelledError:
-            seen.end("dropped")
+            recorded.end("dropped")
             raise
 
-    def _next(self, seen: SeenRequest) -> Reply:
-        scripted = self._always or (self._script.pop(0) if self._script else None)
-        if scripted is None:
-            self.unexpected.append(f"request {len(self.requests)} to {seen.path}")
-            return ModelFault(400, "the script has no more answers")
-        return scripted(seen) if callable(scripted) else scripted
+    def _next(self, recorded: RecordedRequest) -> Reply:
+        reply = self._reply_function or (self._script.pop(0) if self._script else None)
+        if reply is None:
+            self.unexpected.append(f"request {len(self.requests)} to {recorded.path}")
+            return ModelFault(400, "the script has no more replies")
+        return reply(recorded) if callable(reply) else reply
 
 
-async def _refuse(wire: HttpConnection, spoken: Spoken, fault: ModelFault) -> None:
+async def _send_fault(connection: HttpConnection, format_name: FormatName, fault: ModelFault) -> None:
     headers = dict(fault.headers)
     if fault.retry_after is not None:
         headers["retry-after"] = str(fault.retry_after)
-    await wire.answer(
-        fault.status, _FORMATS[spoken].error(fault) if fault.body is None else fault.body, headers
+    await connection.answer(
+        fault.status, _FORMATS[format_name].error(fault) if fault.body is None else fault.body, headers
     )
 
 
-async def _play(wire: HttpConnection, answer: ModelAnswer, seen: SeenRequest, number: int) -> None:
-    wire.begin()
-    for frame in _FORMATS[seen.format].frames(answer, number, seen.model):
+async def _stream_answer(
+    connection: HttpConnection, answer: ModelAnswer, recorded: RecordedRequest, number: int
+) -> None:
+    connection.begin()
+    for frame in _FORMATS[recorded.format].frames(answer, number, recorded.model):
         if isinstance(frame, StreamPause):
-            await wire.wait(frame)
+            await connection.wait(frame)
         elif isinstance(frame, DroppedConnection):
-            seen.end("dropped")
+            recorded.end("dropped")
             if frame.clean:
                 break
-            await asyncio.sleep(0)  # what was written before leaves first
-            wire.drop()
+            await asyncio.sleep(0)  # lets the bytes written before leave first
+            connection.drop()
             raise ClientClosed
         else:
-            await wire.stream(frame)
-    wire.end()
-    seen.end("answered")
+            await connection.stream(frame)
+    connection.end()
+    recorded.end("answered")

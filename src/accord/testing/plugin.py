@@ -1,4 +1,7 @@
-"""The pytest plugin that comes with Accord. Loaded in every pytest run where Accord is installed, so it imports late."""
+"""The pytest plugin of Accord.
+
+Imports on first use: pytest loads this file in every run where Accord is installed.
+"""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def accord_clock() -> "FakeClock":
-    """A clock whose hands the test turns."""
+    """A clock that the test moves."""
     from accord.testing.fake_clock import FakeClock
 
     return FakeClock()
@@ -26,7 +29,7 @@ def accord_clock() -> "FakeClock":
 
 @pytest.fixture
 def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
-    """Makes a transport and, at its other end, a peer that the test speaks by hand."""
+    """`accord_wire()` returns a transport and a `RawPeer` at its other end."""
     from accord.testing.raw_peer import raw_pair
 
     return raw_pair
@@ -34,7 +37,7 @@ def accord_wire() -> "Callable[..., tuple[MemoryTransport, RawPeer]]":
 
 @pytest.fixture
 def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient]]":
-    """`async with accord_client(agent) as client`: a scripted client; what the agent sent is judged at the end."""
+    """`async with accord_client(agent) as client`: a scripted client that validates the agent's messages."""
     from accord.testing.scripted_client import scripted_client
 
     return scripted_client
@@ -42,7 +45,7 @@ def accord_client() -> "Callable[..., AbstractAsyncContextManager[ScriptedClient
 
 @pytest.fixture
 def accord_agent(tmp_path: Path) -> "AgentScript":
-    """`accord_agent(say("hi"))`: a scripted agent, in memory (`transport()`) or as a command line (`command()`)."""
+    """`accord_agent(say("hi"))`: a scripted agent; `accord_agent.command(...)`: one as a command line."""
     from accord.testing.scripted_agent import AgentScript
 
     return AgentScript(tmp_path)
@@ -50,7 +53,7 @@ def accord_agent(tmp_path: Path) -> "AgentScript":
 
 @pytest.fixture
 def accord_model_server() -> "type[ModelServer]":
-    """`async with accord_model_server([Answer("hi")]) as server`: a model provider that says what the test says."""
+    """`async with accord_model_server([ModelAnswer("hi")]) as server`: a scripted model provider."""
     from accord.testing.model_server import ModelServer
 
     return ModelServer

@@ -1,4 +1,8 @@
-"""An agent that follows a script, in memory or as a program, and the steps of a script."""
+"""An agent that follows a script, in memory or as a program, and the steps of a script.
+
+A step is an async function that takes the `ScriptedTurn`, so tests can add their own. It returns None to
+continue, or a stop reason to end the turn.
+"""
 
 import asyncio
 import json
@@ -6,7 +10,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
 from accord.agent import Agent, Turn
 from accord.agent.app import AgentConnection
@@ -16,16 +20,11 @@ from accord.testing.raw_peer import Message, RecordingTransport, Side, WireLog
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Transport
 
-# MERGED testing.steps: The steps of a scripted turn. Each is an async function of the `Turn`, so that your own fit in between.
-#
-# A step gives None to go on, or a stop reason to end the turn. `step_of` reads the JSON form: an object with one member,
-# the step's name, and its argument or a list or object of arguments.
-
-Step = Callable[["ScriptedTurn"], Awaitable[Any]]
+Step: TypeAlias = Callable[["ScriptedTurn"], Awaitable[Any]]
 
 
 def say(*pieces: str) -> Step:
-    """Say something, in so many pieces."""
+    """Send text, one chunk per argument."""
 
     async def step(turn: "ScriptedTurn") -> None:
         for piece in pieces:
@@ -35,37 +34,37 @@ def say(*pieces: str) -> Step:
 
 
 def think(text: str) -> Step:
-    """Think something."""
+    """Send a thought."""
     return lambda turn: turn.think(text)
 
 
 def plan(*entries: Any) -> Step:
-    """Show a plan: texts, or pairs of text and status."""
+    """Send a plan: texts, or pairs of text and status."""
     steps: list[Any] = [entry if isinstance(entry, str) else tuple(entry) for entry in entries]
     return lambda turn: turn.turn.plan(steps)
 
 
 def tool(title: str, *steps: Step, kind: Any = None, **more: Any) -> Step:
-    """Do something as a tool call; the steps inside belong to it, `ask` among them."""
+    """Make a tool call and run the steps inside it."""
 
     async def step(turn: "ScriptedTurn") -> Any:
         async with turn.turn.tool_call(title, kind=kind, **more) as call:
-            inside = turn.within(call)
+            inside = turn.inside(call)
             for inner in steps:
-                ended = await inner(inside)
-                if ended is not None:
-                    return ended
+                stop_reason = await inner(inside)
+                if stop_reason is not None:
+                    return stop_reason
         return None
 
     return step
 
 
 def ask(*options: Any) -> Step:
-    """Ask permission for the tool call this stands in. A refusal skips the rest of that call."""
+    """Ask permission for the tool call around this step. A refusal ends the turn."""
 
     async def step(turn: "ScriptedTurn") -> Any:
         if turn.call is None:
-            raise UsageError("ask() stands inside tool(...)")
+            raise UsageError("ask() must be inside tool(...)")
         answer = await turn.call.ask_permission(options or None)
         turn.agent.outcomes.append(bool(answer))
         return None if answer else "end_turn"
@@ -74,7 +73,7 @@ def ask(*options: Any) -> Step:
 
 
 def read_file(path: str, **more: Any) -> Step:
-    """Read a file at the client; its text is kept in the agent's `replies`."""
+    """Read a file of the client; its text is appended to the agent's `replies`."""
 
     async def step(turn: "ScriptedTurn") -> None:
         turn.agent.replies.append(await turn.turn.client.read_text_file(path, **more))
@@ -83,12 +82,12 @@ def read_file(path: str, **more: Any) -> Step:
 
 
 def write_file(path: str, text: str) -> Step:
-    """Write a file at the client."""
+    """Write a file of the client."""
     return lambda turn: turn.turn.client.write_text_file(path, text)
 
 
 def terminal(command: str, *arguments: str, **more: Any) -> Step:
-    """Run a command at the client; the result is kept in the agent's `replies`."""
+    """Run a command in a terminal of the client; the result is appended to the agent's `replies`."""
 
     async def step(turn: "ScriptedTurn") -> None:
         turn.agent.replies.append(await turn.turn.run(command, list(arguments), call=turn.call, **more))
@@ -97,7 +96,7 @@ def terminal(command: str, *arguments: str, **more: Any) -> Step:
 
 
 def update(update: dict[str, Any]) -> Step:
-    """Send a session update, as the dict it is on the wire; it is not checked."""
+    """Send a session update, given as its wire dict; it is not validated."""
 
     async def step(turn: "ScriptedTurn") -> None:
         params = {"sessionId": turn.turn.session.id, "update": update}
@@ -107,7 +106,7 @@ def update(update: dict[str, Any]) -> Step:
 
 
 def send(line: str | bytes | dict[str, Any]) -> Step:
-    """Send any line at all."""
+    """Send any line."""
 
     async def step(turn: "ScriptedTurn") -> None:
         turn.send(line)
@@ -116,7 +115,7 @@ def send(line: str | bytes | dict[str, Any]) -> Step:
 
 
 def wait_for_cancel() -> Step:
-    """Do nothing until the client cancels."""
+    """Wait until the client cancels."""
 
     async def step(turn: "ScriptedTurn") -> None:
         await asyncio.Event().wait()
@@ -143,7 +142,7 @@ def fail(code: int = -32603, message: str = "scripted failure", **data: Any) -> 
 
 
 def die(exit_code: int = 1) -> Step:
-    """End the agent's process on the spot; only for an agent that runs as a command."""
+    """Exit the agent's process at once; only for an agent that runs as a command."""
 
     async def step(turn: "ScriptedTurn") -> None:
         os._exit(exit_code)
@@ -151,7 +150,7 @@ def die(exit_code: int = 1) -> Step:
     return step
 
 
-STEPS: dict[str, Callable[..., Step]] = {
+STEPS: Final[dict[str, Callable[..., Step]]] = {
     function.__name__: function
     for function in (
         say,
@@ -171,14 +170,17 @@ STEPS: dict[str, Callable[..., Step]] = {
 }
 
 
-def step_of(value: Any) -> Step:
-    """The step that a JSON value describes."""
+def parse_step(value: Any) -> Step:
+    """Parse the JSON form of a step.
+
+    The form is an object with one member: the step's name, and its argument or a list or object of arguments.
+    """
     if not isinstance(value, dict) or len(cast(dict[str, Any], value)) != 1:
-        raise UsageError(f"a step is an object with one member, not {value!r}")
+        raise UsageError(f"a step must be an object with one member, not {value!r}")
     ((name, argument),) = cast(dict[str, Any], value).items()
     try:
         if name == "tool":
-            inner = [step_of(item) for item in argument.pop("steps", [])]
+            inner = [parse_step(item) for item in argument.pop("steps", [])]
             return tool(argument.pop("title"), *inner, **argument)
         make = STEPS[name]
         if isinstance(argument, dict) and name not in ("update", "send"):
@@ -186,107 +188,105 @@ def step_of(value: Any) -> Step:
         return make(*cast(Sequence[Any], argument)) if isinstance(argument, list) else make(argument)
     except KeyError as error:
         raise UsageError(
-            f"the step {name!r} is unknown or lacks {error}; there are: tool, {', '.join(STEPS)}"
+            f"the step {name!r} is unknown or lacks {error}; known steps: tool, {', '.join(STEPS)}"
         ) from None
     except TypeError as error:
         raise UsageError(f"the step {name!r} does not take {argument!r}: {error}") from None
 
 
-# MERGED testing.agents: An agent that does what a script says, for testing clients: in memory, or as a command line that any client can start.
-
-
 class ScriptedTurn:
-    """What a step works with: the turn, the tool call it stands in, and the raw wire."""
+    """The argument of a step: the turn, the tool call around the step, and a way to send raw lines."""
 
     def __init__(self, agent: "ScriptedAgent", turn: Turn, call: ToolCallScope | None = None) -> None:
-        self.agent = agent
-        self.turn = turn
-        self.call = call
+        self.agent: ScriptedAgent = agent
+        self.turn: Turn = turn
+        self.call: ToolCallScope | None = call
 
     async def say(self, text: str) -> None:
-        """Say something."""
+        """Send text."""
         await self.turn.say(text)
 
     async def think(self, text: str) -> None:
-        """Think something."""
+        """Send a thought."""
         await self.turn.think(text)
 
     def send(self, line: str | bytes | dict[str, Any]) -> None:
-        """Put any line on the wire."""
+        """Send any line."""
         self.agent.send(line)
 
-    def within(self, call: ToolCallScope) -> "ScriptedTurn":
-        """The same turn, inside a tool call."""
+    def inside(self, call: ToolCallScope) -> "ScriptedTurn":
+        """The same turn, for the steps inside a tool call."""
         return ScriptedTurn(self.agent, self.turn, call)
 
 
 class ScriptedAgent:
-    """Plays one list of steps a turn; when they are used up, it says what it was told."""
+    """Runs one list of steps per turn. After the last one it echoes prompts."""
 
     def __init__(self, turns: Sequence[Sequence[Step]] = (), *, agent: Agent | None = None) -> None:
-        """`agent` may bring more: modes, load, capabilities; its prompt function is the script."""
+        """`agent` can add modes, `session/load` or capabilities. The script replaces its prompt handler."""
         self.outcomes: list[bool] = []
-        """Whether each permission that was asked for was given."""
+        """For each `ask` step, whether the permission was granted."""
         self.replies: list[Any] = []
-        """What the client gave to `read_file` and `terminal`."""
+        """The results of the `read_file` and `terminal` steps."""
         self.prompts: list[str] = []
         """The text of every prompt."""
-        self.wire = WireLog()
-        """Every message, of both sides."""
-        self.app = Agent("scripted", version="1") if agent is None else agent
-        self.app.prompt(self._play)
+        self.wire: WireLog = WireLog()
+        """The messages of both sides."""
+        self.app: Agent = Agent("scripted", version="1") if agent is None else agent
+        self.app.prompt(self._run_script)
         self._turns = [list(steps) for steps in turns]
-        self._due: dict[Any, list[Step] | None] = {}  # by the id of its prompt, until that is answered
-        self.wire.listener = self._assign
+        self._pending_scripts: dict[Any, list[Step] | None] = {}
+        # By the id of the prompt, from its arrival until its answer.
+        self.wire.on_message = self._assign_script
         self._transport: Transport | None = None
 
     def transport(self) -> Transport:
-        """Connect in memory: this is the client's end."""
+        """Connect in memory; returns the client's end."""
         ours, theirs = memory_pair()
         self.connect(ours)
         return theirs
 
     def connect(self, transport: Transport) -> AgentConnection:
         """Serve this transport."""
-        self._transport = RecordingTransport(transport, ours="agent", log=self.wire)
+        self._transport = RecordingTransport(transport, side="agent", log=self.wire)
         return self.app.connect(self._transport)
 
     def send(self, line: str | bytes | dict[str, Any]) -> None:
-        """Put any line on the wire."""
+        """Send any line."""
         if self._transport is None:
-            raise UsageError("nothing can be sent before a client is connected")
+            raise UsageError("cannot send before a client is connected")
         text = json.dumps(line) if isinstance(line, dict) else line
         self._transport.send(text.encode() if isinstance(text, str) else text)
 
-    def _assign(self, side: Side, message: Message) -> None:
-        """A script belongs to its prompt from the moment that arrives, be it cancelled before it is played."""
+    def _assign_script(self, side: Side, message: Message) -> None:
+        """Assign a script to a prompt on arrival, so that a prompt canceled before its turn uses it up."""
         if side == "client" and message.get("method") == "session/prompt":
-            self._due[message.get("id")] = self._turns.pop(0) if self._turns else None
+            self._pending_scripts[message.get("id")] = self._turns.pop(0) if self._turns else None
         elif side == "agent" and "method" not in message:
-            self._due.pop(message.get("id"), None)
+            self._pending_scripts.pop(message.get("id"), None)
 
-    def _next_due(self) -> list[Step] | None:
-        """The script of the prompt that came first and is not played yet; None: echo."""
-        if not self._due:  # connected without this agent's own tap
+    def _next_script(self) -> list[Step] | None:
+        """The script of the oldest prompt whose turn has not started; None: echo."""
+        if not self._pending_scripts:  # not connected through `connect`
             return self._turns.pop(0) if self._turns else None
-        return self._due.pop(next(iter(self._due)))
+        return self._pending_scripts.pop(next(iter(self._pending_scripts)))
 
-    async def _play(self, turn: Turn) -> Any:
+    async def _run_script(self, turn: Turn) -> Any:
         self.prompts.append(turn.text)
-        steps = self._next_due()
+        steps = self._next_script()
         if steps is None:
             await turn.say(turn.text)
             return None
         scripted = ScriptedTurn(self, turn)
         for step in steps:
-            ended = await step(scripted)
-            if ended is not None:
-                return ended
+            stop_reason = await step(scripted)
+            if stop_reason is not None:
+                return stop_reason
         return None
 
 
 def read_script(path: Path) -> list[list[Step]]:
-    """The turns of a script file: a JSON list of turns, each a list of steps."""
+    """Read a script file: a JSON list of turns, each a list of steps."""
     try:
         turns = json.loads(path.read_text())
     except OSError as error:
@@ -295,14 +295,14 @@ def read_script(path: Path) -> list[list[Step]]:
         raise UsageError(f"the script {path} is not JSON: {error}") from None
     if not isinstance(turns, list):
         raise UsageError(f"the script {path} must be a list of turns")
-    return [[step_of(step) for step in steps] for steps in cast(list[list[Any]], turns)]
+    return [[parse_step(step) for step in steps] for steps in cast(list[list[Any]], turns)]
 
 
 class AgentScript:
-    """Makes scripted agents; what it is called with are the steps of one turn."""
+    """Creates scripted agents. Call it with the steps of one turn."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is where script files may be written."""
+        """`folder` is for the script files of `command`."""
         self._folder = folder
         self._files = 0
 
@@ -311,11 +311,11 @@ class AgentScript:
         return ScriptedAgent([steps] if steps else [], agent=agent)
 
     def turns(self, *turns: Sequence[Step], agent: Agent | None = None) -> ScriptedAgent:
-        """An agent with several."""
+        """An agent with several scripted turns."""
         return ScriptedAgent(turns, agent=agent)
 
     def command(self, turns: list[list[dict[str, Any]]]) -> list[str]:
-        """A command line that plays a script in its JSON form, for clients that start a process."""
+        """A command line that runs a script in its JSON form, for clients that start a process."""
         self._files += 1
         script = self._folder / f"script-{self._files}.json"
         script.write_text(json.dumps(turns))

@@ -1,4 +1,4 @@
-"""A client that answers as a script says and keeps what it saw, for testing agents: accord apps, or any command line."""
+"""A client with scripted permission answers that records turns, for testing agents."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,8 +28,8 @@ from accord.wire.transport import Transport
 
 
 @dataclass(slots=True)
-class SeenTurn:
-    """One turn as the client saw it."""
+class RecordedTurn:
+    """One turn as the client received it."""
 
     events: list[ClientEvent] = field(default_factory=list[ClientEvent])
     permissions: list[PermissionRequest] = field(default_factory=list[PermissionRequest])
@@ -39,7 +39,11 @@ class SeenTurn:
 
 
 class ScriptedClient:
-    """Connected to one agent. `permissions` are the answers to its questions, in order; then everything is refused."""
+    """A client of one agent.
+
+    `permissions` are the answers to its permission requests in order: the id or kind of an option, or None
+    for `cancelled`. Later requests are rejected.
+    """
 
     def __init__(
         self,
@@ -49,18 +53,19 @@ class ScriptedClient:
         handlers: ClientHandlers | None = None,
         options: ClientOptions | None = None,
     ) -> None:
-        self.wire = WireLog()
-        self.asked: list[PermissionRequest] = []
-        self.misfits: list[str] = []
-        """Scripted answers that could not be given."""
+        self.wire: WireLog = WireLog()
+        """The messages of both sides."""
+        self.permission_requests: list[PermissionRequest] = []
+        self.unmatched_answers: list[str] = []
+        """Scripted answers that matched no offered option."""
         self.session: ClientSession | None = None
-        self._answers = list(permissions)
-        self._handlers = handlers or ClientHandlers(permissions=self._answer, workspace=workspace)
+        self._scripted_answers = list(permissions)
+        self._handlers = handlers or ClientHandlers(permissions=self._choose_option, workspace=workspace)
         self._options = options
         self._stack = AsyncExitStack()
 
     async def connect(self, agent: Agent | str, *arguments: str) -> "ScriptedClient":
-        """Connect to an accord app in memory, or start a program."""
+        """Connect to an `Agent` in memory, or start a program."""
         if isinstance(agent, Agent):
             ours, theirs = memory_pair()
             served = agent.connect(theirs)
@@ -68,58 +73,64 @@ class ScriptedClient:
             transport: Transport = ours
         else:
             transport = await spawn([agent, *arguments])
-        tap = RecordingTransport(transport, ours="client", log=self.wire)
-        connected = connect_transport(tap, handlers=self._handlers, options=self._options)
+        recording = RecordingTransport(transport, side="client", log=self.wire)
+        connected = connect_transport(recording, handlers=self._handlers, options=self._options)
         self.agent: RemoteAgent = await self._stack.enter_async_context(connected)
         return self
 
-    async def prompt(self, text: Any, *, cwd: str | Path | None = None) -> SeenTurn:
-        """Prompt, in a session that is opened with the first call, and return all of the turn."""
+    async def prompt(self, text: Any, *, cwd: str | Path | None = None) -> RecordedTurn:
+        """Send a prompt and return its turn. The first call opens the session."""
         if self.session is None:
             self.session = await self.agent.new_session(str(cwd if cwd is not None else Path.cwd()))
         elif cwd is not None:
             raise UsageError(
-                "the session has its folder already; open another with `client.agent.new_session`"
+                "the session already has a folder; open another session with `client.agent.new_session`"
             )
-        seen = SeenTurn()
-        before = len(self.asked)
+        recorded = RecordedTurn()
+        before = len(self.permission_requests)
         known = set(self.session.state.tool_calls)
         async for event in self.session.prompt(text):
-            seen.events.append(event)
+            recorded.events.append(event)
             if isinstance(event, TurnEnded):
-                seen.stop_reason = event.raw_reason
-        seen.permissions = self.asked[before:]
-        seen.tool_calls = [call for id, call in self.session.state.tool_calls.items() if id not in known]
-        seen.text = "".join(
+                recorded.stop_reason = event.raw_reason
+        recorded.permissions = self.permission_requests[before:]
+        recorded.tool_calls = [call for id, call in self.session.state.tool_calls.items() if id not in known]
+        recorded.text = "".join(
             update["content"].get("text", "") for update in self.wire.updates("agent_message_chunk")
         )
-        return seen
+        return recorded
 
     async def aclose(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._stack.aclose()
 
-    def _answer(self, request: PermissionRequest) -> PermissionOption | str | None:
-        self.asked.append(request)
-        scripted = bool(self._answers)
-        wanted = self._answers.pop(0) if scripted else "reject_once"
-        fits = [option for option in request.options if wanted in (option.option_id, option.kind)]
-        if not fits and wanted is not None and scripted:
+    def _choose_option(self, request: PermissionRequest) -> PermissionOption | str | None:
+        self.permission_requests.append(request)
+        scripted = bool(self._scripted_answers)
+        wanted = self._scripted_answers.pop(0) if scripted else "reject_once"
+        matches = [option for option in request.options if wanted in (option.option_id, option.kind)]
+        if not matches and wanted is not None and scripted:
             offered = ", ".join(f"{option.option_id} ({option.kind})" for option in request.options)
-            self.misfits.append(f"the answer {wanted!r} is none of those offered: {offered}")
-        return fits[0] if fits else None
+            self.unmatched_answers.append(
+                f"the answer {wanted!r} matches none of the offered options: {offered}"
+            )
+        return matches[0] if matches else None
 
 
 @asynccontextmanager
 async def scripted_client(
     agent: Agent | str, *arguments: str, **script: Any
 ) -> AsyncGenerator[ScriptedClient]:
-    """A `ScriptedClient` of this agent. When the block ends well, everything the agent sent must have been valid."""
+    """A `ScriptedClient` of this agent.
+
+    The end of the block raises `WireFault` if a message of the agent was invalid, and `UsageError` if a
+    scripted answer matched no option.
+    """
     client = ScriptedClient(**script)
     try:
         yield await client.connect(agent, *arguments)
     finally:
         await client.aclose()
-    if client.misfits:
-        raise UsageError(client.misfits[0])
+    if client.unmatched_answers:
+        raise UsageError(client.unmatched_answers[0])
     client.wire.assert_valid("agent")

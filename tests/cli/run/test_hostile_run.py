@@ -14,7 +14,7 @@ from tests.cli.run.run_harness import RunHarness, RunResult
 from tests.client.hostile_agent import files_in, processes_in
 
 from accord.testing.hostile import behaviors, hostile_command
-from accord.testing.hostile.bad_output import PIECES
+from accord.testing.hostile.bad_output import FLOOD_CHUNKS
 
 GUIDE = Path(__file__).parents[3] / "docs" / "testing.md"
 WORDS = "its last stderr lines:\nhostile: the disk is full"
@@ -48,7 +48,7 @@ OUTCOMES = {
     "waits-for-cancel": Outcome(
         4, "This will take a while.", "the agent sent nothing for 1 s", options=("--timeout", "1")
     ),
-    "floods": Outcome(0, f"{PIECES - 1} xxx"),
+    "floods": Outcome(0, f"{FLOOD_CHUNKS - 1} xxx"),
     "floods-forever": Outcome(4, err="(--deadline)", options=("--deadline", "0.5")),
     "floods-stderr": Outcome(0, "Did you read all that?"),
     "huge-message": Outcome(0, "There it was.", "a message of the agent is left out"),
@@ -152,7 +152,7 @@ def test_format_json_always_ends_with_a_result(harness: RunHarness) -> None:
 
 def test_a_flood_of_messages_loses_no_message(harness: RunHarness) -> None:
     ran = HostileHarness(harness, "floods").run("--format", "quiet")
-    assert [int(line.split()[0]) for line in ran.out.splitlines()] == list(range(PIECES))
+    assert [int(line.split()[0]) for line in ran.out.splitlines()] == list(range(FLOOD_CHUNKS))
 
 
 # -- consent ---------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ class AgentHarness:
             start = {"model": str(NAME), "resolver": model, **start}
         coder = CoderResources(CoderOptions(environment=start.pop("environment", {}), **start))
         agent: Agent = coding_agent(coder)
-        ours, raw = raw_pair(hears="agent")
+        ours, raw = raw_pair(validate="agent")
         connection = agent.connect(CommitTransport(ours, coder))
         client = Client(raw, connection)
         try:
@@ -139,7 +139,7 @@ class AgentHarness:
             await raw.aclose()
             await connection
             await coder.aclose()
-        for message in raw.heard:
+        for message in raw.received:
             raw.judge(message)
 
 

@@ -23,16 +23,16 @@ def load_params(harness: AgentHarness, session: str, **more: Any) -> dict[str, A
 
 def results_by_id(client: Client) -> dict[Any, Any]:
     """Return the results received so far, by request id."""
-    return {message["id"]: message["result"] for message in client.raw.heard if "result" in message}
+    return {message["id"]: message["result"] for message in client.raw.received if "result" in message}
 
 
 async def updates_before_response(
     client: Client, method: str, session: str, harness: AgentHarness
 ) -> list[Any]:
     """Send the request and return the session updates that arrive before its response."""
-    since = len(client.raw.heard)
+    since = len(client.raw.received)
     message = await client.raw.answer_to(client.raw.ask(method, load_params(harness, session)))
-    received = client.raw.heard[since : client.raw.heard.index(message)]
+    received = client.raw.received[since : client.raw.received.index(message)]
     return [heard["params"]["update"] for heard in received if heard.get("method") == "session/update"]
 
 
@@ -275,7 +275,7 @@ async def test_updates_follow_the_response_with_the_session_id(harness: AgentHar
         forked = await client.call("session/fork", load_params(harness, session))
         await client.turn(forked["sessionId"], "think: of it")
         known: set[str] = set()
-        for message in client.raw.heard:
+        for message in client.raw.received:
             if "method" in message:
                 assert message["params"]["sessionId"] in known
             elif "sessionId" in (message.get("result") or {}):

@@ -59,7 +59,7 @@ class TurnDriver:
         """Return the announced tool calls of the session."""
         return [
             message["params"]["update"]
-            for message in self.client.raw.heard
+            for message in self.client.raw.received
             if message.get("method") == "session/update"
             and message["params"]["sessionId"] == self.session
             and message["params"]["update"]["sessionUpdate"] == "tool_call"
@@ -330,7 +330,7 @@ async def test_subagent_capability_shows_the_child_session(harness: AgentHarness
     assert announced["title"] == "Look"
     received = [
         message["params"]["update"]
-        for message in client.raw.heard
+        for message in client.raw.received
         if message.get("method") == "session/update" and message["params"]["sessionId"] == child
     ]
     assert [update["title"] for update in received if update["sessionUpdate"] == "tool_call"] == [

@@ -31,15 +31,15 @@ async def test_summary_request_has_no_tools_and_compacted_history_is_accepted(ki
 
 
 async def test_cancelled_compaction_closes_the_provider_connection(kind: Kind) -> None:
-    gate = StreamPause()
+    pause = StreamPause()
     async with (
-        ModelServer([ModelAnswer("## Task", gate, "never")]) as server,
+        ModelServer([ModelAnswer("## Task", pause, "never")]) as server,
         remote_model(server, kind) as model,
     ):
         task = asyncio.create_task(
             compact(CompactionInput(messages=turns(12), size=40_000, thorough=True), model)
         )
-        await gate.reached()
+        await pause.reached()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -138,11 +138,11 @@ async def test_failed_model_list_falls_back_to_the_config() -> None:
 
 
 async def test_stalled_model_list_times_out() -> None:
-    clock, gate = FakeClock(), StreamPause()
-    async with ModelServer(listing=gate) as server:
+    clock, pause = FakeClock(), StreamPause()
+    async with ModelServer(listing=pause) as server:
         registry = models(server.environment("openai"), clock=clock)
         task = asyncio.create_task(registry.offered("openai"))
-        await gate.reached()
+        await pause.reached()
         await clock.advance(6)
         assert list(await task) == []
         await registry.aclose()

@@ -225,15 +225,15 @@ async def test_server_without_finish_reasons_is_supported(kind: Kind) -> None:
 
 @every_format
 async def test_silent_provider_times_out(kind: Kind) -> None:
-    clock, gate = FakeClock(), StreamPause()
+    clock, pause = FakeClock(), StreamPause()
     requests = RequestConfig(silence=90)
     async with (
-        ModelServer([ModelAnswer("Wait", gate)]) as server,
+        ModelServer([ModelAnswer("Wait", pause)]) as server,
         remote_model(server, kind, clock=clock, requests=requests) as model,
     ):
         stream = model.stream(request())
         assert await anext(stream) == TextDelta("Wait")
-        await gate.reached()
+        await pause.reached()
         waiting = asyncio.ensure_future(anext(stream))
         await clock.advance(89)
         assert not waiting.done()
@@ -272,19 +272,19 @@ async def test_stream_comments_reset_the_silence_timeout(kind: Kind) -> None:
         waiting = asyncio.ensure_future(anext(stream))
         await clock.advance(80)
         clock.was_read.clear()
-        first.open()
+        first.release()
         await clock.was_read.wait()
         await clock.advance(80)
         assert not waiting.done()
-        second.open()
+        second.release()
         assert await waiting == TextDelta(" for it.")
         await stream.aclose()
 
 
 @every_format
 async def test_closing_the_stream_ends_the_provider_request(kind: Kind) -> None:
-    gate = StreamPause()
-    script = [ModelAnswer("One", gate, "two"), ModelAnswer("Next")]
+    pause = StreamPause()
+    script = [ModelAnswer("One", pause, "two"), ModelAnswer("Next")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         stream = model.stream(request())
         assert await anext(stream) == TextDelta("One")
@@ -295,10 +295,10 @@ async def test_closing_the_stream_ends_the_provider_request(kind: Kind) -> None:
 
 @every_format
 async def test_cancelling_the_reader_ends_the_provider_request(kind: Kind) -> None:
-    gate = StreamPause()
-    async with ModelServer([ModelAnswer(gate, "never")]) as server, remote_model(server, kind) as model:
+    pause = StreamPause()
+    async with ModelServer([ModelAnswer(pause, "never")]) as server, remote_model(server, kind) as model:
         task = asyncio.create_task(ask(model))
-        await gate.reached()
+        await pause.reached()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -53,12 +53,12 @@ async def test_text_arrives_in_the_chunks_that_were_sent(kind: Kind) -> None:
 
 
 async def test_chunk_arrives_before_the_next_is_sent(kind: Kind) -> None:
-    gate = StreamPause()
-    async with ModelServer([ModelAnswer("one", gate, "two")]) as server, remote_model(server, kind) as model:
+    pause = StreamPause()
+    async with ModelServer([ModelAnswer("one", pause, "two")]) as server, remote_model(server, kind) as model:
         stream = model.stream(request())
         assert await anext(stream) == TextDelta("one")
-        await gate.reached()
-        gate.open()
+        await pause.reached()
+        pause.release()
         assert await anext(stream) == TextDelta("two")
         await stream.aclose()
 

@@ -239,11 +239,11 @@ async def test_token_limit_is_the_stop_reason(provider: ProviderSession) -> None
 
 
 async def test_cancel_closes_a_stalled_stream(provider: ProviderSession) -> None:
-    gate = StreamPause()
-    provider.script(ModelAnswer("Wait for", gate, " it"))
+    pause = StreamPause()
+    provider.script(ModelAnswer("Wait for", pause, " it"))
     before = provider.request_count
     turn = provider.chat.prompt("A long story")
-    await gate.reached()
+    await pause.reached()
     await provider.chat.update("agent_message_chunk")
     provider.chat.cancel()
     record = await provider.chat.finish(turn)
@@ -327,14 +327,14 @@ async def test_history_survives_a_model_change(provider: ProviderSession) -> Non
 
 
 async def test_sessions_do_not_wait_for_each_other(shared: Shared, provider: ProviderSession) -> None:
-    gate = StreamPause()
-    provider.script(ModelAnswer("slow", gate, " but sure"))
+    pause = StreamPause()
+    provider.script(ModelAnswer("slow", pause, " but sure"))
     turn = provider.chat.prompt("first")
-    await gate.reached()
+    await pause.reached()
     other = await shared.editor.new(provider.chat.folder)
     provider.script(ModelAnswer("quick"))
     assert (await other.turn("second")).text == "quick"
-    gate.open()
+    pause.release()
     assert (await provider.chat.finish(turn)).text == "slow but sure"
 
 

@@ -1,136 +1,126 @@
-"""Agents that answer wrongly: twice, unasked, in the wrong shape, or with a refusal."""
+"""Agents that answer twice, without a request, with the wrong types, or with a refusal."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from accord.testing.hostile.hostile_agent import HostileAgent, Json
 
 
 class AnswersTwice(HostileAgent):
-    """Answers everything twice, the second time differently; the first answer counts."""
+    """Answers every request twice, the second time differently."""
 
-    habit = "answers-twice"
+    name = "answers-twice"
 
-    def initialize(self, asked: Json) -> None:
-        """Another version the second time."""
-        super().initialize(asked)
-        self.reply(asked, {"protocolVersion": 9})
+    def initialize(self, request: Json) -> None:
+        super().initialize(request)
+        self.reply(request, {"protocolVersion": 9})
 
-    def new_session(self, asked: Json) -> None:
-        """Another session the second time."""
-        super().new_session(asked)
-        self.reply(asked, {"sessionId": "another"})
+    def new_session(self, request: Json) -> None:
+        super().new_session(request)
+        self.reply(request, {"sessionId": "another"})
 
-    def prompt(self, asked: Json) -> None:
-        """A refusal and an error behind a good end."""
+    def prompt(self, request: Json) -> None:
         self.say("Once and for all.")
-        self.finish(asked)
-        self.finish(asked, "refusal")
-        self.refuse(asked, -32603, "Changed my mind")
+        self.finish(request)
+        self.finish(request, "refusal")
+        self.refuse(request, -32603, "Changed my mind")
 
 
 class AnswersUnasked(HostileAgent):
-    """Answers requests that nobody made, and the right ones under ids of the wrong type, before the real answer."""
+    """Answers unknown ids and ids of the wrong type before the real answer."""
 
-    habit = "answers-unasked"
+    name = "answers-unasked"
 
-    def prompt(self, asked: Json) -> None:
-        """None of these is the answer."""
+    def prompt(self, request: Json) -> None:
         for id in (
             None,
             99_999,
             "no-such-id",
-            f"{asked['id']}",
-            float(asked["id"]) + 0.5,
+            f"{request['id']}",
+            float(request["id"]) + 0.5,
             True,
-            [asked["id"]],
+            [request["id"]],
         ):
             self.send({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "refusal"}})
         self.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
         self.say("That was not for you.")
-        self.finish(asked)
+        self.finish(request)
 
 
 class WrongShapes(HostileAgent):
     """Answers a prompt with a list instead of an object."""
 
-    habit = "wrong-shapes"
+    name = "wrong-shapes"
 
-    def prompt(self, asked: Json) -> None:
-        """No reading makes sense of it."""
+    def prompt(self, request: Json) -> None:
         self.say("Here.")
-        self.reply(asked, ["end_turn"])
+        self.reply(request, ["end_turn"])
 
 
 class NoSession(HostileAgent):
     """Answers `session/new` without a session id."""
 
-    habit = "no-session"
+    name = "no-session"
 
-    def new_session(self, asked: Json) -> None:
-        """There is nothing to prompt."""
-        self.reply(asked, {})
+    def new_session(self, request: Json) -> None:
+        self.reply(request, {})
 
 
 class BothAnswers(HostileAgent):
     """Answers a prompt with a result and an error in one message."""
 
-    habit = "both-answers"
+    name = "both-answers"
 
-    def prompt(self, asked: Json) -> None:
-        """Which of them?"""
+    def prompt(self, request: Json) -> None:
         self.say("Yes and no.")
         error = {"code": -32603, "message": "and failed"}
-        self.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"stopReason": "end_turn"}, "error": error})
+        self.send(
+            {"jsonrpc": "2.0", "id": request["id"], "result": {"stopReason": "end_turn"}, "error": error}
+        )
 
 
 class StringError(HostileAgent):
-    """Answers a prompt with an error that is a text, not an object."""
+    """Answers a prompt with an error that is a string, not an object."""
 
-    habit = "string-error"
+    name = "string-error"
 
-    def prompt(self, asked: Json) -> None:
-        """Some do."""
-        self.send({"jsonrpc": "2.0", "id": asked["id"], "error": "it went wrong"})
+    def prompt(self, request: Json) -> None:
+        self.send({"jsonrpc": "2.0", "id": request["id"], "error": "it went wrong"})
 
 
 class FailsTurn(HostileAgent):
     """Answers a prompt with an error."""
 
-    habit = "fails-turn"
+    name = "fails-turn"
 
-    def prompt(self, asked: Json) -> None:
-        """As it should, if it fails."""
-        self.refuse(asked, -32603, "The model is overloaded", data={"retry": True})
+    def prompt(self, request: Json) -> None:
+        self.refuse(request, -32603, "The model is overloaded", data={"retry": True})
 
 
 class RefusesInitialize(HostileAgent):
     """Answers `initialize` with an error."""
 
-    habit = "refuses-initialize"
+    name = "refuses-initialize"
 
-    def initialize(self, asked: Json) -> None:
-        """No."""
-        self.refuse(asked, -32603, "Not today")
+    def initialize(self, request: Json) -> None:
+        self.refuse(request, -32603, "Not today")
 
 
 class WrongVersion(HostileAgent):
-    """Answers `initialize` with version 9 of the protocol."""
+    """Answers `initialize` with protocol version 9."""
 
-    habit = "wrong-version"
+    name = "wrong-version"
 
-    def initialize(self, asked: Json) -> None:
-        """Nobody speaks that."""
-        self.reply(asked, {"protocolVersion": 9, "agentCapabilities": {}})
+    def initialize(self, request: Json) -> None:
+        self.reply(request, {"protocolVersion": 9, "agentCapabilities": {}})
 
 
 class WantsLogin(HostileAgent):
-    """Answers `session/new` with `-32000` until somebody signed in; offers one way of each kind."""
+    """Answers `session/new` with `-32000` until sign-in; offers one method of each kind."""
 
-    habit = "wants-login"
-    signed_in = False
+    name = "wants-login"
+    signed_in: bool = False
 
-    def initialize(self, asked: Json) -> None:
-        """With the ways to sign in."""
+    def initialize(self, request: Json) -> None:
         methods: list[Json] = [
             {"id": "account", "name": "Account", "description": "Sign in with your account"},
             {
@@ -142,57 +132,53 @@ class WantsLogin(HostileAgent):
             },
             {"type": "env_var", "id": "key", "name": "API key", "vars": [{"name": "HOSTILE_KEY"}]},
         ]
-        self.reply(asked, {"protocolVersion": 1, "authMethods": methods})
+        self.reply(request, {"protocolVersion": 1, "authMethods": methods})
 
-    def new_session(self, asked: Json) -> None:
-        """Not before."""
+    def new_session(self, request: Json) -> None:
         if self.signed_in:
-            super().new_session(asked)
+            super().new_session(request)
         else:
-            self.refuse(asked, -32000, "Authentication required")
+            self.refuse(request, -32000, "Authentication required")
 
-    def other(self, asked: Json) -> None:
-        """Takes anybody."""
-        if asked.get("method") == "authenticate":
+    def other(self, request: Json) -> None:
+        if request.get("method") == "authenticate":
             self.signed_in = True
-            self.reply(asked, {})
+            self.reply(request, {})
         else:
-            super().other(asked)
+            super().other(request)
 
 
 class Refuses(HostileAgent):
     """Ends the turn with `refusal`."""
 
-    habit = "refuses"
-    reason = "refusal"
+    name = "refuses"
+    reason: ClassVar[str] = "refusal"
 
-    def prompt(self, asked: Json) -> None:
-        """With some words before."""
+    def prompt(self, request: Json) -> None:
         self.say("I would rather not.")
-        self.finish(asked, self.reason)
+        self.finish(request, self.reason)
 
 
 class RunsOut(Refuses):
     """Ends the turn with `max_tokens`."""
 
-    habit = "runs-out"
+    name = "runs-out"
     reason = "max_tokens"
 
 
 class UnknownStop(Refuses):
-    """Ends the turn with a stop reason that nobody knows."""
+    """Ends the turn with an unknown stop reason."""
 
-    habit = "unknown-stop"
+    name = "unknown-stop"
     reason = "moon_phase"
 
 
 class UnknownUpdates(HostileAgent):
-    """Sends updates, notifications and requests that no version knows, and known ones with members of the wrong type."""
+    """Sends unknown updates, notifications and requests, and known ones with wrong member types."""
 
-    habit = "unknown-updates"
+    name = "unknown-updates"
 
-    def prompt(self, asked: Json) -> None:
-        """Between pieces that have to arrive."""
+    def prompt(self, request: Json) -> None:
         self.say("Before, ")
         self.update("hologram", data=[1, 2, 3])
         self.update("tool_call")
@@ -209,26 +195,25 @@ class UnknownUpdates(HostileAgent):
         for method, params in requests:
             self.report(method, self.ask(method, params))
         self.say("after.")
-        self.finish(asked)
+        self.finish(request)
 
 
 class EndlessList(HostileAgent):
-    """Offers a list of sessions whose every page has the same cursor, and loads none of them."""
+    """Lists sessions with the same cursor on every page, and loads none of them."""
 
-    habit = "endless-list"
+    name = "endless-list"
     capabilities: ClassVar[Json] = {"loadSession": True, "sessionCapabilities": {"list": {}}}
 
-    def other(self, asked: Json) -> None:
-        """Page after page."""
-        if asked.get("method") == "session/list":
-            self.reply(asked, {"sessions": [{"sessionId": "s1", "cwd": "/"}], "nextCursor": "more"})
-        elif asked.get("method") == "session/load":
-            self.refuse(asked, -32002, "Session not found")
+    def other(self, request: Json) -> None:
+        if request.get("method") == "session/list":
+            self.reply(request, {"sessions": [{"sessionId": "s1", "cwd": "/"}], "nextCursor": "more"})
+        elif request.get("method") == "session/load":
+            self.refuse(request, -32002, "Session not found")
         else:
-            super().other(asked)
+            super().other(request)
 
 
-BEHAVIORS = (
+BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
     AnswersTwice,
     AnswersUnasked,
     BothAnswers,

@@ -6,25 +6,22 @@ from typing import Final
 
 from accord.testing.hostile.hostile_agent import HostileAgent, Json
 
-# MERGED testing.hostile.floods: Agents that send more than anybody wants.
-
-PIECES = 20_000
-"""How many pieces `floods` sends; the last one is followed by its answer."""
-HUGE = 65 * 1024 * 1024
-"""The bytes of one message of `huge-message`: more than the 64 MiB that a client of Accord takes."""
+FLOOD_CHUNKS: Final = 20_000
+"""The number of chunks that `floods` sends before its answer."""
+HUGE_MESSAGE_BYTES: Final = 65 * 1024 * 1024
+"""The size of the text of `huge-message`: over the limit of 64 MiB of Accord's clients."""
 
 
 class Floods(HostileAgent):
-    """Sends 20 000 numbered pieces of text at once, then answers."""
+    """Sends 20,000 numbered chunks at once, then answers."""
 
-    habit = "floods"
+    name = "floods"
 
-    def prompt(self, asked: Json) -> None:
-        """All at once: the client may pause us, not lose a piece."""
-        self.raw(b"".join(self._piece(number) for number in range(PIECES)))
-        self.finish(asked)
+    def prompt(self, request: Json) -> None:
+        self.write(b"".join(self._chunk(number) for number in range(FLOOD_CHUNKS)))
+        self.finish(request)
 
-    def _piece(self, number: int) -> bytes:
+    def _chunk(self, number: int) -> bytes:
         update = {
             "sessionUpdate": "agent_message_chunk",
             "content": {"type": "text", "text": f"{number} {'x' * 80}\n"},
@@ -34,39 +31,36 @@ class Floods(HostileAgent):
 
 
 class FloodsForever(Floods):
-    """Sends text without an end; it hears no cancel, and only a deadline or Ctrl-C ends it."""
+    """Sends text without end and ignores cancel."""
 
-    habit = "floods-forever"
+    name = "floods-forever"
 
-    def prompt(self, asked: Json) -> None:
-        """Until somebody ends it."""
+    def prompt(self, request: Json) -> None:
         number = 0
         while True:
-            self.raw(self._piece(number))
+            self.write(self._chunk(number))
             number += 1
 
 
 class FloodsStderr(HostileAgent):
-    """Writes 8 MiB to stderr, escapes included, before it answers."""
+    """Writes 8 MiB with escape sequences to stderr before it answers."""
 
-    habit = "floods-stderr"
+    name = "floods-stderr"
 
-    def prompt(self, asked: Json) -> None:
-        """A client that does not read stderr stands still here."""
+    def prompt(self, request: Json) -> None:
         line = b"\x1b[31mDEBUG\x1b[0m " + b"y" * 240 + b"\n"
         for _ in range(8 * 1024 * 1024 // len(line)):
             os.write(2, line)
         self.say("Did you read all that?")
-        self.finish(asked)
+        self.finish(request)
 
 
 class HugeMessage(HostileAgent):
-    """Sends one update of 65 MiB in a single line, then goes on."""
+    """Sends an update of 65 MiB in one line, then continues."""
 
-    habit = "huge-message"
+    name = "huge-message"
 
-    def prompt(self, asked: Json) -> None:
-        """In pieces, so that this side does not need the memory."""
+    def prompt(self, request: Json) -> None:
         head, tail = json.dumps(
             {
                 "jsonrpc": "2.0",
@@ -81,25 +75,24 @@ class HugeMessage(HostileAgent):
             }
         ).split("%")
         self.say("Here it comes. ")
-        self.raw(head.encode())
+        self.write(head.encode())
         block = b"z" * (1024 * 1024)
-        for _ in range(HUGE // len(block)):
-            self.raw(block)
-        self.raw(tail.encode() + b"\n")
+        for _ in range(HUGE_MESSAGE_BYTES // len(block)):
+            self.write(block)
+        self.write(tail.encode() + b"\n")
         self.say("There it was.")
-        self.finish(asked)
+        self.finish(request)
 
 
 class DeepMessage(HostileAgent):
-    """Sends a line of 100 000 opening brackets, and a valid update nested as deep, then goes on."""
+    """Sends 100,000 opening brackets in a line, and a valid update nested as deeply, then continues."""
 
-    habit = "deep-message"
+    name = "deep-message"
 
-    def prompt(self, asked: Json) -> None:
-        """No reader may fall over that."""
+    def prompt(self, request: Json) -> None:
         deep = b"[" * 100_000
-        self.raw(deep + b"\n")
-        self.raw(
+        self.write(deep + b"\n")
+        self.write(
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
             + self.session.encode()
             + b'","update":{"sessionUpdate":"tool_call","toolCallId":"deep","title":"Deep","rawInput":'
@@ -108,15 +101,10 @@ class DeepMessage(HostileAgent):
             + b"}}}\n"
         )
         self.say("Still there?")
-        self.finish(asked)
+        self.finish(request)
 
 
-FLOODS = (Floods, FloodsForever, FloodsStderr, HugeMessage, DeepMessage)
-
-
-# MERGED testing.hostile.noise: Agents that write to stdout what is no message, and into their messages what no terminal should see.
-
-NOISE: tuple[bytes, ...] = (
+NOISE: Final[tuple[bytes, ...]] = (
     b"Welcome to hostile v1.0!",
     b"\x1b[32mINFO\x1b[0m listening",
     b"",
@@ -140,53 +128,48 @@ NOISE: tuple[bytes, ...] = (
     b'  File "agent.py", line 1, in <module>',
 )
 
-ESCAPES = (
+ESCAPES: Final = (
     "\x1b[2J\x1b[H"  # clears the screen
-    "\x1b]0;owned\x07"  # sets the window's title
+    "\x1b]0;owned\x07"  # sets the window title
     "\x1b]52;c;aGk=\x07"  # fills the clipboard
-    "\x1b[31mred\x9b1m"  # colours, also in eight bits
-    "back\x08\x08\x08\x08fore\r"  # overwrites what was shown
-    "\u202eesrever\u202c\u2066\u2069"  # turns the direction of text
+    "\x1b[31mred\x9b1m"  # colors, also as 8-bit control characters
+    "back\x08\x08\x08\x08fore\r"  # overwrites visible text
+    "\u202eesrever\u202c\u2066\u2069"  # reverses the text direction
     "\x00\x7f\u200b"
 )
 
 
 class Noise(HostileAgent):
-    """Prints banners, log lines, broken JSON, batches and bytes that are no text before, between and after its messages."""
+    """Prints banners, log lines, broken JSON, batches and binary data around its messages."""
 
-    habit = "noise"
+    name = "noise"
 
-    def make_noise(self) -> None:
-        """All of it."""
+    def print_noise(self) -> None:
         for line in NOISE:
-            self.raw(line + b"\r\n")
+            self.write(line + b"\r\n")
 
     def start(self) -> None:
-        """Before the handshake."""
-        self.make_noise()
+        self.print_noise()
 
-    def new_session(self, asked: Json) -> None:
-        """Around the answer."""
-        self.make_noise()
-        super().new_session(asked)
-        self.make_noise()
+    def new_session(self, request: Json) -> None:
+        self.print_noise()
+        super().new_session(request)
+        self.print_noise()
 
-    def prompt(self, asked: Json) -> None:
-        """In the middle of what it says."""
+    def prompt(self, request: Json) -> None:
         self.say("One, ")
-        self.make_noise()
+        self.print_noise()
         self.say("two.")
-        self.finish(asked)
-        self.make_noise()
+        self.finish(request)
+        self.print_noise()
 
 
 class Escapes(HostileAgent):
-    """Puts terminal escapes and bidirectional tricks into text, thoughts, titles, plans, paths, names and stderr."""
+    """Puts terminal escapes and bidirectional characters into every text a client shows."""
 
-    habit = "escapes"
+    name = "escapes"
 
-    def prompt(self, asked: Json) -> None:
-        """Everywhere a client shows something."""
+    def prompt(self, request: Json) -> None:
         text = {"type": "text", "text": f"<{ESCAPES}>"}
         self.update("session_info_update", title=f"<{ESCAPES}>")
         self.update("agent_thought_chunk", content=text)
@@ -202,17 +185,19 @@ class Escapes(HostileAgent):
             locations=[{"path": f"{self.cwd}/{ESCAPES}"}],
         )
         self.update("agent_message_chunk", content=text)
-        # A sequence that is cut in two must not come together again.
+        # A client must not join the two halves of an escape sequence.
         self.say("\x1b")
         self.say("[31mcut")
         self.say(" The end.")
-        self.finish(asked)
+        self.finish(request)
 
 
-NON_JSON_OUTPUT = (Noise, Escapes)
-
-
-BEHAVIORS: Final = (
-    *FLOODS,
-    *NON_JSON_OUTPUT,
+BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
+    Floods,
+    FloodsForever,
+    FloodsStderr,
+    HugeMessage,
+    DeepMessage,
+    Noise,
+    Escapes,
 )

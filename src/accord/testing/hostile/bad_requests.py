@@ -5,64 +5,61 @@ import shutil
 import tempfile
 from typing import Final
 
-from accord.testing.hostile.hostile_agent import YES_NO, HostileAgent, Json
-
-# MERGED testing.hostile.asking: Agents that ask for permission at the wrong time, or so that only yes can be said; and such that ask for forms.
+from accord.testing.hostile.hostile_agent import PERMISSION_OPTIONS, HostileAgent, Json
 
 
-def question(title: str, kind: str | None = "execute", **more: object) -> Json:
+def permission_params(title: str, kind: str | None = "execute", **more: object) -> Json:
     """The parameters of a permission request."""
     call: Json = {"toolCallId": "c1", "title": title, **({} if kind is None else {"kind": kind})}
-    return {"toolCall": call, "options": YES_NO, **more}
+    return {"toolCall": call, "options": PERMISSION_OPTIONS, **more}
 
 
 class AsksAfterCancel(HostileAgent):
-    """Waits to be cancelled, then asks for permission all the same, and obeys whatever it hears."""
+    """Waits for cancel, then asks for permission anyway and obeys the answer."""
 
-    habit = "asks-after-cancel"
+    name = "asks-after-cancel"
 
-    def prompt(self, asked: Json) -> None:
-        """The only right answer is `cancelled`."""
+    def prompt(self, request: Json) -> None:
         self.say("Shall I?")
         self.wait_for_cancel()
-        outcome = self.ask("session/request_permission", question("Delete everything", "delete"))
-        self.note({"after cancel": outcome})
-        self.finish(asked, "cancelled")
+        outcome = self.ask("session/request_permission", permission_params("Delete everything", "delete"))
+        self.log({"after cancel": outcome})
+        self.finish(request, "cancelled")
 
 
 class AsksAfterAnswer(HostileAgent):
-    """Asks for permission right after it has answered the prompt, when no turn runs."""
+    """Asks for permission right after it answered the prompt, outside a turn."""
 
-    habit = "asks-after-answer"
+    name = "asks-after-answer"
 
-    def prompt(self, asked: Json) -> None:
-        """Who would say yes to that?"""
+    def prompt(self, request: Json) -> None:
         self.say("Done.")
-        id = self.begin("session/request_permission", question("One more thing", "delete"), id="late")
-        self.finish(asked)
-        self.note({"after answer": self.answer_to(id)})
+        id = self.send_request(
+            "session/request_permission", permission_params("One more thing", "delete"), id="late"
+        )
+        self.finish(request)
+        self.log({"after answer": self.answer_to(id)})
 
 
 class AsksUnfairly(HostileAgent):
-    """Asks for permission with options that only allow, with none at all, with ids that are equal, and for an unknown call."""
+    """Asks for permission with allow options only, no options, equal ids, or an unknown call."""
 
-    habit = "asks-unfairly"
+    name = "asks-unfairly"
 
-    def prompt(self, asked: Json) -> None:
-        """Each answer is said; anything but a yes is fine."""
+    def prompt(self, request: Json) -> None:
         always = {"optionId": "always", "name": "Reject", "kind": "allow_always"}
         once = {"optionId": "once", "name": "No", "kind": "allow_once"}
         rounds: dict[str, Json] = {
-            "only allow": question("Delete everything", "delete", options=[always, once]),
-            "no options": question("Delete everything", "delete", options=[]),
-            "equal ids": question(
+            "only allow": permission_params("Delete everything", "delete", options=[always, once]),
+            "no options": permission_params("Delete everything", "delete", options=[]),
+            "equal ids": permission_params(
                 "Delete everything", "delete", options=[once, {**once, "name": "Yes", "kind": "reject_once"}]
             ),
-            "unknown kind": question(
+            "unknown kind": permission_params(
                 "Delete everything", "delete", options=[{"optionId": "x", "name": "X", "kind": "maybe"}]
             ),
-            "no kind": question("Delete everything", None),
-            "kind in capitals": question("Delete everything", "READ"),
+            "no kind": permission_params("Delete everything", None),
+            "kind in capitals": permission_params("Delete everything", "READ"),
         }
         for name, params in rounds.items():
             answer = self.ask("session/request_permission", params)
@@ -70,16 +67,15 @@ class AsksUnfairly(HostileAgent):
             kinds = {option["optionId"]: option["kind"] for option in params["options"]}
             allowed = str(kinds.get(chosen, "")).startswith("allow")
             self.say(f"{name}: {'allowed' if allowed else 'not allowed'}\n")
-        self.finish(asked)
+        self.finish(request)
 
 
 class AsksForms(HostileAgent):
-    """Asks for forms whose pattern takes forever, for addresses of odd schemes, and in modes that nobody knows."""
+    """Asks for forms with a pattern that takes forever, odd URL schemes, and unknown modes."""
 
-    habit = "asks-forms"
+    name = "asks-forms"
 
-    def prompt(self, asked: Json) -> None:
-        """None of them may be filled in or opened without a person."""
+    def prompt(self, request: Json) -> None:
         field = {"type": "string", "pattern": "^(a+)+$", "default": "a" * 40 + "!"}
         form = {"type": "object", "properties": {"word": field}, "required": ["word"]}
         rounds: dict[str, Json] = {
@@ -93,24 +89,18 @@ class AsksForms(HostileAgent):
             result: Json = answer.get("result") or {}
             action = result.get("action")
             self.say(f"{name}: {'accepted' if action == 'accept' else 'not accepted'}\n")
-        self.finish(asked)
+        self.finish(request)
 
 
-UNWANTED_REQUESTS = (AsksAfterCancel, AsksAfterAnswer, AsksUnfairly, AsksForms)
-
-
-# MERGED testing.hostile.reaching: Agents that reach for files and terminals they must not have. What came of it is in what they say.
-
-TERMINALS = 1000
+TERMINAL_COUNT = 1000
 
 
 class ReadsOutside(HostileAgent):
-    """Asks to read `/etc/passwd`: by its name, by `..`, through a link in the folder of the session, and for another session."""
+    """Asks to read `/etc/passwd`: directly, through `..`, through a link, and for another session."""
 
-    habit = "reads-outside"
+    name = "reads-outside"
 
-    def prompt(self, asked: Json) -> None:
-        """A good client refuses all of them."""
+    def prompt(self, request: Json) -> None:
         up = "../" * self.cwd.count("/")
         link = os.path.join(self.cwd, "innocent.txt")
         os.symlink("/etc/passwd", link)
@@ -127,16 +117,15 @@ class ReadsOutside(HostileAgent):
             self.report("read for another session", other)
         finally:
             os.unlink(link)
-        self.finish(asked)
+        self.finish(request)
 
 
 class WritesOutside(HostileAgent):
-    """Asks to write outside the folder of the session: by name, by `..`, through a linked file and a linked folder."""
+    """Asks to write outside the session's folder: directly, through `..`, through links."""
 
-    habit = "writes-outside"
+    name = "writes-outside"
 
-    def prompt(self, asked: Json) -> None:
-        """A good client refuses all of them, and nothing is changed there."""
+    def prompt(self, request: Json) -> None:
         outside = tempfile.mkdtemp(prefix="hostile-")
         victim = os.path.join(outside, "victim.txt")
         with open(victim, "w") as file:
@@ -163,41 +152,42 @@ class WritesOutside(HostileAgent):
             for link in links:
                 os.unlink(link)
             shutil.rmtree(outside)
-        self.finish(asked)
+        self.finish(request)
 
 
 class ManyTerminals(HostileAgent):
-    """Asks for 1 000 terminals with commands that never end, releases none, and answers."""
+    """Asks for 1,000 terminals with endless commands, releases none, and answers."""
 
-    habit = "many-terminals"
+    name = "many-terminals"
 
-    def prompt(self, asked: Json) -> None:
-        """All at once; how many it got is said."""
+    def prompt(self, request: Json) -> None:
         forever = {"command": "/bin/sh", "args": ["-c", "while :; do sleep 60; done"]}
-        ids = [self.begin("terminal/create", forever) for _ in range(TERMINALS)]
+        ids = [self.send_request("terminal/create", forever) for _ in range(TERMINAL_COUNT)]
         got = sum("result" in answer for answer in self.answers_to(ids))
-        self.say(f"asked for {TERMINALS} terminals, got {'some' if 0 < got < TERMINALS else got}")
-        self.finish(asked)
+        self.say(f"asked for {TERMINAL_COUNT} terminals, got {'some' if 0 < got < TERMINAL_COUNT else got}")
+        self.finish(request)
 
 
 class TerminalOutside(HostileAgent):
-    """Asks for a terminal in `/etc`, for one of a session that is not there, and for the output of a terminal it never made."""
+    """Asks for a terminal in `/etc`, one of an unknown session, and output of an unknown terminal."""
 
-    habit = "terminal-outside"
+    name = "terminal-outside"
 
-    def prompt(self, asked: Json) -> None:
-        """A good client starts none of them."""
+    def prompt(self, request: Json) -> None:
         create = {"command": "/bin/cat", "args": ["passwd"]}
         self.report("in /etc", self.ask("terminal/create", {**create, "cwd": "/etc"}))
         self.report("of another session", self.ask("terminal/create", {**create, "sessionId": "another"}))
         self.report("output of nothing", self.ask("terminal/output", {"terminalId": "t999"}))
-        self.finish(asked)
+        self.finish(request)
 
 
-FORBIDDEN_REQUESTS = (ReadsOutside, WritesOutside, ManyTerminals, TerminalOutside)
-
-
-BEHAVIORS: Final = (
-    *UNWANTED_REQUESTS,
-    *FORBIDDEN_REQUESTS,
+BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
+    AsksAfterCancel,
+    AsksAfterAnswer,
+    AsksUnfairly,
+    AsksForms,
+    ReadsOutside,
+    WritesOutside,
+    ManyTerminals,
+    TerminalOutside,
 )

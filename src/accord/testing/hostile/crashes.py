@@ -1,151 +1,137 @@
-"""Agents that die, hang, leave children behind, or do not answer."""
+"""Agents that exit, hang, leave child processes behind, or do not answer."""
 
 import os
 import signal
 import subprocess
 import sys
-from typing import Final
+from typing import ClassVar, Final
 
-from accord.testing.hostile.hostile_agent import YES_NO, HostileAgent, Json, WellBehaved
-
-# MERGED testing.hostile.deaths: Agents that die, and such that leave somebody behind.
+from accord.testing.hostile.hostile_agent import PERMISSION_OPTIONS, HostileAgent, Json, WellBehaved
 
 
 class DiesAtStart(HostileAgent):
     """Exits with code 7 and a line on stderr before it reads anything."""
 
-    habit = "dies-at-start"
+    name = "dies-at-start"
 
     def start(self) -> None:
-        """Nothing is ever heard."""
         self.die()
 
 
 class DiesInInitialize(HostileAgent):
-    """Exits when it is asked to `initialize`, without an answer."""
+    """Exits on `initialize` without a response."""
 
-    habit = "dies-in-initialize"
+    name = "dies-in-initialize"
 
-    def initialize(self, asked: Json) -> None:
-        """No answer."""
+    def initialize(self, request: Json) -> None:
         self.die()
 
 
 class DiesOpening(HostileAgent):
-    """Exits when a session shall be opened."""
+    """Exits when a session is opened."""
 
-    habit = "dies-opening"
+    name = "dies-opening"
 
-    def new_session(self, asked: Json) -> None:
-        """No answer."""
+    def new_session(self, request: Json) -> None:
         self.die()
 
 
 class DiesInTurn(HostileAgent):
-    """Says half a sentence, then exits with code 7 and a line on stderr."""
+    """Sends half a sentence, then exits with code 7 and a line on stderr."""
 
-    habit = "dies-in-turn"
-    capabilities = WellBehaved.capabilities
+    name = "dies-in-turn"
+    capabilities: ClassVar[Json] = WellBehaved.capabilities
 
-    def prompt(self, asked: Json) -> None:
-        """Half of one."""
+    def prompt(self, request: Json) -> None:
         self.say("I was just about to")
         self.die()
 
-    def other(self, asked: Json) -> None:
-        """Takes its sessions up again, to die in the next turn."""
-        WellBehaved.other(self, asked)  # type: ignore[arg-type]
+    def other(self, request: Json) -> None:
+        WellBehaved.other(self, request)  # type: ignore[arg-type]
 
 
 class DiesUnheard(DiesInTurn):
-    """Exits when it is prompted, before it has said or done anything."""
+    """Exits on the prompt, before it says or does anything."""
 
-    habit = "dies-unheard"
+    name = "dies-unheard"
 
-    def prompt(self, asked: Json) -> None:
-        """Not a word."""
+    def prompt(self, request: Json) -> None:
         self.die()
 
 
 class KilledInTurn(HostileAgent):
-    """Is killed by a signal in the middle of a turn, with a tool call in progress."""
+    """Is killed by a signal during a turn, with a tool call in progress."""
 
-    habit = "killed-in-turn"
+    name = "killed-in-turn"
 
-    def prompt(self, asked: Json) -> None:
-        """As the system does when memory is short."""
+    def prompt(self, request: Json) -> None:
         self.update("tool_call", toolCallId="c1", title="Think hard", kind="think", status="in_progress")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DiesAsking(HostileAgent):
-    """Asks for permission and exits before it can be answered."""
+    """Asks for permission and exits before the answer."""
 
-    habit = "dies-asking"
+    name = "dies-asking"
 
-    def prompt(self, asked: Json) -> None:
-        """The question stays open."""
+    def prompt(self, request: Json) -> None:
         call = {"toolCallId": "c1", "title": "Delete everything", "kind": "delete"}
-        self.begin("session/request_permission", {"toolCall": call, "options": YES_NO})
+        self.send_request("session/request_permission", {"toolCall": call, "options": PERMISSION_OPTIONS})
         self.die()
 
 
 class DiesAfterAnswer(HostileAgent):
-    """Answers the prompt as it should and exits with code 7 right behind it."""
+    """Answers the prompt correctly and exits with code 7 right after."""
 
-    habit = "dies-after-answer"
+    name = "dies-after-answer"
 
-    def prompt(self, asked: Json) -> None:
-        """A whole turn."""
+    def prompt(self, request: Json) -> None:
         self.say("Done, and gone.")
-        self.finish(asked)
+        self.finish(request)
         self.die()
 
 
 class HangsUp(HostileAgent):
-    """Closes its stdout in the middle of a turn and lives on."""
+    """Closes its stdout during a turn and keeps running."""
 
-    habit = "hangs-up"
+    name = "hangs-up"
 
-    def prompt(self, asked: Json) -> None:
-        """Nobody can hear it any more."""
+    def prompt(self, request: Json) -> None:
         self.say("Wait a moment")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        self.live_forever()
+        self.hang()
 
 
 class IgnoresTheEnd(HostileAgent):
-    """Answers well, but ignores the end of its stdin, SIGINT and SIGTERM."""
+    """Answers correctly, but ignores the end of stdin, SIGINT and SIGTERM."""
 
-    habit = "ignores-the-end"
+    name = "ignores-the-end"
 
     def start(self) -> None:
-        """From the first moment on."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end(self) -> int:
-        """It does not."""
-        self.live_forever()
+        self.hang()
 
 
 class LeavesChildren(HostileAgent):
-    """Starts two processes that ignore SIGTERM, one of them in a session of its own, and exits before they do."""
+    """Starts two processes that ignore SIGTERM, one in its own session, and exits first."""
 
-    habit = "leaves-children"
+    name = "leaves-children"
 
-    def prompt(self, asked: Json) -> None:
-        """They say that they are there before the turn goes on."""
-        self.raise_one(own_session=False)
-        self.raise_one(own_session=True)
+    def prompt(self, request: Json) -> None:
+        self.start_child(own_session=False)
+        self.start_child(own_session=True)
         self.say("Two children.")
-        self.finish(asked)
+        self.finish(request)
 
-    def raise_one(self, *, own_session: bool) -> None:
-        """Start a process and wait until it ignores what would end it."""
+    def start_child(self, *, own_session: bool) -> None:
+        # The byte on stdout says that the child ignores the signals.
         program = (
             "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-            "signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.stdout.write('x'); sys.stdout.close(); signal.pause()"
+            "signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+            "sys.stdout.write('x'); sys.stdout.close(); signal.pause()"
         )
         child = subprocess.Popen(
             [sys.executable, "-c", program],
@@ -157,7 +143,56 @@ class LeavesChildren(HostileAgent):
         child.stdout.read(1)
 
 
-CRASHES = (
+class SilentAtStart(HostileAgent):
+    """Never answers `initialize`."""
+
+    name = "silent-at-start"
+
+    def initialize(self, request: Json) -> None:
+        pass
+
+
+class SilentOpening(HostileAgent):
+    """Never answers `session/new`."""
+
+    name = "silent-opening"
+
+    def new_session(self, request: Json) -> None:
+        pass
+
+
+class SilentInTurn(HostileAgent):
+    """Never answers a prompt and sends nothing; ignores cancel, the end of stdin and SIGTERM."""
+
+    name = "silent-in-turn"
+
+    def prompt(self, request: Json) -> None:
+        self.hang()
+
+
+class SilentAfterCancel(HostileAgent):
+    """Sends text, waits for cancel, and does not answer it."""
+
+    name = "silent-after-cancel"
+
+    def prompt(self, request: Json) -> None:
+        self.say("This will take a while.")
+        self.wait_for_cancel()
+        self.hang()
+
+
+class WaitsForCancel(HostileAgent):
+    """Sends text, then waits for cancel and ends the turn correctly."""
+
+    name = "waits-for-cancel"
+
+    def prompt(self, request: Json) -> None:
+        self.say("This will take a while.")
+        self.wait_for_cancel()
+        self.finish(request, "cancelled")
+
+
+BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
     DiesAtStart,
     DiesInInitialize,
     DiesOpening,
@@ -169,68 +204,9 @@ CRASHES = (
     HangsUp,
     IgnoresTheEnd,
     LeavesChildren,
-)
-
-
-# MERGED testing.hostile.silence: Agents that do not answer.
-
-
-class SilentAtStart(HostileAgent):
-    """Never answers `initialize`."""
-
-    habit = "silent-at-start"
-
-    def initialize(self, asked: Json) -> None:
-        """Reads it, and that is all."""
-
-
-class SilentOpening(HostileAgent):
-    """Never answers `session/new`."""
-
-    habit = "silent-opening"
-
-    def new_session(self, asked: Json) -> None:
-        """Reads it, and that is all."""
-
-
-class SilentInTurn(HostileAgent):
-    """Never answers a prompt, and says nothing; a cancel, the end of stdin and SIGTERM change nothing."""
-
-    habit = "silent-in-turn"
-
-    def prompt(self, asked: Json) -> None:
-        """Says nothing."""
-        self.live_forever()
-
-
-class SilentAfterCancel(HostileAgent):
-    """Says something, then waits to be cancelled, and does not answer that either."""
-
-    habit = "silent-after-cancel"
-
-    def prompt(self, asked: Json) -> None:
-        """Talks first."""
-        self.say("This will take a while.")
-        self.wait_for_cancel()
-        self.live_forever()
-
-
-class WaitsForCancel(HostileAgent):
-    """Says something, then does nothing until the turn is cancelled, and ends it as it should."""
-
-    habit = "waits-for-cancel"
-
-    def prompt(self, asked: Json) -> None:
-        """For tests of cancelling that want a good end."""
-        self.say("This will take a while.")
-        self.wait_for_cancel()
-        self.finish(asked, "cancelled")
-
-
-HANGS = (SilentAtStart, SilentOpening, SilentInTurn, SilentAfterCancel, WaitsForCancel)
-
-
-BEHAVIORS: Final = (
-    *CRASHES,
-    *HANGS,
+    SilentAtStart,
+    SilentOpening,
+    SilentInTurn,
+    SilentAfterCancel,
+    WaitsForCancel,
 )

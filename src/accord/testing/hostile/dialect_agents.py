@@ -1,57 +1,57 @@
-"""Agents with the dialects and the nonstandard behavior of real agents."""
+"""Agents with the dialects and the nonstandard behavior of real agents.
+
+Rows are those of the table in `accord.schema.dialects`. `Dialects` puts the text `row N` into the update of
+row N, so that a test sees which one was lost.
+"""
 
 from typing import Any, ClassVar, Final
 
-from accord.testing.hostile.hostile_agent import YES_NO, HostileAgent, Json
+from accord.testing.hostile.hostile_agent import PERMISSION_OPTIONS, HostileAgent, Json
 
-# MERGED testing.hostile.dialects: An agent that speaks every dialect an agent can speak: the shapes of other documents, of early versions, and of habit.
-#
-# What a client shows of it has a piece of text for each message row, `row 6` and so on, so that a test sees which one was lost.
-
-BY_CLIENTS: Final = frozenset(
+CLIENT_ROWS: Final = frozenset(
     {1, 2, 24, 25, 26, 28, 30, 32, 33, 34, 36, 37, 38, 43, 46, 50, 58, 59, 66, 72, 201, 202, 204, 206, 208}
 )
-"""Rows that a client speaks, that no message shows, or that are about what an agent accepts."""
+"""Rows that clients use, that no message shows, or that are about what an agent accepts."""
 
-SHOWN: Final = (6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 55, 56, 57, 69, 73, 101, 102, 109, 301)
-"""Rows of updates; the text of each comes with its number."""
+UPDATE_ROWS: Final = (6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 55, 56, 57, 69, 73, 101, 102, 109, 301)
+"""Rows of session updates; each update contains the text `row N`."""
 
-SPOKEN: Final = frozenset(
+DIALECT_ROWS: Final = frozenset(
     {
-        *SHOWN,
+        *UPDATE_ROWS,
         *(3, 4, 15, 20, 21, 22, 23, 27, 29, 35, 39, 40, 41, 42, 44, 45, 47, 48, 49, 51, 52, 53, 54),
         *(60, 61, 62, 63, 64, 65, 67, 68, 70, 71, 74, 103, 104, 115, 203, 205, 207),
     }
 )
-"""Every row that `dialects` speaks."""
+"""All rows that `dialects` uses."""
 
-BY_OTHERS: Final = {5: "unknown-stop", 10: "dies-after-answer", 31: "ends-after-cancel"}
-"""Rows that another habit shows."""
+ROWS_OF_OTHER_AGENTS: Final = {5: "unknown-stop", 10: "dies-after-answer", 31: "ends-after-cancel"}
+"""Rows that another behavior uses."""
 
 
 class Dialects(HostileAgent):
-    """Speaks every dialect of the table that an agent can speak, in one connection and one turn."""
+    """Uses every dialect that an agent can use, in one connection and one turn."""
 
-    habit = "dialects"
+    name = "dialects"
     capabilities: ClassVar[Json] = {"loadSession": True, "auth": {"status": True}}  # row 207
 
-    def initialize(self, asked: Json) -> None:
-        """Rows 39, 40, 68, 70, 71, 73, 205, 207, 301: keys in another case, no agentInfo, methods without a type."""
+    def initialize(self, request: Json) -> None:
+        """Rows 39, 40, 68, 70, 71, 73, 205, 207, 301."""
         methods: list[Json] = [
             {"id": "plain", "name": "Row 70"},
             {"id": "label", "label": "Row 73"},
             {"type": "env_var", "id": "variable", "name": "Row 205", "vars": [{"name": "HOSTILE_KEY"}]},
         ]
         result: Json = {
-            "protocol_version": asked["params"]["protocolVersion"],
+            "protocol_version": request["params"]["protocolVersion"],
             "agent_capabilities": self.capabilities,
             "authMethods": methods,
             "_meta": {"hostile.example": {"ask_user": True}},
         }
-        self.reply(asked, result)
+        self.reply(request, result)
 
-    def new_session(self, asked: Json) -> None:
-        """Rows 41, 42, 47, 63, 301: modes beside a `models` object, options by `configId`, history before the answer."""
+    def new_session(self, request: Json) -> None:
+        """Rows 41, 42, 47, 63, 301."""
         self.update("user_message_chunk", content={"type": "text", "text": "row 63, long ago"})
         options = [
             {"configId": "effort", "type": "select", "currentValue": None, "options": [{"value": "low"}]}
@@ -62,54 +62,51 @@ class Dialects(HostileAgent):
             "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
         }
         self.reply(
-            asked, {"session_id": self.session, "configOptions": options, "models": models, "modes": modes}
+            request, {"session_id": self.session, "configOptions": options, "models": models, "modes": modes}
         )
 
-    def prompt(self, asked: Json) -> None:
-        """All the rest, and an end of rows 3, 4 and 65."""
-        self.speak()
-        self.call_tools()
-        self.ask_oddly()
+    def prompt(self, request: Json) -> None:
+        """The rows of a turn; its answer has rows 3, 4 and 65."""
+        self.send_messages()
+        self.send_tool_calls()
+        self.send_odd_requests()
         usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
         self.reply(
-            asked,
+            request,
             {"sessionId": self.session, "stopReason": "tool_use", "content": "row 3", "usage": usage},
         )
 
-    def other(self, asked: Json) -> None:
-        """What else a client may call: rows 44, 45, 48, 49, 51, 52, 53, 54, 60, 61, 62, 103, 104."""
-        method: Any = asked.get("method")
-        params: Json = asked.get("params") or {}
-        if "id" not in asked:
+    def other(self, request: Json) -> None:
+        """Rows 44, 45, 48, 49, 51, 52, 53, 54, 60, 61, 62, 103, 104."""
+        method: Any = request.get("method")
+        params: Json = request.get("params") or {}
+        if "id" not in request:
             return
         if "_meta" in params:
-            self.refuse(asked, -32602, "row 48: _meta is unknown")
+            self.refuse(request, -32602, "row 48: _meta is unknown")
         elif method == "session/set_mode":
-            self.reply(asked, {"modeId": params.get("modeId"), "meta": {"row": 49}})
+            self.reply(request, {"modeId": params.get("modeId"), "meta": {"row": 49}})
         elif method == "session/set_config_option":
             if params.get("configId") != "effort":
-                self.refuse(asked, -32600, "row 45: only one option")
+                self.refuse(request, -32600, "row 45: only one option")
             else:
-                self.reply(asked, {})
+                self.reply(request, {})
         elif method == "session/load" and params.get("sessionId") != "s-old":
-            self.refuse(asked, -32602, "Invalid params", data={"session_id": "Session not found"})
+            self.refuse(request, -32602, "Invalid params", data={"session_id": "Session not found"})
         elif method == "session/load":
-            self.reply(asked, None)
+            self.reply(request, None)
             self.session = "s-old"
             self.update("agent_message_chunk", content={"type": "text", "text": "row 62, late"})
         elif method in ("session/close", "session/set_model", "authenticate"):
-            self.reply(asked, None)
+            self.reply(request, None)
         else:
-            self.refuse(asked, -32002, "row 52: not initialised")
-
-    # -- the turn -----------------------------------------------------------------------------------------------
+            self.refuse(request, -32002, "row 52: not initialised")
 
     def send_update(self, update: Json, **root: Any) -> None:
-        """An update in any shape at all."""
         self.notify("session/update", {"sessionId": self.session, "update": update, **root})
 
-    def speak(self) -> None:
-        """Messages: rows 6 to 9, 18, 19, 55 to 57, 73, 74, 101, 301."""
+    def send_messages(self) -> None:
+        """Rows 6 to 9, 18, 19, 55 to 57, 73, 74, 101, 301."""
         session = self.session
         text = {"type": "text"}
         self.notify(
@@ -151,8 +148,8 @@ class Dialects(HostileAgent):
             {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "id": "p", "content": "row 74"}}
         )
 
-    def call_tools(self) -> None:
-        """Tool calls: rows 11 to 18, 69, 73, 102, 109."""
+    def send_tool_calls(self) -> None:
+        """Rows 11 to 18, 69, 73, 102, 109."""
         for update in (
             {"sessionUpdate": "tool_call", "id": "c11", "name": "row 11", "status": "completed"},
             {"sessionUpdate": "tool_call", "toolCallId": "c12", "toolName": "row 12", "args": {"q": 1}},
@@ -177,8 +174,8 @@ class Dialects(HostileAgent):
                 }
             )
 
-    def ask_oddly(self) -> None:
-        """Requests: rows 20 to 23, 27, 29, 35, 64, 67, 115, 203. What came back is told to the log."""
+    def send_odd_requests(self) -> None:
+        """Rows 20 to 23, 27, 29, 35, 64, 67, 115, 203. The answers go to the log."""
         options = [
             {"optionId": "allow", "name": "Allow", "kind": "allowOnce"},
             {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
@@ -212,131 +209,114 @@ class Dialects(HostileAgent):
             ),
         }
         for row, (method, params) in odd.items():
-            self.note({row: self.ask(method, params)})
+            self.log({row: self.ask(method, params)})
 
 
 class DialectStops(HostileAgent):
-    """Ends its turn in old spellings: `canceled` for a turn that nobody cancelled."""
+    """Ends its turn with an old spelling: `canceled`, without a cancel."""
 
-    habit = "dialect-stops"
+    name = "dialect-stops"
 
-    def prompt(self, asked: Json) -> None:
+    def prompt(self, request: Json) -> None:
         """Row 73 in the result."""
         self.say("I stopped.")
-        self.reply(asked, {"stop_reason": "canceled"})
-
-
-DIALECTS = (Dialects, DialectStops)
-
-
-# MERGED testing.hostile.wild: Agents as they were met in the wild: against the letter or the habit of the protocol, and yet in use. A client loses no turn.
+        self.reply(request, {"stop_reason": "canceled"})
 
 
 class RealWorldQuirks(HostileAgent):
-    """Has every habit that was seen in real agents and fits into one good turn."""
+    """Has every habit of real agents that fits into one good turn."""
 
-    habit = "wild"
+    name = "wild"
 
-    def initialize(self, asked: Json) -> None:
-        """Echoes whatever version was asked for."""
-        self.raw(b"wild-agent 1.2.3 starting up\n")
-        self.reply(asked, {"protocolVersion": asked["params"]["protocolVersion"]})
+    def initialize(self, request: Json) -> None:
+        self.write(b"wild-agent 1.2.3 starting up\n")
+        self.reply(request, {"protocolVersion": request["params"]["protocolVersion"]})
 
-    def new_session(self, asked: Json) -> None:
-        """Updates before the answer that names the session; modes and models, each in its own way."""
+    def new_session(self, request: Json) -> None:
         self.update(
             "available_commands_update", availableCommands=[{"name": "early", "description": "Came early"}]
         )
         modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}]}
         models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]}
-        self.reply(asked, {"sessionId": self.session, "modes": modes, "models": models})
+        self.reply(request, {"sessionId": self.session, "modes": modes, "models": models})
 
-    def prompt(self, asked: Json) -> None:
-        """One after the other."""
+    def prompt(self, request: Json) -> None:
         self.say("Let me see. ")
-        self.unannounced()
-        self.unfinished()
-        self.odd_ids()
-        self.own_methods()
-        self.missing_file()
+        self.send_late_tool_calls()
+        self.send_unfinished_tool_calls()
+        self.send_odd_request_ids()
+        self.send_own_methods()
+        self.read_missing_file()
         self.say("That is all.")
-        self.finish(asked)
+        self.finish(request)
         self.update("usage_update", used=53_000, size=200_000)
         self.update("session_info_update", title="A title that came late")
         self.update("tool_call_update", toolCallId="forgotten", status="completed")
 
-    def other(self, asked: Json) -> None:
-        """An option is set without the list in the result."""
-        if asked.get("method") in ("session/set_config_option", "session/set_mode", "session/set_model"):
-            self.reply(asked, {})
+    def other(self, request: Json) -> None:
+        if request.get("method") in ("session/set_config_option", "session/set_mode", "session/set_model"):
+            self.reply(request, {})
         else:
-            super().other(asked)
+            super().other(request)
 
-    def unannounced(self) -> None:
-        """A change of a call that nobody announced; the call comes after it and goes back to pending."""
+    def send_late_tool_calls(self) -> None:
         self.update("tool_call_update", toolCallId="late", status="in_progress")
         self.update("tool_call_update", toolCallId="late", status="completed")
         self.update("tool_call", toolCallId="late", title="Announced late", kind="read", status="pending")
 
-    def unfinished(self) -> None:
-        """Calls without kind and status, one that never ends, one with a terminal that nobody made."""
+    def send_unfinished_tool_calls(self) -> None:
         self.update("tool_call", toolCallId="bare", title="Neither kind nor status")
         self.update("tool_call", toolCallId="forgotten", title="Never finished", status="in_progress")
         terminal = {"type": "terminal", "terminalId": "of-nobody"}
         self.update("tool_call", toolCallId="tty", title="A terminal of nobody", content=[terminal])
 
-    def odd_ids(self) -> None:
-        """Questions for calls that nobody knows, under ids of every kind; silence after a rejection."""
+    def send_odd_request_ids(self) -> None:
         for number, id in enumerate((0, "0", "9b2edc2b-1111-4222-8333-444455556666", "req:7", -1)):
             call = {"toolCallId": f"toolu_{number}", "title": f"Question {number}", "kind": "read"}
-            self.ask("session/request_permission", {"toolCall": call, "options": YES_NO}, id=id)
+            self.ask("session/request_permission", {"toolCall": call, "options": PERMISSION_OPTIONS}, id=id)
         self.say("Five questions. ")
 
-    def own_methods(self) -> None:
-        """Notifications and requests of its own, with and without an underscore."""
+    def send_own_methods(self) -> None:
         self.notify("wild/telemetry", {"x": 1})
         self.notify("_wild/thing", {})
         for method in ("wild/ask", "_wild/ask"):
             self.report(method, self.ask(method, {}))
 
-    def missing_file(self) -> None:
-        """Reads a file that is not there, to find out whether it may be made."""
+    def read_missing_file(self) -> None:
         self.report("missing file", self.ask("fs/read_text_file", {"path": f"{self.cwd}/not-there.txt"}))
 
 
 class EndsOnRejection(HostileAgent):
-    """Ends the turn as `cancelled`, without a word, when a permission is refused."""
+    """Ends the turn as `cancelled`, without text, when a permission is refused."""
 
-    habit = "ends-on-rejection"
+    name = "ends-on-rejection"
 
-    def prompt(self, asked: Json) -> None:
-        """A no is the end."""
+    def prompt(self, request: Json) -> None:
         call = {"toolCallId": "c1", "title": "Delete everything", "kind": "delete"}
-        answer = self.ask("session/request_permission", {"toolCall": call, "options": YES_NO})
+        answer = self.ask("session/request_permission", {"toolCall": call, "options": PERMISSION_OPTIONS})
         if self.outcome(answer).get("optionId") not in ("yes", "always"):
-            self.finish(asked, "cancelled")
+            self.finish(request, "cancelled")
         else:
             self.say("Deleted.")
-            self.finish(asked)
+            self.finish(request)
 
 
 class EndsAfterCancel(HostileAgent):
-    """Answers a cancelled turn with `end_turn`, after some more updates."""
+    """Answers a canceled turn with `end_turn`, after more updates."""
 
-    habit = "ends-after-cancel"
+    name = "ends-after-cancel"
 
-    def prompt(self, asked: Json) -> None:
-        """As if nothing had happened."""
+    def prompt(self, request: Json) -> None:
         self.say("Working. ")
         self.wait_for_cancel()
         self.say("Just this.")
-        self.finish(asked)
+        self.finish(request)
 
 
-REAL_WORLD = (RealWorldQuirks, EndsOnRejection, EndsAfterCancel)
-
-
-BEHAVIORS: Final = (
-    *DIALECTS,
-    *REAL_WORLD,
+BEHAVIORS: Final[tuple[type[HostileAgent], ...]] = (
+    Dialects,
+    DialectStops,
+    RealWorldQuirks,
+    EndsOnRejection,
+    EndsAfterCancel,
 )

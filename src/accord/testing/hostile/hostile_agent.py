@@ -1,86 +1,89 @@
-"""What every hostile agent shares: the wire by hand, and a conversation that goes well unless the habit says otherwise."""
+"""The base class of all hostile agents: a correct agent on stdio that uses only the standard library.
+
+It writes raw JSON lines, so that it can send what no library would. A behavior overrides single steps.
+"""
 
 import json
 import os
 import signal
 import sys
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
 
-YES_NO: list[Json] = [
+PERMISSION_OPTIONS: Final[list[Json]] = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
-LAST_WORDS = "hostile: the disk is full"
+STDERR_MESSAGE: Final = "hostile: the disk is full"
 
 
 class StdinClosed(Exception):
-    """The client closed our stdin."""
+    """The client closed the agent's stdin."""
 
 
 class HostileAgent:
-    """A blocking agent on stdin and stdout. A habit overrides the steps in which it misbehaves."""
+    """A blocking agent on stdin and stdout. Subclasses override the steps in which they misbehave."""
 
-    habit: ClassVar[str]
+    name: ClassVar[str]
     """The name on the command line."""
     capabilities: ClassVar[Json] = {}
 
     def __init__(self, *, log: str | None = None, once: str | None = None) -> None:
-        """`log` is a file for every message heard; with `once` it misbehaves only as long as that file is missing."""
-        self.session = ""
-        self.cwd = ""
-        self.cancelled = False
-        self._log = log
-        self._once = once
-        self._asked = 0
-        self._later: list[Json] = []
+        """`log`: a file for received messages. `once`: a file to create; if it exists, behave well."""
+        self.session: str = ""
+        self.cwd: str = ""
+        self.cancelled: bool = False
+        self._log_file = log
+        self._once_file = once
+        self._request_count = 0
+        self._postponed: list[Json] = []
 
     def run(self) -> int:
-        """Serve until the client hangs up; the exit code."""
-        if self._once is not None:
-            if os.path.exists(self._once):
-                return WellBehaved(log=self._log).run()
-            with open(self._once, "x"):
+        """Serve until the client closes stdin; returns the exit code."""
+        if self._once_file is not None:
+            if os.path.exists(self._once_file):
+                return WellBehaved(log=self._log_file).run()
+            with open(self._once_file, "x"):
                 pass
-        self.note({"pid": os.getpid()})
+        self.log({"pid": os.getpid()})
         try:
             self.start()
             while True:
-                self.serve(self._later.pop(0) if self._later else self.hear())
+                self.serve(self._postponed.pop(0) if self._postponed else self.receive())
         except (StdinClosed, BrokenPipeError):
             return self.end()
 
-    # -- the conversation, step by step -------------------------------------------------------------------------
+    # -- steps that behaviors override
 
     def start(self) -> None:
-        """Before anything is heard."""
+        """Runs before the first message is read."""
 
-    def initialize(self, asked: Json) -> None:
-        """`initialize`."""
-        self.reply(asked, {"protocolVersion": 1, "agentCapabilities": self.capabilities})
+    def initialize(self, request: Json) -> None:
+        """Answer `initialize`."""
+        self.reply(request, {"protocolVersion": 1, "agentCapabilities": self.capabilities})
 
-    def new_session(self, asked: Json) -> None:
-        """`session/new`."""
-        self.reply(asked, {"sessionId": self.session})
+    def new_session(self, request: Json) -> None:
+        """Answer `session/new`."""
+        self.reply(request, {"sessionId": self.session})
 
-    def prompt(self, asked: Json) -> None:
-        """`session/prompt`."""
+    def prompt(self, request: Json) -> None:
+        """Answer `session/prompt`."""
         self.say("All is well.")
-        self.finish(asked)
+        self.finish(request)
 
-    def other(self, asked: Json) -> None:
-        """Any other request or notification."""
-        if "id" in asked:
-            self.refuse(asked, -32601, "Method not found")
+    def other(self, request: Json) -> None:
+        """Answer any other request or notification."""
+        if "id" in request:
+            self.refuse(request, -32601, "Method not found")
 
     def end(self) -> int:
-        """The client hung up; the exit code."""
+        """Runs when the client has closed stdin; returns the exit code."""
         return 0
 
     def serve(self, message: Json) -> None:
-        """Deal with one message."""
+        """Handle one message."""
         method = message.get("method")
         params: Json = message.get("params") or {}
         if method == "session/new":
@@ -96,48 +99,48 @@ class HostileAgent:
         elif method is not None:
             self.other(message)
 
-    # -- the wire -----------------------------------------------------------------------------------------------
+    # -- messages
 
-    def hear(self) -> Json:
-        """The next message of the client."""
+    def receive(self) -> Json:
+        """Read the next message of the client."""
         line = sys.stdin.buffer.readline()
         if not line:
             raise StdinClosed
         message = json.loads(line)
-        self.note(message)
+        self.log(message)
         return message
 
-    def note(self, message: Json) -> None:
-        """Write to the log, if there is one."""
-        if self._log is not None:
-            with open(self._log, "a") as file:
+    def log(self, message: Json) -> None:
+        """Write a line to the log file, if there is one."""
+        if self._log_file is not None:
+            with open(self._log_file, "a") as file:
                 file.write(json.dumps(message) + "\n")
 
-    def raw(self, data: bytes) -> None:
-        """Put bytes on stdout, as they are."""
+    def write(self, data: bytes) -> None:
+        """Write bytes to stdout, unchanged."""
         while data:
             data = data[os.write(1, data) :]
 
     def send(self, message: Any) -> None:
-        """Put one line of JSON on stdout."""
-        self.raw(json.dumps(message).encode() + b"\n")
+        """Write one line of JSON to stdout."""
+        self.write(json.dumps(message).encode() + b"\n")
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def reply(self, asked: Json, result: Any) -> None:
+    def reply(self, request: Json, result: Any) -> None:
         """Answer a request."""
-        self.send({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+        self.send({"jsonrpc": "2.0", "id": request.get("id"), "result": result})
 
-    def refuse(self, asked: Json, code: int, message: str, **more: Any) -> None:
+    def refuse(self, request: Json, code: int, message: str, **more: Any) -> None:
         """Answer a request with an error."""
         error = {"code": code, "message": message, **more}
-        self.send({"jsonrpc": "2.0", "id": asked.get("id"), "error": error})
+        self.send({"jsonrpc": "2.0", "id": request.get("id"), "error": error})
 
-    def finish(self, asked: Json, reason: str = "end_turn", **more: Any) -> None:
+    def finish(self, request: Json, reason: str = "end_turn", **more: Any) -> None:
         """Answer a prompt."""
-        self.reply(asked, {"stopReason": reason, **more})
+        self.reply(request, {"stopReason": reason, **more})
 
     def update(self, kind: str, /, **members: Any) -> None:
         """Send a session update."""
@@ -146,17 +149,17 @@ class HostileAgent:
         )
 
     def say(self, text: str) -> None:
-        """Say something."""
+        """Send a text chunk."""
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def ask(self, method: str, params: Json, *, id: Any = None) -> Json:
-        """Ask the client for something and wait for its answer; what comes before it is kept for later."""
-        return self.answer_to(self.begin(method, params, id=id))
+        """Send a request and wait for its answer. Other requests that arrive before it are served later."""
+        return self.answer_to(self.send_request(method, params, id=id))
 
-    def begin(self, method: str, params: Json, *, id: Any = None) -> Any:
-        """Send a request without waiting; its id."""
-        self._asked += 1
-        id = f"hostile-{self._asked}" if id is None else id
+    def send_request(self, method: str, params: Json, *, id: Any = None) -> Any:
+        """Send a request without waiting; returns its id."""
+        self._request_count += 1
+        id = f"hostile-{self._request_count}" if id is None else id
         self.send(
             {"jsonrpc": "2.0", "id": id, "method": method, "params": {"sessionId": self.session, **params}}
         )
@@ -165,69 +168,68 @@ class HostileAgent:
     def answer_to(self, id: Any) -> Json:
         """Wait for the answer to a request."""
         while True:
-            message = self.hear()
+            message = self.receive()
             if "method" not in message and message.get("id") == id:
                 return message
-            self._set_aside(message)
+            self._postpone(message)
 
     def answers_to(self, ids: list[Any]) -> list[Json]:
-        """Wait for the answers to several requests, which come in any order."""
+        """Wait for the answers to several requests, in any order."""
         waiting, answers = set(ids), list[Json]()
         while waiting:
-            message = self.hear()
+            message = self.receive()
             if "method" not in message and message.get("id") in waiting:
                 waiting.discard(message["id"])
                 answers.append(message)
             else:
-                self._set_aside(message)
+                self._postpone(message)
         return answers
 
     def wait_for_cancel(self) -> None:
-        """Do nothing until the client cancels the turn."""
+        """Wait until the client cancels the turn."""
         while not self.cancelled:
-            self._set_aside(self.hear())
+            self._postpone(self.receive())
 
     def outcome(self, answer: Json) -> Json:
-        """What was decided about a permission; empty where the client refused to be asked."""
+        """The outcome of a permission request; empty if the client answered with an error."""
         result: Json = answer.get("result") or {}
         return result.get("outcome") or {}
 
     def report(self, what: str, answer: Json) -> str:
-        """Say what came of a request: `what: ok`, or the code of the refusal. The word is returned, too."""
-        came = str(answer["error"]["code"]) if "error" in answer else "ok"
-        self.say(f"{what}: {came}\n")
-        return came
+        """Send `what: ok`, or `what: CODE` for an error, as text; returns `ok` or the code."""
+        outcome = str(answer["error"]["code"]) if "error" in answer else "ok"
+        self.say(f"{what}: {outcome}\n")
+        return outcome
 
     def die(self, code: int = 7) -> NoReturn:
-        """End on the spot, with last words."""
-        sys.stderr.write(LAST_WORDS + "\n")
+        """Exit at once, with a line on stderr."""
+        sys.stderr.write(STDERR_MESSAGE + "\n")
         sys.stderr.flush()
         os._exit(code)
 
-    def live_forever(self) -> NoReturn:
-        """Do nothing any more, and do not end when asked to."""
+    def hang(self) -> NoReturn:
+        """Block forever and ignore SIGTERM and SIGINT."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
             signal.pause()
 
-    def _set_aside(self, message: Json) -> None:
+    def _postpone(self, message: Json) -> None:
         if message.get("method") == "session/cancel":
             self.cancelled = True
         elif "method" in message:
-            self._later.append(message)
+            self._postponed.append(message)
 
 
 class WellBehaved(HostileAgent):
-    """Does nothing wrong: what `--once` leaves when the harm is done."""
+    """A correct agent; runs instead of the behavior when the file of `--once` exists."""
 
-    habit = "tame"
+    name = "well-behaved"
     capabilities: ClassVar[Json] = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
 
-    def other(self, asked: Json) -> None:
-        """A session is taken up again without a word."""
-        if asked.get("method") in ("session/load", "session/resume"):
-            self.session = asked["params"]["sessionId"]
-            self.reply(asked, {})
+    def other(self, request: Json) -> None:
+        if request.get("method") in ("session/load", "session/resume"):
+            self.session: str = request["params"]["sessionId"]
+            self.reply(request, {})
         else:
-            super().other(asked)
+            super().other(request)
