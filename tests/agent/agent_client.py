@@ -127,7 +127,7 @@ async def connected_client(
         await raw.aclose()
         await connection
     for message in raw.received:
-        raw.judge(message)
+        raw.validate(message)
 
 
 def make_agent(answers: Callable[[Turn], Any], **more: Any) -> Agent:

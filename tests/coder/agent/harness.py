@@ -140,7 +140,7 @@ class AgentHarness:
             await connection
             await coder.aclose()
         for message in raw.received:
-            raw.judge(message)
+            raw.validate(message)
 
 
 def configure(harness: AgentHarness, text: str) -> None:
