@@ -1,8 +1,9 @@
-"""May this be done? Rules, modes, shell parsing, the hard floor, and the sandbox that commands run in.
+"""Decides whether a tool call is allowed, asked for or denied. Also contains the sandbox for commands.
 
-`Policy.decide` answers a `ActionRequest`; `options_for`, `read_answer` and `remember` carry the question to the user and back; `DecisionLog`
-writes down what came of it, `TrustStore` knows which files of a project count. One engine for the agent and the client. Names
-are imported on first use: a session that has asked for nothing yet does not pay for them.
+`Policy.decide` decides an `ActionRequest`. `options_for`, `read_answer` and `remember` handle the question to
+the user, `DecisionLog` records the decision, and `TrustStore` knows which project files the user trusts. The
+agent and the client use the same policy. Names are imported on first use, so that a session without tool
+calls does not load them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""The audit: every decision as one line of JSON, appended to a file of the user's own, outside of any project.
+"""Appends every decision as one line of JSON to a file outside of all projects.
 
-A decision that cannot be written down is not carried out: `record` raises, and whoever asked refuses.
+A decision that cannot be written must not be carried out: `record` raises, and the caller refuses.
 """
 
 import os
@@ -20,28 +20,30 @@ from accord.policy.user_answer import UserAnswer
 
 _MAX_LENGTH: Final = 4000
 _VALUE: Final = r"""("[^"]*"|'[^']*'|[^\s"'@&;|]+)"""
-# `NAME=value`, `Name: Bearer value`; and `--name value`, for after a blank only an option takes a value.
+# `NAME=value` and `Name: Bearer value`, and `--name value`: after a blank, only an option has a value.
 _SET: Final = re.compile(
     rf"(?<![\w-])([\w-]{{1,80}}\s*[=:]\s*(?:(?:bearer|basic|token)\s+)?){_VALUE}", re.IGNORECASE
 )
 _OPTION: Final = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]{{1,80}}\s+){_VALUE}")
 _SECRET_NAME: Final = re.compile(
-    r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|^-*(?:auth|pass)\b",
+    r"KEY(?!word|board|frame|map|stroke)|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION"
+    r"|^-*(?:auth|pass)\b",
     re.IGNORECASE,
 )
 _IN_ADDRESS: Final = re.compile(r"(://[^\s:/@]{1,200}:)[^\s/@]{1,200}@")
 _KEYS: Final = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
+    r"|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})"
 )
 
 
 class AuditFailed(AccordError):
-    """A decision could not be written down."""
+    """A decision could not be written."""
 
 
 class DecisionLog:
-    """One file of decisions. Several processes may append to it at once."""
+    """The file of decisions. Several processes may append to it at the same time."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = data_dir() / "decisions.jsonl" if path is None else path
@@ -55,9 +57,10 @@ class DecisionLog:
         session: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append one decision, and the user's answer where there was one. Raises AuditFailed."""
+        """Append one decision, with the user's answer if there is one. Raises AuditFailed."""
         real, directories = Path(os.path.realpath(self.path)), request.directories
-        # A session in the home folder has Accord's own folder in a root; that one is asked for by name in every mode.
+        # A session in the home folder has Accord's own folder in a root. Access to that folder always needs
+        # permission.
         in_accord_folder = any(real.is_relative_to(folder) for folder in directories.accord_folders)
         if not in_accord_folder and any(real.is_relative_to(root) for root in directories.roots):
             raise UsageError(f"the audit {self.path} lies inside the session's folders; keep it outside")
@@ -99,7 +102,7 @@ class DecisionLog:
 
 
 def redacted(text: str) -> str:
-    """The text without what looks like a password, key or token."""
+    """Return the text without what looks like a password, key or token."""
     shown = _IN_ADDRESS.sub(r"\1***@", text[: 2 * _MAX_LENGTH])
     for pattern in (_SET, _OPTION):
         shown = pattern.sub(_hidden, shown)
@@ -117,5 +120,5 @@ def _shown(command: str | tuple[str, ...] | None) -> str | list[str] | None:
 
 
 def _utf8(text: str) -> str:
-    """What can be written as UTF-8."""
+    """Replace what cannot be encoded as UTF-8."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Which files the words of a command name, seen from every folder that the line may be in by then."""
+"""`PossibleDirectories`: which files the words of a command name, from every directory the line may be in."""
 
 import glob
 import itertools
@@ -25,31 +25,31 @@ _SEPARATORS: Final = re.compile(r"[=:,@;]+")
 
 
 class NamedPaths(NamedTuple):
-    """The places that words may name."""
+    """The paths that words may name."""
 
     paths: list[ResolvedPath]
     unresolved: bool
-    """Whether some could not be told."""
+    """Whether some could not be resolved."""
     open_ended: bool
-    """Whether of some only the folder is certain."""
+    """Whether only the directory is certain for some."""
 
 
 @dataclass(frozen=True, slots=True)
 class PossibleDirectories:
-    """Where a line may stand while it runs: every folder it may have changed to."""
+    """The directories that a line may have changed to when a command runs."""
 
     directories: SessionDirectories
     folders: tuple[Path, ...]
-    """Empty when nobody can tell."""
+    """Empty if they are unknown."""
 
     @staticmethod
     def at(
         directories: SessionDirectories, executed: ExecutedCommands, command: SimpleCommand, index: int
     ) -> "PossibleDirectories":
-        """Where the line may stand when this command runs, behind so many others.
+        """Return the directories that the line may be in when its command number `index` runs.
 
-        A change of folder that must have succeeded leaves no choice; any other may or may not count. In a loop those behind
-        count as well.
+        A `cd` that has certainly succeeded leaves one choice; any other may or may not have an effect. In a
+        loop, later commands count as well.
         """
         here = PossibleDirectories(directories, (directories.cwd,))
         for earlier in executed.commands if executed.loops else executed.commands[:index]:
@@ -57,7 +57,7 @@ class PossibleDirectories:
                 surely = earlier.name == "cd" and any(earlier is one for one in command.succeeded)
                 here = here._after_change(target, surely and not executed.loops)
         if command.name not in ("cd", "pushd"):
-            for target in _directory_changes(command):  # `git -C FOLDER`: for itself
+            for target in _directory_changes(command):  # such as `git -C FOLDER`
                 here = here._after_change(target, surely=False)
         return here
 
@@ -72,17 +72,17 @@ class PossibleDirectories:
         return PossibleDirectories(self.directories, () if unresolved else folders)
 
     def expand(self, word: Word) -> list[str] | None:
-        """What a word stands for, `~`, $HOME and patterns replaced; None where that is not certain."""
+        """Expand `~`, $HOME and globs of a word. Returns None if the result is not certain."""
         pattern = self._pattern(word)
         if pattern is None or word.has_braces or len(pattern) > _MAX_PATTERN_LENGTH:
             return None
         if not word.has_glob:
             return [_unescaped(pattern)]
         if re.search(r"(?:^|/)\.[*?\[]", pattern):
-            return None  # it may name the folder above
+            return None  # it may match the parent directory
         found: list[str] = []
         for folder in self.folders:
-            # A class of characters is read as "any character": more names than the shell would find, never fewer.
+            # `[...]` is read as "any character", so that more names are found than by the shell, never fewer.
             wider = re.sub(r"\[(?![*?\[]\])[^\]/]*\]", "?", pattern)
             matches = glob.iglob(wider, root_dir=folder)
             found += itertools.islice(matches, _MAX_FILES + 1)
@@ -108,7 +108,7 @@ class PossibleDirectories:
         return pattern
 
     def _value(self, part: WordPart) -> str | None:
-        """The value of the few variables that are known."""
+        """Return the value of a known variable."""
         if part.kind == "variable" and part.text == "HOME":
             return str(self.directories.home)
         if part.kind == "variable" and part.text == "PWD" and len(self.folders) == 1:
@@ -116,7 +116,7 @@ class PossibleDirectories:
         return None
 
     def with_literal_options(self, command: SimpleCommand) -> SimpleCommand:
-        """The command with words such as `--include=*.py` taken literally where no file has such a name."""
+        """Return the command with words such as `--include=*.py` made literal, if no file has such a name."""
         words: list[Word] = []
         for word in command.words:
             unquoted = word.unquoted
@@ -126,7 +126,7 @@ class PossibleDirectories:
         return replace(command, words=tuple(words))
 
     def resolve(self, texts: Iterable[str]) -> list[ResolvedPath] | None:
-        """Where these paths lead, from every folder; None if one leads nowhere that can be told."""
+        """Resolve paths from every directory. Returns None if one cannot be resolved."""
         found: list[ResolvedPath] = []
         for text in texts:
             if text in HARMLESS_DEVICES or text == "-" or text.startswith("/dev/fd/"):
@@ -141,7 +141,7 @@ class PossibleDirectories:
         return list(dict.fromkeys(found))
 
     def resolve_files(self, words: Iterable[Word]) -> list[ResolvedPath] | None:
-        """Where words lead that are known to be files; None if one cannot be told."""
+        """Resolve words that are certainly files. Returns None if one cannot be resolved."""
         texts: list[str] = []
         for word in words:
             some = self.expand(word)
@@ -151,7 +151,7 @@ class PossibleDirectories:
         return self.resolve(texts)
 
     def named_paths(self, words: Iterable[Word]) -> "NamedPaths":
-        """Every place that words may name in any way: `of=x`, `-Ix`, `a:b`, the beginning of `x/$NAME`."""
+        """Return every path that words may name in any way: `of=x`, `-Ix`, `a:b`, the start of `x/$NAME`."""
         texts: list[str] = []
         open_ended = False
         for word in words:
@@ -173,7 +173,7 @@ class PossibleDirectories:
         return NamedPaths(list(dict.fromkeys(found)), unresolved, open_ended)
 
     def _certain_start(self, word: Word) -> str:
-        """The certain beginning of a path whose end is not certain."""
+        """Return the certain start of a path whose end is not certain."""
         text = ""
         for number, part in enumerate(word.parts):
             if part.kind == "text":
@@ -190,12 +190,15 @@ class PossibleDirectories:
 
 
 def _unescaped(pattern: str) -> str:
-    """The name that a pattern without wildcards stands for."""
+    """Return the name that a pattern without wildcards stands for."""
     return re.sub(r"\[([*?\[])\]", r"\1", pattern)
 
 
 def _directory_changes(command: SimpleCommand) -> Iterator[Word | None]:
-    """The folders that a command changes to, for itself or for what follows; None stands for home."""
+    """Yield the directories that a command changes to, for itself or for later commands.
+
+    None is the home folder.
+    """
     words = command.arguments
     if command.name in ("cd", "pushd"):
         targets = [word for word in words if word.text not in ("-L", "-P", "-e", "--")]
@@ -208,7 +211,7 @@ def _directory_changes(command: SimpleCommand) -> Iterator[Word | None]:
 
 
 def _possible_paths(text: str) -> Iterator[str]:
-    """What in an argument may be a path: all of it, what follows `=` or `:`, what is glued to an option."""
+    """Yield what may be a path in an argument: all of it, the part after `=` or `:`, an option's value."""
     if _URL.match(text):
         return
     yield text

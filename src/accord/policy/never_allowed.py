@@ -1,4 +1,9 @@
-"""Commands that are refused in every mode, and the system folders and disks they would destroy."""
+"""Commands that are refused in every mode, regardless of rules and grants.
+
+They would destroy a root, the home folder, system folders or disks, stop the machine, or change its accounts
+or kernel. The checks follow links, unwrap wrappers, and look into code for interpreters. They are a safety
+net, no replacement for rules: a program that intends damage has other ways.
+"""
 
 import glob
 import itertools
@@ -17,10 +22,9 @@ from accord.policy.requested_actions import RequestedActions
 from accord.policy.shell.command_line import parse_line
 from accord.policy.shell.syntax import SimpleCommand, Word, WordPart
 
-# MERGED policy.floortargets: The paths that a destructive command means, as far as anybody can tell before it runs.
-#
-# Unlike for permissions, a guess is welcome here: variables set in the same line are filled in, unset ones count as empty,
-# braces and patterns are opened, and `folder/*` counts as the folder.
+# Targets of destructive commands. Unlike for permissions, guessing is right here: variables of the same line
+# are filled in, unset ones count as empty, braces and globs are expanded, and `folder/*` counts as the
+# folder.
 
 _MAX_TARGETS: Final = 64
 _EVERYTHING: Final = re.compile(r"(?:\.?\*+|\.\?\?\*|\.\[!?\^?\.\]\*|\.\[\^.\]\*)")
@@ -31,13 +35,13 @@ _BRACE: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class DestructiveTarget:
-    """One path that is meant."""
+    """One path that a command may destroy."""
 
     path: Path
-    """With `..` folded and links on the way followed, but not a link at its end, unless that is followed, too."""
+    """The path with links followed, except for a link at its end that the command does not follow."""
     real: Path
     uncertain: str = ""
-    """The expansion that was taken to be empty."""
+    """The expansion that was assumed to be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,13 @@ class TargetFinder:
     index: int
 
     def targets(self, words: Iterable[Word]) -> Iterator[DestructiveTarget]:
-        """What these words may mean."""
+        """Yield the targets that these words may name."""
         for word in words:
             for text, uncertain in self._texts(word):
                 yield from self._at(text, uncertain)
 
     def current_folders(self) -> Iterator[DestructiveTarget]:
-        """The folders that the command may stand in."""
+        """Yield the directories that the command may run in."""
         for folder in self._folders():
             yield DestructiveTarget(folder, folder)
 
@@ -143,31 +147,32 @@ def _braces(text: str) -> Iterator[str]:
         yield from _braces(f"{text[: found.start()]}{choice}{text[found.end() :]}")
 
 
-# MERGED policy.vital: Places that must not be destroyed: the system's folders, the home folder, the session's roots, disks, accounts.
-
 _SYSTEM_FOLDERS: Final = frozenset(
     Path(folder)
     for folder in frozenset(
         """
-    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /opt /proc /root /run /sbin /srv /sys /usr /var
-    /usr/bin /usr/sbin /usr/lib /usr/lib32 /usr/lib64 /usr/local /usr/local/bin /usr/local/lib /usr/share /usr/include /usr/libexec
-    /var/lib /var/log /var/cache /var/spool /var/mail /var/www /var/lib/dpkg /var/lib/docker /etc/ssh /etc/ssl /etc/systemd /etc/pam.d
+    / /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /opt /proc /root /run /sbin /srv /sys
+    /usr /var /usr/bin /usr/sbin /usr/lib /usr/lib32 /usr/lib64 /usr/local /usr/local/bin /usr/local/lib
+    /usr/share /usr/include /usr/libexec /var/lib /var/log /var/cache /var/spool /var/mail /var/www
+    /var/lib/dpkg /var/lib/docker /etc/ssh /etc/ssl /etc/systemd /etc/pam.d
     /Applications /Library /System /Users /Volumes /private /private/etc /private/var /nix /nix/store /snap
     """.split()
     )
 )
 _DISK: Final = re.compile(
-    r"/dev/(?:[shv]d[a-z]\d*|xvd[a-z]\d*|nvme\d+(?:n\d+(?:p\d+)?)?|mmcblk\d+(?:p\d+)?|r?disk\d+(?:s\d+)?|md\d+|dm-\d+"
+    r"/dev/(?:[shv]d[a-z]\d*|xvd[a-z]\d*|nvme\d+(?:n\d+(?:p\d+)?)?|mmcblk\d+(?:p\d+)?"
+    r"|r?disk\d+(?:s\d+)?|md\d+|dm-\d+"
     r"|mapper/.+|disk/.+|loop\d+|nbd\d+|pmem\d+|mem|kmem|port|root)"
 )
 _PROTECTED_FILE: Final = re.compile(
-    r"/etc/(?:passwd|shadow|group|gshadow|sudoers|fstab|crypttab|ld\.so\.preload|sudoers\.d/.+|pam\.d/.+)-?|/boot/.+"
+    r"/etc/(?:passwd|shadow|group|gshadow|sudoers|fstab|crypttab|ld\.so\.preload"
+    r"|sudoers\.d/.+|pam\.d/.+)-?|/boot/.+"
     r"|/proc/sysrq-trigger|/proc/sys/.+|/sys/power/.+|/sys/firmware/.+"
 )
 
 
 def protected_folder(path: Path, directories: SessionDirectories) -> str | None:
-    """What would be lost with this folder, if it is one that must not be lost."""
+    """Describe the folder if it must not be destroyed."""
     if path in _SYSTEM_FOLDERS:
         return f"{path}, a folder of the system" if path != Path("/") else "the whole file system"
     if path == directories.home or directories.home.is_relative_to(path):
@@ -177,7 +182,7 @@ def protected_folder(path: Path, directories: SessionDirectories) -> str | None:
 
 
 def is_disk(path: Path) -> bool:
-    """Whether it is a disk, or the machine's memory, as a whole."""
+    """Whether it is a whole disk or the machine's memory."""
     return _DISK.fullmatch(path.as_posix()) is not None
 
 
@@ -185,12 +190,6 @@ def is_protected_file(path: Path) -> bool:
     """Whether writing it breaks or takes over the machine."""
     return _PROTECTED_FILE.fullmatch(path.as_posix()) is not None
 
-
-# MERGED policy.floor: The hard floor: what is refused in every mode, whatever the rules say.
-#
-# Destroying a root, the home folder or a part of the system, disks, the machine's running, its accounts, its kernel. Everything
-# is judged on where paths really lead, through wrappers and in code given to interpreters as far as it can be seen. The floor is a
-# net under the rules, no substitute for them: a program that wants to destroy has other ways.
 
 _MAX_DEPTH: Final = 3
 _STOPS_MACHINE: Final = frozenset(
@@ -200,7 +199,8 @@ _STOPPING_UNITS: Final = frozenset(
     "poweroff reboot halt kexec suspend hibernate hybrid-sleep emergency rescue isolate soft-reboot".split()
 )
 _DISK_TOOLS: Final = re.compile(
-    r"mkfs(\..+)?|mke2fs|mkswap|mkdosfs|wipefs|[sc]?fdisk|s?gdisk|parted|blkdiscard|badblocks|hdparm|cryptsetup|mdadm|nvme"
+    r"mkfs(\..+)?|mke2fs|mkswap|mkdosfs|wipefs|[sc]?fdisk|s?gdisk|parted|blkdiscard|badblocks|hdparm|cryptsetup"
+    r"|mdadm|nvme"
     r"|pvcreate|pvremove|vgremove|lvremove|zpool|diskutil|format|partx|newfs(_.+)?"
 )
 _REMOVES_VOLUMES: Final = frozenset(("vgremove", "lvremove", "pvremove"))
@@ -210,7 +210,8 @@ _ALL_ARE_TARGETS: Final = frozenset(
     ("tee", "truncate", "rm", "unlink", "shred", "chmod", "chown", "chattr", "sponge", "ed", "ex")
 )
 _NARROWS: Final = re.compile(
-    r"-(i?name|i?path|i?wholename|i?regex|i?lname|newer.*|[acm](time|min)|size|user|group|perm|empty|inum|samefile)"
+    r"-(i?name|i?path|i?wholename|i?regex|i?lname|newer.*|[acm](time|min)|size|user|group|perm|empty|inum"
+    r"|samefile)"
 )
 _FORK_BOMB: Final = re.compile(r"(?<![\w:.@])(?P<f>[\w:.@]{1,40})\(\)\{(?P=f)[|&](?P=f)&?;?\}")
 _INTERPRETERS: Final = re.compile(
@@ -218,7 +219,8 @@ _INTERPRETERS: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"'([^'\\\n]*(?:\\.[^'\\\n]*)*)'|\"([^\"\\\n]*(?:\\.[^\"\\\n]*)*)\"|`([^`\n]*)`")
 _REMOVES_TREES: Final = re.compile(
-    r"rmtree|rm_rf?\b|rmSync|rmdirSync|remove_tree|removedirs|rimraf|fs\.rm|remove_dir_all|RemoveAll|unlink|deleteTree|del_tree"
+    r"rmtree|rm_rf?\b|rmSync|rmdirSync|remove_tree|removedirs|rimraf|fs\.rm|remove_dir_all|RemoveAll|unlink"
+    r"|deleteTree|del_tree"
 )
 _HOME_IN_CODE: Final = re.compile(
     r"Path\.home\(\)\s*\)|expanduser\(\s*['\"]~/?['\"]\s*\)|(?:HOME['\"]?\]|\.HOME|homedir\(\))\s*[,)]"
@@ -226,7 +228,7 @@ _HOME_IN_CODE: Final = re.compile(
 
 
 def never_allowed_reason(request: ActionRequest, actions: RequestedActions) -> str | None:
-    """Why this is out of the question, if it is."""
+    """Return why this is never allowed; None if it is not one of these commands."""
     for action in actions.actions:
         if action.operation == "write":
             for resolved in action.paths:
@@ -301,7 +303,7 @@ def _formats(name: str, texts: list[str], finder: TargetFinder) -> str | None:
 
 
 def _destroys(command: SimpleCommand, texts: list[str], finder: TargetFinder) -> str | None:
-    """Whether a folder that matters is removed, moved away or closed, as a whole."""
+    """Return why the command removes, moves or locks a protected folder."""
     name = command.name
     operands = [word for word in command.arguments if not (word.text or "").startswith("-")]
     if name == "rm" and any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r[ecursiv]*", text) for text in texts):
@@ -340,7 +342,7 @@ def _destruction_reason(verb: str, targets: Iterator[DestructiveTarget], finder:
 
 
 def _belongs_to_user(path: Path, directories: SessionDirectories) -> bool:
-    """Whether the user may well change the rights of everything in it."""
+    """Whether the user may change the rights of everything in the folder."""
     return any(path.is_relative_to(own) for own in (directories.home, *directories.roots) if own != Path("/"))
 
 
@@ -354,7 +356,10 @@ def _find_removes(texts: list[str]) -> bool:
 
 
 def _find_reason(command: SimpleCommand, finder: TargetFinder) -> str | None:
-    """`find FOLDER ... -delete`, or piped into a removal. In the user's own folders it may be narrowed down."""
+    """Check `find FOLDER ... -delete`, or piped into a removal.
+
+    In the user's folders, a filter makes it harmless.
+    """
     if command.name not in ("find", "gfind"):
         return None
     starts: list[Word] = []
@@ -377,7 +382,7 @@ def _find_reason(command: SimpleCommand, finder: TargetFinder) -> str | None:
 
 
 def _written_files(command: SimpleCommand, texts: list[str], finder: TargetFinder) -> Iterator[Path]:
-    """The files that a program known to write writes to."""
+    """Yield the files that a known writing program writes."""
     name = command.name
     operands = [word for word in command.arguments if not (word.text or "").startswith("-")]
     if name in _LAST_IS_TARGET:
@@ -397,7 +402,7 @@ def _written_files(command: SimpleCommand, texts: list[str], finder: TargetFinde
 
 
 def _reason_in_arguments(command: SimpleCommand, directories: SessionDirectories, depth: int) -> str | None:
-    """What a program is given to run: another command in its arguments, code, a line for a shell elsewhere."""
+    """Check what a program runs: a command in its arguments, code, or a line for a remote shell."""
     if depth == 0:
         return None
     if _INTERPRETERS.fullmatch(command.name):

@@ -1,7 +1,7 @@
 """`Policy.decide`: combines never-allowed checks, rules, modes and grants.
 
-A request is split into single actions. The strictest verdict on any of them is the decision. Each action is checked in
-this order:
+A request is split into single actions. The strictest verdict on any of them is the decision. Each action is
+checked in this order:
 
 1. commands that are never allowed
 2. what the user refused for the session, and rules that deny
@@ -54,7 +54,10 @@ class Policy:
         self.project: Rules | None = project
 
     def decide(self, request: ActionRequest) -> Decision:
-        """Allow, ask or deny. Never raises because of the content of a request: unclear requests are asked or denied."""
+        """Allow, ask or deny.
+
+        Never raises because of the content of a request: unclear requests are asked or denied.
+        """
         requested = actions_of(request)
         if reason := never_allowed_reason(request, requested):
             return Decision("deny", reason, "floor")
@@ -71,7 +74,7 @@ class Policy:
         return Decision(worst.effect, worst.reason, worst.rule, scope)
 
     def may_show(self, path: Path, request: ActionRequest) -> bool:
-        """Whether a tool that searches many files may show this one: it is no secret, and no rule denies it or asks."""
+        """Whether a search may show this file: it is no secret, and no rule denies it or asks."""
         resolved = request.directories.resolve(path)
         if resolved is None:
             return False
@@ -184,7 +187,7 @@ class Policy:
 def _restricting_verdicts(
     rules: Rules, action: RequestedAction, request: ActionRequest
 ) -> tuple[_Verdict | None, _Verdict | None]:
-    """Return the strictest rule that certainly applies (deny or ask), and a question for one that may apply."""
+    """Return the verdict of the strictest rule that certainly applies, and of one that may apply."""
     ask: _Verdict | None = None
     possible: _Verdict | None = None
     for name, rule in rules.rules("deny"):
@@ -222,7 +225,10 @@ def _grant_scope(verdicts: list[_Verdict]) -> GrantScope | None:
 def _mode_verdict(
     action: RequestedAction, request: ActionRequest, default: PermissionDefault | None
 ) -> tuple[Effect, str]:
-    """Return the verdict of the mode. The default of the rules can make it stricter, and decides without a mode."""
+    """Return the verdict of the mode.
+
+    The default of the rules can make it stricter, and decides without a mode.
+    """
     if request.mode is None:
         return _default_verdict(action, default or "ask")
     verdict = _verdict_in_mode(action, request, request.mode)
@@ -248,7 +254,7 @@ def _forbidden_by_mode(action: RequestedAction, request: ActionRequest) -> str |
 
 
 def _allows_any_command(request: ActionRequest) -> bool:
-    """Whether even an unpredictable command may run: in full-access mode, or in a sandbox that confines it."""
+    """Whether even an unpredictable command may run: with full access, or in a sandbox."""
     return request.mode == "full-access" or (request.mode == "workspace-write" and request.sandboxed)
 
 
@@ -287,7 +293,8 @@ def _verdict_in_mode(action: RequestedAction, request: ActionRequest, mode: Mode
     return ("ask", f"{action.label} needs your permission")
 
 
-# Matching rules. A rule that denies or asks also applies to what it may mean; a rule that allows must match for certain.
+# Matching rules. A rule that denies or asks also applies to what it may mean; a rule that allows must match
+# for certain.
 
 _PATH_KINDS: Final = frozenset(("read", "search", "edit", "delete", "move"))
 """What a command may do to the paths in its arguments."""

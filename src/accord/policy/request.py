@@ -12,16 +12,11 @@ from accord.errors import UsageError
 from accord.paths import config_dir, data_dir
 from accord.schema.content import ToolKind
 
-# MERGED policy.bounds: Where a session stands: its folders, the home folder, and where a path really leads from there.
-#
-# Resolving looks at the disk for links, nothing else here does. What cannot be resolved has no place, and what has no place is
-# never inside.
-
 _MAX_PATH_LENGTH: Final = 4096
 
 
 class ResolvedPath(NamedTuple):
-    """A path as it was named (absolute, `..` folded) and as it really is (links followed)."""
+    """A path as written (absolute, without `..`) and its real path (links followed)."""
 
     path: Path
     real: Path
@@ -29,14 +24,14 @@ class ResolvedPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionDirectories:
-    """The folders of a session, links resolved. Make one with `SessionDirectories.of`."""
+    """The folders of a session, with links resolved. Create it with `SessionDirectories.of`."""
 
     cwd: Path
     roots: tuple[Path, ...]
-    """Every folder it may use unasked; the working folder is one of them."""
+    """The folders that it may use without asking, including the working directory."""
     home: Path
     accord_folders: tuple[Path, ...] = ()
-    """Where Accord itself keeps settings, logins, trust and logs: nobody else's business in any mode."""
+    """Accord's own folders (settings, logins, trust, logs). Tools have no access to them in any mode."""
 
     @staticmethod
     def of(
@@ -45,7 +40,10 @@ class SessionDirectories:
         *,
         home: str | os.PathLike[str] | None = None,
     ) -> "SessionDirectories":
-        """The bounds of a session with this `cwd` and additional folders, all absolute."""
+        """Return the directories of a session with this `cwd` and additional folders.
+
+        All must be absolute.
+        """
         folders = [cwd, *additional]
         for folder in folders:
             if not os.path.isabs(folder):
@@ -56,7 +54,10 @@ class SessionDirectories:
         return SessionDirectories(real[0], tuple(dict.fromkeys(real)), home_folder, accord_folders)
 
     def resolve(self, path: str | os.PathLike[str], base: Path | None = None) -> ResolvedPath | None:
-        """Where a path leads, seen from `base` (or the working folder); None for what is no path."""
+        """Resolve a path relative to `base` or the working directory. Returns None for an invalid path.
+
+        Follows links on disk.
+        """
         text = os.fspath(path)
         if text == "~" or text.startswith("~/"):
             text = f"{self.home}{text[1:]}"
@@ -64,7 +65,7 @@ class SessionDirectories:
             return None
         whole = os.path.join(base or self.cwd, text)
         try:
-            # A `..` behind a link climbs from where the link leads: only the real path knows.
+            # `..` after a link starts at the link's target, so only the real path is reliable.
             return ResolvedPath(Path(os.path.normpath(whole)), Path(os.path.realpath(whole)))
         except (OSError, ValueError):
             return None
@@ -74,17 +75,15 @@ class SessionDirectories:
         return any(path.is_relative_to(root) for root in self.roots)
 
     def relative_paths(self, path: Path) -> list[str]:
-        """The path as seen from each of the roots it lies in."""
+        """Return the path relative to each root that contains it."""
         return [path.relative_to(root).as_posix() for root in self.roots if path.is_relative_to(root)]
 
-
-# MERGED policy.grants: What the user agreed to, or refused, for the rest of a session ("always"), no wider than it was offered.
 
 GrantKind = Literal["tool", "command", "path", "host"]
 
 
 class Grant(NamedTuple):
-    """One thing that can be agreed to: a tool, a program with its subcommand, a path for one of them, a host."""
+    """One thing to allow: a tool, a program with its subcommand, a path for one of them, or a host."""
 
     kind: GrantKind
     key: tuple[str, ...]
@@ -95,7 +94,10 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GrantScope:
-    """Everything that one "always" would cover. All of it has to be agreed to for the same request to pass again."""
+    """Everything that one "always" answer covers.
+
+    All of it must be granted before the same request passes.
+    """
 
     grants: tuple[Grant, ...]
 
@@ -109,37 +111,35 @@ class GrantScope:
 
 @dataclass(slots=True)
 class Grants:
-    """What one session has been told. It lives as long as the session and is nobody else's."""
+    """The grants and refusals of one session ("always" answers). They end with the session."""
 
     _allowed: set[Grant] = field(default_factory=set[Grant])
     _refused: list[frozenset[Grant]] = field(default_factory=list[frozenset[Grant]])
 
     def allow(self, scope: GrantScope) -> None:
-        """Agree to everything in the scope."""
+        """Allow everything in the scope."""
         self._allowed.update(scope.grants)
         self._refused = [refused for refused in self._refused if not refused <= set(scope.grants)]
 
     def refuse(self, scope: GrantScope) -> None:
-        """Refuse whatever includes all that is in the scope."""
+        """Refuse every request that needs all grants of the scope."""
         if scope.grants:
             self._refused.append(frozenset(scope.grants))
             self._allowed.difference_update(scope.grants)
 
     def allow_host(self, host: str) -> None:
-        """A host was fetched from with the user's consent: it is not asked for again."""
+        """Allow a host that the user has allowed once, so that it is not asked for again."""
         self._allowed.add(Grant("host", (host,)))
 
     def covers(self, grant: Grant | None) -> bool:
-        """Whether this was agreed to."""
+        """Whether this is granted."""
         return grant is not None and grant in self._allowed
 
     def refuses(self, grants: Iterable[Grant]) -> bool:
-        """Whether something was refused that these include."""
+        """Whether these grants include everything that was refused by one answer."""
         asked = set(grants)
         return any(refused <= asked for refused in self._refused)
 
-
-# MERGED policy.request: The question: may this be done? And the answer.
 
 Category = Literal["read-only", "write", "execute", "external"]
 Mode = Literal["read-only", "ask", "workspace-write", "full-access", "plan"]
@@ -147,9 +147,13 @@ Effect = Literal["allow", "ask", "deny"]
 
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "workspace-write", "full-access", "plan")
 DESCRIPTIONS: Final[dict[Mode, str]] = {
-    "read-only": "Reads in the session's folders. Nothing is changed, nothing is run that could change something.",
+    "read-only": (
+        "Reads in the session's folders. Nothing is changed, nothing is run that could change something."
+    ),
     "ask": "Reads freely, asks before it writes, runs commands or uses external tools.",
-    "workspace-write": "Writes in the session's folders without asking; runs commands unasked only inside the sandbox.",
+    "workspace-write": (
+        "Writes in the session's folders without asking; runs commands unasked only inside the sandbox."
+    ),
     "full-access": "Asks for nothing but secrets and what your rules say. Only the hard floor stays.",
     "plan": "Reads and plans. Nothing is changed until you agree to leave this mode.",
 }
@@ -166,47 +170,50 @@ class ActionRequest:
 
     directories: SessionDirectories
     tool: str = ""
-    """The tool's home_folder name, where it is known."""
+    """The name of the tool, if known."""
     category: Category = "external"
     kind: ToolKind | None = None
-    """The official kind. At a client: only as the agent itself sent it, never a repaired or assumed one."""
+    """The kind in the protocol.
+
+    A client sets it only if the agent sent it, never to a repaired or guessed one.
+    """
     paths: tuple[str | os.PathLike[str], ...] = ()
-    """The files and folders it touches; relative ones are seen from the working folder."""
+    """The files and folders it touches. Relative paths start at the working directory."""
     command: str | tuple[str, ...] | None = None
-    """What it runs: a line for the shell, or a program with its arguments."""
+    """What it runs: a shell line, or a program with its arguments."""
     cwd: str | os.PathLike[str] | None = None
-    """Where it runs, if not in the working folder of the session."""
+    """Where it runs, if not in the session's working directory."""
     url: str | None = None
     """What it fetches."""
     read_only: bool = False
     """Whether an external tool declares that it only reads."""
     sandboxed: bool = False
-    """Whether the command will run in a sandbox whose boundary holds."""
+    """Whether the command will run in a sandbox that is effective."""
     mode: Mode | None = None
-    """The session's mode; None at a client, which has rules and a default instead."""
+    """The session's mode. None in a client, which has rules and a default instead."""
     grants: Grants = field(default_factory=Grants)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done about a request."""
+    """The policy's decision on a request."""
 
     effect: Effect
     reason: str
-    """One line, for people and for the model."""
+    """One line for the user and the model."""
     rule: str
-    """What decided: `floor`, a rule by its place, `mode ask`, `secret`, `outside`, `shell`, `always`..."""
+    """What decided: `floor`, the name of a rule, `mode ask`, `secret`, `outside`, `shell`, `always`..."""
     scope: GrantScope | None = None
-    """What an "always" would cover, where one is offered."""
+    """What an "always" answer covers; None if none is offered."""
 
     @property
     def allowed(self) -> bool:
-        """Whether it may be done without a question."""
+        """Whether it may run without a question."""
         return self.effect == "allow"
 
 
 def category_of(kind: ToolKind | None) -> Category:
-    """The category of a tool call of which only its kind is known."""
+    """Return the category of a tool call of which only the kind is known."""
     match kind:
         case "read" | "search":
             return "read-only"
@@ -219,7 +226,7 @@ def category_of(kind: ToolKind | None) -> Category:
 
 
 def host_of(url: str) -> str | None:
-    """The host that a URL leads to, in its plain form; None where two programs might read it differently."""
+    """Return the host of a URL in its plain form. None if programs may parse the URL differently."""
     if any(char <= " " or char in "\\" or char == "\x7f" for char in url):
         return None
     try:

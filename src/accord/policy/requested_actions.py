@@ -1,8 +1,8 @@
 """Splits a request into single actions, and finds the paths that need a permission of their own.
 
-`actions_of` returns one action for each file that is read or written, each program that runs, and each doubt about a
-shell line. The policy must allow all of them. `sensitive_paths` names the paths of an action that lie outside the
-session's folders, may hold secrets, or configure other programs.
+`actions_of` returns one action for each file that is read or written, each program that runs, and each doubt
+about a shell line. The policy must allow all of them. `sensitive_paths` names the paths of an action that lie
+outside the session's folders, may hold secrets, or configure other programs.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,10 @@ from accord.policy.shell.command_line import line_from_arguments, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
 
 Operation = Literal["read", "write", "run", "fetch", "use", "doubt"]
-"""`use` calls an external tool. `doubt` stands for something in a shell line that the parser cannot predict."""
+"""`use` calls an external tool.
+
+`doubt` stands for something in a shell line that the parser cannot predict.
+"""
 Danger = Literal["secret", "outside", "steering"]
 """Why a path needs its own permission. The audit log contains these words."""
 
@@ -171,7 +174,7 @@ def _command_actions(request: ActionRequest) -> RequestedActions:
 
 
 def _working_directory(request: ActionRequest) -> tuple[SessionDirectories, list[RequestedAction]]:
-    """Return the directories as the command sees them, and an action if it runs outside the session's folders."""
+    """Return the directories of the command, and an action if it runs outside the session's folders."""
     directories = request.directories
     if request.cwd is None:
         return directories, []
@@ -232,7 +235,7 @@ def _command_action(
 
 
 def _is_bare_repository(folder: Path) -> bool:
-    """Whether git takes the folder or a parent for a bare repository, whose settings may come from any program."""
+    """Whether git takes the folder or a parent for a bare repository, with settings of unknown origin."""
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
             return False

@@ -1,4 +1,10 @@
-"""Permission rules as users write them, and their patterns for paths, commands and hosts."""
+"""Permission rules as users write them, and their patterns for paths, commands and hosts.
+
+`permissions` in a settings file is one of four words or an object with lists of rules. A rule without
+conditions, or with an unknown one, is an error: a typing mistake must never allow more. A pattern that denies
+or asks matches generously (case and the directory of a program are ignored), a pattern that allows matches
+exactly.
+"""
 
 import fnmatch
 import os
@@ -18,11 +24,6 @@ from accord.policy.request import ResolvedPath, SessionDirectories
 from accord.policy.shell.syntax import SimpleCommand, Word
 from accord.schema.content import ToolKind
 
-# MERGED policy.patterns: The patterns of rules: paths, commands, hosts.
-#
-# A pattern that forbids is read generously, one that allows strictly: case is ignored, the folder of a program is ignored and
-# what is not certain yet counts only where that tightens.
-
 Match = Literal["no", "maybe", "yes"]
 
 _WILD = re.compile(r"[*?\[\\]")
@@ -30,7 +31,10 @@ _WILD = re.compile(r"[*?\[\\]")
 
 @lru_cache(maxsize=512)
 def _glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    """A path pattern as in .gitignore, without its `!`. What matches a folder matches everything in it."""
+    """Translate a path pattern in the style of .gitignore, without `!`.
+
+    A match of a folder includes its content.
+    """
     out, rest = "", pattern.rstrip("/")
     while rest:
         if rest.startswith("**/"):
@@ -52,28 +56,34 @@ def _glob(pattern: str, ignore_case: bool) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """`src/**` from the roots, `*.md` at any depth, `/etc/**` and `~/notes` as they are."""
+    """A path pattern:
+
+    `src/**` relative to the roots, `*.md` at any depth, `/etc/**` and `~/notes` absolute.
+    """
 
     text: str
 
     @property
     def is_absolute(self) -> bool:
-        """Whether it says in so many words where, so that it may speak of places outside the roots."""
+        """Whether it is absolute. Only such a pattern can allow paths outside the roots."""
         return self.text.startswith(("/", "~"))
 
     @property
     def names_file(self) -> bool:
-        """Whether its last part says which file is meant, so that it may speak of a secret."""
+        """Whether its last part names a file. Only such a pattern can allow a secret."""
         last = self.text.rstrip("/").rpartition("/")[2]
         return re.search(r"[\w]", re.sub(r"\[[^\]]*\]", "", last)) is not None
 
     def matches(self, place: ResolvedPath, directories: SessionDirectories, *, restricts: bool) -> bool:
-        """Whether this place is meant. A pattern that tightens is met by the name as by what it leads to."""
+        """Whether the path matches.
+
+        A pattern that restricts matches the path as written and its real path.
+        """
         paths = (place.real, place.path) if restricts else (place.real,)
         return any(self._matches(path, directories, restricts) for path in paths)
 
     def matches_below(self, folder: Path, directories: SessionDirectories) -> Match:
-        """Whether something that is meant lies below a folder: whoever takes the whole folder takes it, too."""
+        """Whether a matching path lies below a folder, so that a recursive operation affects it."""
         if self._any_depth:
             return "maybe"
         for root in (Path("/"),) if self.is_absolute else directories.roots:
@@ -109,21 +119,24 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """`npm test *`: a program and its arguments. `*` alone is any number of words, inside a word any letters."""
+    """A command pattern:
+
+    `npm test *`. `*` as a word matches any number of words, inside a word any characters.
+    """
 
     words: tuple[str, ...]
 
     @staticmethod
     def of(text: str) -> "CommandPattern":
-        """Read a pattern."""
+        """Parse a pattern."""
         return CommandPattern(tuple(text.split()))
 
     def allows(self, command: SimpleCommand) -> bool:
-        """Whether this very command is meant, beyond doubt."""
+        """Whether exactly this command matches."""
         return _matches_words(self.words, command.words, loose=False, ignore_case=False)
 
     def forbids(self, command: SimpleCommand) -> Match:
-        """Whether it is meant, or may turn out to be: wherever its program lies, whatever options stand before."""
+        """Whether the command may match, in any directory and with options before the subcommand."""
         variants = _variants(command.words)
         if any(_matches_words(self.words, words, loose=False, ignore_case=True) for words in variants):
             return "yes"
@@ -139,8 +152,8 @@ class CommandPattern:
 def _matches_words(
     pattern: tuple[str, ...], words: tuple[Word, ...], *, loose: bool, ignore_case: bool
 ) -> bool:
-    """Whether words fit a pattern. Where `loose`, a word that is not certain yet fits any number of words."""
-    # The places in the pattern that may be reached before each word: as with any wildcard match, without going back.
+    """Whether the words match a pattern. If `loose`, an uncertain word matches any number of words."""
+    # The positions in the pattern that can be reached before each word, so that no backtracking is needed.
     places = _past_stars(pattern, {0})
     for number, permission_default in enumerate(words):
         text = permission_default.text
@@ -177,7 +190,7 @@ def _matches_word(pattern: str, text: str, ignore_case: bool, program: bool) -> 
 
 
 def _variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
-    """The command as it is, and without the options between a program and its subcommand, as far as they may go."""
+    """Return the command as it is, and without the options between the program and its subcommand."""
     found = [words]
     if len(words) > 2 and (words[1].text or "-").startswith("-"):
         found += [(words[0], *words[start:]) for start in range(2, min(len(words), 10))]
@@ -185,7 +198,7 @@ def _variants(words: tuple[Word, ...]) -> list[tuple[Word, ...]]:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """`example.com` is that host, `*.example.com` whatever lies below it, `*` any."""
+    """Whether the host matches: `example.com` is that host, `*.example.com` its subdomains, `*` any host."""
     pattern, host = pattern.casefold().rstrip("."), host.casefold().rstrip(".")
     if pattern == "*":
         return True
@@ -194,15 +207,10 @@ def host_matches(pattern: str, host: str) -> bool:
     return pattern == host
 
 
-# MERGED policy.rules: Rules as a user writes them: lists of what is allowed, asked for, denied. The typed shape that settings files embed.
-#
-# `permissions` is one of four words or an object; what is wrong with it is said with the file, the key and the reason. A rule
-# that names nothing, or something that does not exist, is refused: a typing error must never widen what is allowed.
-
 PermissionDefault = Literal["ask", "reads", "all", "none"]
-"""Ask for everything, allow what reads, allow everything, allow nothing."""
+"""`ask` asks for everything, `reads` allows reading, `all` allows and `none` denies everything."""
 DefaultSetting = Literal["ask", "reads", "all", "none", "allow", "deny"]
-"""A `PermissionDefault`; `allow` and `deny` are other names of `all` and `none`."""
+"""A `PermissionDefault`, or its synonyms: `allow` is `all` and `deny` is `none`."""
 
 KINDS: Final[tuple[str, ...]] = get_args(ToolKind)
 PERMISSION_DEFAULTS: Final[tuple[str, ...]] = get_args(PermissionDefault)
@@ -212,16 +220,16 @@ _FIELDS: Final = ("kind", "tool", "path", "command", "host")
 
 
 class BadRules(UsageError):
-    """Rules that cannot be used; the text names file, key and reason."""
+    """Rules that cannot be used. The message names file, key and reason."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One rule. Everything it says must be met; a list is met by any of its members."""
+    """One rule. All its conditions must match; of a list, one member must match."""
 
     kind: str | tuple[str, ...] | UnsetType = UNSET
-    """The kind of tool call, as the protocol names them: `read`, `edit`, `execute`..."""
+    """The kind of the tool call in the protocol: `read`, `edit`, `execute`..."""
     tool: str | tuple[str, ...] | UnsetType = UNSET
-    """The tool's own name; `*` stands for any letters."""
+    """The name of the tool. `*` matches any characters."""
     path: str | tuple[str, ...] | UnsetType = UNSET
     command: str | tuple[str, ...] | UnsetType = UNSET
     host: str | tuple[str, ...] | UnsetType = UNSET
@@ -252,9 +260,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Lists of rules: what one of `deny` meets is denied, then what one of `ask` meets is asked for, then `allow` counts.
+    """Lists of rules.
 
-    `default` is for what no rule meets.
+    `deny` is checked first, then `ask`, then `allow`. `default` decides if no rule matches.
     """
 
     allow: tuple[Rule | str, ...] = ()
@@ -262,11 +270,11 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     deny: tuple[Rule | str, ...] = ()
     default: DefaultSetting | None = None
     source: str = ""
-    """Where they come from, for messages; not part of the file."""
+    """The file they come from, for messages. Not part of the file."""
 
     @property
     def permission_default(self) -> PermissionDefault | None:
-        """The default as one of the four words."""
+        """The default without synonyms."""
         return (
             None
             if self.default is None
@@ -274,14 +282,14 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         )
 
     def rules(self, effect: Literal["allow", "ask", "deny"]) -> Iterator[tuple[str, Rule]]:
-        """Each rule of a list, with the name by which messages speak of it."""
+        """Yield each rule of a list with its name in messages."""
         for number, rule in enumerate(cast("tuple[Rule | str, ...]", getattr(self, effect)), 1):
             whole = Rule(kind=rule) if isinstance(rule, str) else rule
             yield f"{effect} rule {number}{f' of {self.source}' if self.source else ''} ({whole})", whole
 
 
 def read_permissions(value: Any, *, file: str = "", key: str = "permissions") -> Rules:
-    """The rules in a parsed setting: one of the four words, or an object. Raises BadRules."""
+    """Return the rules of a parsed setting: one of the four words, or an object. Raises BadRules."""
     if isinstance(value, str):
         if value not in PERMISSION_DEFAULTS:
             raise _error(file, key, f"{value!r} is none of {', '.join(PERMISSION_DEFAULTS)}")

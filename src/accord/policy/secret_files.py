@@ -1,26 +1,28 @@
-"""Names of files that hold keys and logins, and of project files that configure other programs."""
+"""Names of files that hold keys and logins, and of project files that configure other programs.
+
+Access to both needs a permission of its own. Names are compared without case, because the disk may ignore it
+too.
+"""
 
 import re
 from pathlib import Path
 from typing import Final
 
-# MERGED policy.secretfiles: Files that hold keys, logins or tokens, by their names; and files of a project that change what programs do.
-#
-# Both are asked for wherever they lie. Names are compared without regard to case: a disk may not care about it either.
-
 _SECRET_NAME: Final = re.compile(
     r"""
     \.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema)$).+)? | .+\.env | \.envrc
-    | \.netrc | _netrc | \.npmrc | \.pypirc | \.pgpass | \.my\.cnf | \.yarnrc\.yml | \.git-credentials | \.dockercfg | \.htpasswd
-    | \.s3cfg | \.boto | rclone\.conf | \.vault-token | \.vault[-_]pass(?:word)? | \.terraformrc | .+\.kubeconfig
-    | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?!.*\.pub$).* | .+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|p8|ovpn|tfstate|tfvars|asc\.key)
-    | credentials\.(?:json|ya?ml|toml|ini|xml|csv|db|tfrc\.json) | service[-_]account.*\.json | client_secret.*\.json
-    | \.?secrets?\.(?:json|ya?ml|toml|ini|env|txt) | \.secrets? | \.?tokens?\.(?:json|txt) | \.tokens? | auth\.json
+    | \.netrc | _netrc | \.npmrc | \.pypirc | \.pgpass | \.my\.cnf | \.yarnrc\.yml | \.git-credentials
+    | \.dockercfg | \.htpasswd | \.s3cfg | \.boto | rclone\.conf | \.vault-token | \.vault[-_]pass(?:word)?
+    | \.terraformrc | .+\.kubeconfig | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?!.*\.pub$).*
+    | .+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|p8|ovpn|tfstate|tfvars|asc\.key)
+    | credentials\.(?:json|ya?ml|toml|ini|xml|csv|db|tfrc\.json) | service[-_]account.*\.json
+    | client_secret.*\.json | \.?secrets?\.(?:json|ya?ml|toml|ini|env|txt) | \.secrets?
+    | \.?tokens?\.(?:json|txt) | \.tokens? | auth\.json
     | \..+_history | master\.key
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# Words that are also names of branches, scripts and options: only a file that is there is meant.
+# These words are also names of branches, scripts and options, so only existing files count.
 _SECRET_WORD: Final = re.compile(
     r"secrets?|tokens?|.+[-_]token|credentials|g?shadow-?|environ|kubeconfig", re.IGNORECASE
 )
@@ -33,13 +35,15 @@ _SECRET_FOLDERS: Final = frozenset(
 _SECRET_PATHS: Final = tuple(
     tuple(tail.split("/"))
     for tail in (
-        ".git/config", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops", ".config/rclone", ".docker/config.json",
-        ".config/containers/auth.json", ".config/git/credentials", ".cargo/credentials", ".gem/credentials", ".m2/settings.xml",
-        ".gradle/gradle.properties", ".config/anthropic", ".config/openai", ".cache/huggingface/token", ".claude.json",
-        ".codex/auth.json", ".config/github-copilot", "etc/sudoers", "etc/sudoers.d", "etc/ssl/private", "run/secrets",
+        ".git/config", ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/sops",
+        ".config/rclone", ".docker/config.json", ".config/containers/auth.json", ".config/git/credentials",
+        ".cargo/credentials", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties",
+        ".config/anthropic", ".config/openai", ".cache/huggingface/token", ".claude.json",
+        ".codex/auth.json", ".config/github-copilot", "etc/sudoers", "etc/sudoers.d", "etc/ssl/private",
+        "run/secrets",
     )
 )  # fmt: skip
-# `secret` and `token` are also what people call folders and modules of code; only files in other forms are meant.
+# `secret` and `token` are also common names of code files, which are excluded.
 _CODE_SUFFIXES: Final = frozenset(
     """
     .py .js .ts .tsx .jsx .go .rs .java .kt .c .h .cc .cpp .hpp .rb .php .cs .swift .md .rst .html .css
@@ -51,8 +55,9 @@ _CONFIG_FOLDERS: Final = frozenset(
 _CONFIG_FILES: Final = frozenset(
     (
         ".gitmodules", ".mcp.json", "acp.json", ".envrc", ".gitattributes", ".pre-commit-config.yaml",
-        # What the next agent is told to do: words that one session was talked into would rule all others.
-        "agents.md", "agent.md", "agentao.md", "claude.md", "gemini.md", "copilot-instructions.md", ".rules", ".cursorrules",
+        # Instructions for agents: text that one session writes there would direct all later sessions.
+        "agents.md", "agent.md", "agentao.md", "claude.md", "gemini.md", "copilot-instructions.md", ".rules",
+        ".cursorrules",
         ".windsurfrules", ".clinerules",
     )
 )  # fmt: skip
@@ -78,6 +83,6 @@ def is_secret(path: Path) -> bool:
 
 
 def configures_programs(path: Path) -> bool:
-    """Whether writing it changes what other programs will do: hooks, settings of editors, instructions for agents."""
+    """Whether writing it changes what other programs do: hooks, editor settings, instructions for agents."""
     parts = [part.casefold() for part in path.parts]
     return bool(_CONFIG_FOLDERS.intersection(parts)) or (bool(parts) and parts[-1] in _CONFIG_FILES)

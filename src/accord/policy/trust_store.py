@@ -1,7 +1,7 @@
-"""Trust in files of a project: which content the user has looked at and agreed to.
+"""Which contents of project files the user has agreed to.
 
-One small file for each trusted file, in the user's data: its name is made from the path, in it stands the hash of the content.
-A file that changed in any way is not trusted any more.
+The user's data folder has one small file for each trusted file. Its name is the hash of the path, and it
+contains the hash of the content. A file that changed in any way is no longer trusted.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ class _Entry(msgspec.Struct):
 
 
 class TrustStore:
-    """What the user trusts. Several processes may ask and add at once."""
+    """The files that the user trusts. Several processes may use it at the same time."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = data_dir() / "trust" if folder is None else folder
@@ -36,7 +36,7 @@ class TrustStore:
         return entry.path == real and hmac.compare_digest(entry.sha256.encode(), _hash(content).encode())
 
     def trust(self, path: str | os.PathLike[str], content: bytes | str) -> None:
-        """The user agreed to this content under this path; what was agreed to before no longer counts."""
+        """Trust this content under this path. It replaces a content that was trusted before."""
         real = os.path.realpath(path)
         place = self._place(real)
         private_folder(self.folder)
@@ -52,7 +52,7 @@ class TrustStore:
             raise
 
     def forget(self, path: str | os.PathLike[str]) -> None:
-        """The file is not trusted any more."""
+        """Stop trusting the file."""
         self._place(os.path.realpath(path)).unlink(missing_ok=True)
 
     def _place(self, real: str) -> Path:

@@ -1,6 +1,6 @@
-"""Asking the user: which options a question offers, what an answer means, and what it leaves behind in the session.
+"""The options of a permission question, what an answer means, and what is remembered.
 
-An answer counts by the kind of the option that was offered under its id; everything else is a no.
+An answer counts by the kind of the option that was offered under its id. Any other answer is a refusal.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ _LONGEST_NAME: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class UserAnswer:
-    """What the user (or nobody) said."""
+    """The user's answer to a permission question."""
 
     kind: PermissionOptionKind | None = None
-    """The kind of the option that was chosen; None where none was."""
+    """The kind of the chosen option; None if none was chosen."""
     reason: str = ""
-    """What was said along with a no, for the model."""
+    """The user's reason for a refusal, for the model."""
 
     @property
     def allowed(self) -> bool:
-        """Whether it was a yes."""
+        """Whether the user allowed it."""
         return self.kind in ("allow_once", "allow_always")
 
     @property
     def always(self) -> bool:
-        """Whether it is meant for the rest of the session."""
+        """Whether the answer counts for the rest of the session."""
         return self.kind in ("allow_always", "reject_always")
 
 
@@ -45,7 +45,7 @@ NO_ANSWER: Final = UserAnswer()
 
 
 def options_for(request: ActionRequest, decision: Decision) -> list[PermissionOption]:
-    """The options to offer: once either way, and always where it can be said what that covers."""
+    """Return the options to offer. "Always" is offered only if its scope is known."""
     scope = decision.scope
     if scope is None:
         return [
@@ -62,7 +62,10 @@ def options_for(request: ActionRequest, decision: Decision) -> list[PermissionOp
 
 
 def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bool = False) -> UserAnswer:
-    """What an answer means. `outcome` is what came back, parsed or typed, or the option chosen; anything else is a no."""
+    """Interpret an answer.
+
+    `outcome` is the response, parsed or typed, or the chosen option; anything else refuses.
+    """
     if isinstance(outcome, PermissionOption | PermissionDecision):
         return _by_id(offered, outcome.option_id)
     if isinstance(outcome, SelectedPermissionOutcome | CancelledOutcome):
@@ -77,13 +80,13 @@ def read_answer(offered: Sequence[PermissionOption], outcome: Any, *, strict: bo
 
 
 def _by_id(offered: Sequence[PermissionOption], option_id: str | None) -> UserAnswer:
-    """By the kind of the option offered under this id; an id that was offered for two things stands for neither."""
+    """Return the kind of the option with this id. An id that was offered for two kinds counts as neither."""
     kinds: set[PermissionOptionKind] = {option.kind for option in offered if option.option_id == option_id}
     return UserAnswer(kinds.pop()) if len(kinds) == 1 else NO_ANSWER
 
 
 def remember(request: ActionRequest, decision: Decision, answer: UserAnswer) -> None:
-    """Keep for the session what the answer leaves behind: an "always", or a host that has now been seen."""
+    """Store what the answer means for the session: an "always", or a host that is now allowed."""
     if answer.allowed and request.url is not None and (host := host_of(request.url)):
         request.grants.allow_host(host)
     if answer.always and decision.scope is not None:

@@ -1,7 +1,7 @@
-"""What "always" covers: a program with its subcommand (`git commit`, `npm test`, `python -m pytest`), no less, no more.
+"""What an "always" covers: a program with its subcommand (`git commit`, `npm test`, `python -m pytest`).
 
-None means that no such agreement is offered: the call could do anything, or it uses an option that steps outside of what its
-subcommand stands for.
+Without a scope no "always" is offered: the command can do anything, or one of its options goes beyond the
+subcommand.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NEVER_GRANTED: Final = frozenset(
     trap watch entr busybox toybox find fd time crun runc nix-shell direnv
     """.split()
 )
-"""Programs for which each call is asked for: what they do depends on nothing but their arguments."""
+"""Programs that are asked for each time, because only their arguments decide what they do."""
 
 _INTERPRETERS: Final = frozenset(
     ("python", "python2", "python3", "pypy", "pypy3", "node", "deno", "bun", "tsx", "ts-node")
@@ -42,7 +42,7 @@ _WITH_SUBCOMMANDS: Final = frozenset(
     jupyter dvc mlflow bundle gem
     """.split()
 )
-# How many words name what is done.
+# The number of words that name the subcommand.
 _SUBCOMMAND_DEPTH: Final[dict[str, int]] = {
     **dict.fromkeys(_WITH_SUBCOMMANDS, 1),
     **dict.fromkeys(frozenset("gh glab aws gcloud az doctl oc".split()), 2),
@@ -53,25 +53,34 @@ _SUBCOMMAND_DEPTH: Final[dict[str, int]] = {
     "gmake": 1,
 }
 _DEEPER_SUBCOMMANDS: Final[dict[CommandScope, int]] = {
-    ("npm", "run"): 2, ("npm", "run-script"): 2, ("npm", "exec"): 2, ("npm", "x"): 2, ("pnpm", "run"): 2, ("pnpm", "exec"): 2,
-    ("pnpm", "dlx"): 2, ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("bun", "run"): 2, ("bun", "x"): 2,
-    ("go", "run"): 2, ("go", "tool"): 2, ("go", "mod"): 2, ("go", "work"): 2, ("uv", "pip"): 2, ("uv", "tool"): 3,
+    ("npm", "run"): 2, ("npm", "run-script"): 2, ("npm", "exec"): 2, ("npm", "x"): 2, ("pnpm", "run"): 2,
+    ("pnpm", "exec"): 2,
+    ("pnpm", "dlx"): 2, ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("bun", "run"): 2,
+    ("bun", "x"): 2,
+    ("go", "run"): 2, ("go", "tool"): 2, ("go", "mod"): 2, ("go", "work"): 2, ("uv", "pip"): 2,
+    ("uv", "tool"): 3,
     ("docker", "compose"): 2, ("docker", "container"): 2, ("docker", "image"): 2, ("docker", "volume"): 2,
-    ("docker", "network"): 2, ("podman", "compose"): 2, ("deno", "run"): 2, ("deno", "task"): 2, ("cargo", "run"): 1,
+    ("docker", "network"): 2, ("podman", "compose"): 2, ("deno", "run"): 2, ("deno", "task"): 2,
+    ("cargo", "run"): 1,
     ("kubectl", "config"): 2, ("kubectl", "rollout"): 2, ("terraform", "state"): 2,
 }  # fmt: skip
 _UNBOUNDED: Final = frozenset(
     tuple(line.split())
     for line in (
-        "docker run", "docker exec", "podman run", "podman exec", "docker compose run", "docker compose exec", "kubectl exec",
-        "kubectl run", "kubectl delete", "docker container run", "docker container exec", "git config", "git submodule",
-        "git bisect", "git filter-branch", "git difftool", "git mergetool", "git daemon", "git instaweb", "npm config",
-        "npm publish", "npm exec", "npm x", "pnpm exec", "yarn exec", "bun x", "cargo publish", "gh api", "gh auth",
-        "aws configure", "pip config", "uv publish", "poetry publish", "poetry config", "go env", "go generate", "conda run",
+        "docker run", "docker exec", "podman run", "podman exec", "docker compose run",
+        "docker compose exec", "kubectl exec",
+        "kubectl run", "kubectl delete", "docker container run", "docker container exec", "git config",
+        "git submodule",
+        "git bisect", "git filter-branch", "git difftool", "git mergetool", "git daemon", "git instaweb",
+        "npm config",
+        "npm publish", "npm exec", "npm x", "pnpm exec", "yarn exec", "bun x", "cargo publish", "gh api",
+        "gh auth",
+        "aws configure", "pip config", "uv publish", "poetry publish", "poetry config", "go env",
+        "go generate", "conda run",
         "docker login", "docker context", "git remote", "terraform destroy", "deno eval",
     )
 )  # fmt: skip
-# The options that may stand before the subcommand.
+# The options that may come before the subcommand.
 _OPTIONS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "git": (GIT_GLOBAL_FLAGS, GIT_GLOBAL_VALUED),
     "npm": (
@@ -91,38 +100,58 @@ _OPTIONS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "gradle": (_COMMON_FLAGS | option_names("--no-daemon --offline --stacktrace --info"), option_names("-p")),
     "mvn": (_COMMON_FLAGS | option_names("-B -o -U"), option_names("-pl -T")),
 }
-# Options by which a call leaves what its subcommand stands for: they run or load what they are given, or lose others' work.
+# Options beyond the subcommand: they run or load what they name, or destroy the work of others.
 _LEAVES_SCOPE: Final[dict[str, tuple[str, ...]]] = {
     "git": (
-        "--exec", "-x", "--upload-pack", "--receive-pack", "--ext-diff", "--output", "--open-files-in-pager", "-O", "-c",
-        "--config", "--config-env", "--template", "-f", "--force", "--force-with-lease", "--mirror", "--delete", "-d",
-        "-D", "--hard", "--prune", "--separate-git-dir", "--textconv", "--filters", "--gpg-sign", "-S", "--no-index",
+        "--exec", "-x", "--upload-pack", "--receive-pack", "--ext-diff", "--output", "--open-files-in-pager",
+        "-O", "-c",
+        "--config", "--config-env", "--template", "-f", "--force", "--force-with-lease", "--mirror",
+        "--delete", "-d",
+        "-D", "--hard", "--prune", "--separate-git-dir", "--textconv", "--filters", "--gpg-sign", "-S",
+        "--no-index",
     ),
-    "npm": ("--script-shell", "--node-options", "--userconfig", "--globalconfig", "--shell", "--ignore-scripts=false"),
+    "npm": (
+        "--script-shell",
+        "--node-options",
+        "--userconfig",
+        "--globalconfig",
+        "--shell",
+        "--ignore-scripts=false",
+    ),
     "cargo": ("--config", "-Z"),
     "go": ("-exec", "-toolexec", "-overlay", "-modfile", "-vettool"),
     "make": ("-f", "--file", "--makefile", "--eval", "-E", "-I"),
     "docker": ("--privileged", "-v", "--volume", "--mount", "-f", "--file"),
-    "pip": ("--index-url", "-i", "--extra-index-url", "--config-settings", "-f", "--find-links", "--trusted-host"),
+    "pip": (
+        "--index-url",
+        "-i",
+        "--extra-index-url",
+        "--config-settings",
+        "-f",
+        "--find-links",
+        "--trusted-host",
+    ),
     "kubectl": ("--kubeconfig", "-f", "--filename"),
     "terraform": ("-auto-approve", "-destroy"),
 }  # fmt: skip
 _RUNNERS: Final = frozenset(
     tuple(line.split())
     for line in (
-        "uv run", "poetry run", "pdm run", "hatch run", "pipenv run", "rye run", "bundle exec", "npx", "bunx", "pnpx", "uvx",
+        "uv run", "poetry run", "pdm run", "hatch run", "pipenv run", "rye run", "bundle exec", "npx",
+        "bunx", "pnpx", "uvx",
         "pipx run",
     )
 )  # fmt: skip
-"""Programs that run another one in their own surroundings: both belong to what is agreed."""
+"""Programs that run another one in their own environment. The scope contains both."""
 
 PathResolver = Callable[[str], str | None]
 
 
 def scope_of(command: SimpleCommand, resolve: PathResolver = str) -> CommandScope | None:
-    """What an agreement to this command would cover for the rest of the session.
+    """Return what an "always" for this command covers during the session.
 
-    `where` makes a program or script that is named by its path the same one from every folder; None where it cannot.
+    `resolve` returns the real path of a program or script, or None if it is not the same from every
+    directory.
     """
     program = command.program
     if program is None or command.name in NEVER_GRANTED or command.name in SHELLS or _leaves_scope(command):
@@ -154,7 +183,7 @@ def scope_of(command: SimpleCommand, resolve: PathResolver = str) -> CommandScop
 
 
 def _first_words(name: str, parsed: ParsedArguments | None, depth: int) -> CommandScope | None:
-    """The program and its first words, which must be certain and no options."""
+    """Return the program and its first words. They must be certain and no options."""
     texts = [word.text for word in parsed.operands[:depth]] if parsed else []
     if len(texts) < depth or any(
         text is None or not text or text[0] in "-+@" or "=" in text for text in texts
@@ -164,7 +193,7 @@ def _first_words(name: str, parsed: ParsedArguments | None, depth: int) -> Comma
 
 
 def _interpreter_scope(command: SimpleCommand, program: str, resolve: PathResolver) -> CommandScope | None:
-    """`python -m pytest`, or a script by its name. Code on the command line is never agreed to beforehand."""
+    """`python -m pytest`, or a script by its path. Code on the command line has no scope."""
     words = [word.text for word in command.arguments]
     first, second = [*words, None, None][:2]
     if first is None:
@@ -213,7 +242,7 @@ def _leaves_scope(command: SimpleCommand) -> bool:
 
 
 def _cannot_be_option(command: SimpleCommand, index: int) -> bool:
-    """Whether a word that is not certain yet can surely not turn out to be an option."""
+    """Whether an uncertain word certainly is no option."""
     word = command.arguments[index]
     if word.parts[0].kind == "text" and word.parts[0].text[:1] not in ("", "-", "*", "?", "["):
         return not word.has_braces

@@ -1,4 +1,4 @@
-"""Every command that a line executes, wrappers opened; environment variables that change one."""
+"""Every command that a line executes, with wrappers unwrapped, and the variables that change programs."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 from accord.policy.programs.wrappers import unwrap
 from accord.policy.shell.command_line import CommandLine, parse_line
 from accord.policy.shell.syntax import Redirect, SimpleCommand
-
-# MERGED policy.programs.variables: Environment variables: which of them make a program run or load something else, and which merely inform it.
 
 _RUNS_SOMETHING: Final = re.compile(
     r"""
@@ -22,11 +20,13 @@ _RUNS_SOMETHING: Final = re.compile(
     | RUBY.* | GEM_.* | BUNDLE_.* | PERL.* | PHP.* | LUA_.*
     | JAVA_.* | _JAVA_.* | JDK_.* | MAVEN_.* | GRADLE_.* | CLASSPATH | DOTNET_.* | COMPLUS_.* | CORECLR_.*
     | MAKE.* | GNUMAKEFLAGS | CC | CXX | CPP | AR | LD | CFLAGS | CXXFLAGS | LDFLAGS | RUSTC.* | RUSTFLAGS
-    | CARGO_(?!TERM_|INCREMENTAL$|TARGET_DIR$).* | GO(FLAGS|ROOT|PATH|BIN|PROXY|TOOLCHAIN|ENV|NOSUMDB|INSECURE)
+    | CARGO_(?!TERM_|INCREMENTAL$|TARGET_DIR$).*
+    | GO(FLAGS|ROOT|PATH|BIN|PROXY|TOOLCHAIN|ENV|NOSUMDB|INSECURE)
     | PIP_.* | UV_.* | POETRY_.* | CONDA_.* | VIRTUAL_ENV | TOX_.* | PYTEST_.*
     | TAR_OPTIONS | GREP_OPTIONS | RIPGREP_CONFIG_PATH | FZF_.* | BAT_.* | MANOPT | MAN.*
     | CURL_.* | WGETRC | OPENSSL_.* | SSL_.* | .*_PROXY | .*_proxy | NETRC | RSYNC_.*
-    | DOCKER_.* | COMPOSE_.* | KUBE.* | HELM_.* | AWS_.* | AZURE_.* | GOOGLE_.* | CLOUDSDK_.* | TF_.* | ANSIBLE_.*
+    | DOCKER_.* | COMPOSE_.* | KUBE.* | HELM_.* | AWS_.* | AZURE_.* | GOOGLE_.* | CLOUDSDK_.* | TF_.*
+    | ANSIBLE_.*
     | XDG_.* | DISPLAY | DBUS_.* | QT_.* | GTK_.* | OPENAI_.* | ANTHROPIC_.* | ACCORD_.*
     """,
     re.VERBOSE,
@@ -42,21 +42,19 @@ _PUBLIC: Final = frozenset(
 
 
 def changes_programs(name: str) -> bool:
-    """Whether setting it can make a program run, load or reach something it otherwise would not."""
+    """Whether setting it can make a program run, load or contact something else."""
     return _RUNS_SOMETHING.fullmatch(name) is not None
 
 
 def is_harmless(name: str) -> bool:
-    """Whether setting it changes nothing but the look of what a program that only reads prints."""
+    """Whether setting it changes only how a reading program formats its output."""
     return _HARMLESS.fullmatch(name) is not None
 
 
 def is_public(name: str) -> bool:
-    """Whether its value is no secret. A variable nobody knows may well hold a key."""
+    """Whether its value is no secret. An unknown variable may hold a key."""
     return name in _PUBLIC
 
-
-# MERGED policy.programs.runs: Everything that a shell line runs, wrappers opened: the list that a decision has to cover whole.
 
 MAX_DEPTH: Final = 12
 MAX_COMMANDS: Final = 150
@@ -64,7 +62,7 @@ _LANGUAGE_VARIABLE: Final = re.compile(r"LC_|LANG")
 
 
 class RedirectedCommand(NamedTuple):
-    """A redirection, the command it belongs to, and how many commands stand before it."""
+    """A redirection, its command, and the number of commands before it."""
 
     redirect: Redirect
     command: SimpleCommand
@@ -73,26 +71,26 @@ class RedirectedCommand(NamedTuple):
 
 @dataclass(slots=True)
 class ExecutedCommands:
-    """What a line runs."""
+    """Everything that a line runs. A decision must cover all of it."""
 
     commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     redirects: list[RedirectedCommand] = field(default_factory=list[RedirectedCommand])
     assignment_commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     """The commands that only set variables."""
     loops: bool = False
-    """Whether a command may run again after one that stands behind it."""
+    """Whether a command may run again after a later one."""
     doubts: list[str] = field(default_factory=list[str])
-    """What may run besides, or otherwise than it looks."""
+    """What else may run, or may run differently than it looks."""
     parsed: bool = True
     functions: list[tuple[str, tuple[str, ...]]] = field(default_factory=list[tuple[str, tuple[str, ...]]])
     stdin_variables: list[str] = field(default_factory=list[str])
-    """Variables whose values are handed to commands in here-documents."""
+    """The variables that are expanded in here-documents."""
     lines: list[str] = field(default_factory=list[str])
-    """The line itself and every line handed to a shell inside it."""
+    """The line itself and every line that it passes to a shell."""
 
 
 def executed_commands(line: CommandLine) -> ExecutedCommands:
-    """Open the wrappers of a line, and those inside them."""
+    """Unwrap the commands of a line, and those inside them."""
     found = ExecutedCommands()
     _add_line(line, found, MAX_DEPTH)
     found.doubts = list(dict.fromkeys(found.doubts))
@@ -121,7 +119,7 @@ def _add_command(command: SimpleCommand, found: ExecutedCommands, depth: int) ->
         found.parsed = False
         return
     for assignment in command.assignments:
-        # An unknown language makes the shell complain, and say its name.
+        # With an unknown locale, the shell prints a warning that contains the value.
         prints_value = _LANGUAGE_VARIABLE.match(assignment.name) and any(
             word.unquoted is None for word in assignment.values
         )

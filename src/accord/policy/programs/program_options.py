@@ -1,4 +1,4 @@
-"""Reading a program's arguments by a list of the options it may have. An option that is not on the list ends the reading."""
+"""Parses the arguments of a program by a list of known options. An unknown option makes the result None."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ def option_names(text: str) -> frozenset[str]:
 
 @dataclass(slots=True)
 class ParsedArguments:
-    """Arguments, told apart."""
+    """Options and operands of a command."""
 
     options: list[tuple[str, Word | None]] = field(default_factory=list[tuple[str, Word | None]])
     operands: list[Word] = field(default_factory=list[Word])
 
     def has(self, *options: str) -> bool:
-        """Whether one of these was given."""
+        """Whether one of these options is present."""
         return any(name in options for name, _ in self.options)
 
     def values(self, *options: str) -> list[Word]:
-        """The values given to these."""
+        """Return the values of these options."""
         return [value for name, value in self.options if name in options and value is not None]
 
 
@@ -41,10 +41,10 @@ def parse_arguments(
     digits: bool = False,
     first_operand_ends: bool = False,
 ) -> ParsedArguments | None:
-    """Tell options from operands; None if an option is unknown or cannot be read before the line runs.
+    """Separate options from operands. Returns None if an option is unknown or not certain.
 
-    An option in `valued` takes the rest of its word or the next one; one in both lists takes only the former. `digits`
-    admits `-20`.
+    An option in `valued` takes the rest of its word or the next word as its value. An option in both sets
+    takes only the rest of its word. `digits` accepts `-20`.
     """
     parsed = ParsedArguments()
     rest = list(arguments)
@@ -72,11 +72,11 @@ def parse_arguments(
 
 
 def _is_operand(word: Word) -> bool:
-    """Whether a word that is not certain cannot turn out to be an option: it begins with text that no option begins with."""
+    """Whether an uncertain word cannot be an option, because its first characters are certain."""
     first = word.parts[0]
     if first.kind != "text":
         return first.kind == "variable" and first.text in ("HOME", "PWD")
-    # A pattern may match a file called `-x`: whoever resolves the files looks for that.
+    # A glob may match a file called `-x`. The code that expands the glob checks that.
     return not word.has_braces and bool(first.text) and not first.text.startswith("-")
 
 
@@ -94,9 +94,9 @@ def _long_option(
 
 
 def _next_value(name: str, rest: list[Word], parsed: ParsedArguments) -> bool:
-    """The value is the next word. It must be certain: nothing, or several words, would shift all that follows.
+    """Take the next word as the value. It must be certain: several words would shift all that follow.
 
-    And it may not look like an option: were it one after all, it would pass unseen.
+    It must not look like an option, which would otherwise pass without a check.
     """
     text = rest[0].text if rest else None
     if text is None or (text.startswith("-") and not text[1:].isdecimal()):

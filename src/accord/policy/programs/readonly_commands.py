@@ -1,4 +1,8 @@
-"""Whether a command only reads, which files it reads, which variables it may print."""
+"""Whether a command only reads, which files it reads, and which variables it may print.
+
+The tables in `readonly_specs.py` list the options that are known to be harmless. A command with any other
+option needs a permission.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -14,11 +18,8 @@ if TYPE_CHECKING:
     from accord.policy.programs.readonly_specs import ReadOnlySpec
 
 
-# MERGED policy.programs.shown: Which variables a line may print: those it has set itself, to nothing that may be a secret.
-
-
 class PrintableVariables(NamedTuple):
-    """Variables that may be shown: within quotes, and outside of them."""
+    """The variables that a line may print: in quotes, and without quotes."""
 
     quoted: frozenset[str] = frozenset()
     bare: frozenset[str] = frozenset()
@@ -28,7 +29,7 @@ NOTHING_PRINTABLE = PrintableVariables()
 
 
 def printable_variables(found: ExecutedCommands) -> PrintableVariables:
-    """The variables that the line sets itself, and to nothing that may be a secret."""
+    """Return the variables that the line itself sets to values that are no secrets."""
     if not all(is_public(name) for name in found.stdin_variables):
         return NOTHING_PRINTABLE
     used: dict[str, set[str]] = {}
@@ -48,7 +49,7 @@ def printable_variables(found: ExecutedCommands) -> PrintableVariables:
 
 
 def _public_closure(used: dict[str, set[str]], without: set[str]) -> frozenset[str]:
-    """Those that are made of nothing but each other and of what may be shown anyway."""
+    """Return the variables that depend only on each other and on public ones."""
     public: set[str] = set()
     for _ in used:
         public |= {
@@ -60,7 +61,7 @@ def _public_closure(used: dict[str, set[str]], without: set[str]) -> frozenset[s
 
 
 def _has_no_outside_glob(word: Word, in_loop: bool) -> bool:
-    """Whether a value cannot turn into the names of files elsewhere when it is used outside of quotes."""
+    """Whether the value cannot expand to file names elsewhere when it is used without quotes."""
     if any(part.kind == "unknown" for part in word.parts):
         return False
     text = "".join(part.text for part in word.parts if part.kind == "text")
@@ -70,7 +71,7 @@ def _has_no_outside_glob(word: Word, in_loop: bool) -> bool:
 
 
 def exports_variables(found: ExecutedCommands) -> bool:
-    """Whether the line hands variables to its programs that may do more than inform them."""
+    """Whether the line exports variables that may change what its programs do."""
     return any(
         "export" in command.via and not is_harmless(assignment.name)
         for command in found.assignment_commands
@@ -78,28 +79,22 @@ def exports_variables(found: ExecutedCommands) -> bool:
     )
 
 
-# MERGED policy.programs.readonly: Commands that only read: which programs, with which options, and which files they then read.
-#
-# An option that is not on a program's list makes the command an ordinary one, to be asked for: the lists name what is known to
-# be harmless, never what is known to be dangerous.
-
-
 @dataclass(frozen=True, slots=True)
 class ReadOnlyUse:
-    """What a command that only reads looks at."""
+    """What a read-only command reads."""
 
     files: tuple[Word, ...] = ()
-    """Files whose content or names it shows."""
+    """Files whose content or names it prints."""
     trees: bool = False
-    """Whether it shows the content of whatever lies below them: secrets, too."""
+    """Whether it prints the content of everything below them, including secrets."""
     mentions: tuple[Word, ...] = field(default=())
-    """Words that may name a file in another way, such as `HEAD:path`: no secret may be among them."""
+    """Words that may name a file in another way, such as `HEAD:path`. None of them may be a secret."""
 
 
 def read_only_use(
     command: SimpleCommand, printable: PrintableVariables = NOTHING_PRINTABLE
 ) -> ReadOnlyUse | None:
-    """What it reads, if reading is all it does. `shown` are variables that the line itself has set to no secret."""
+    """Return what the command reads; None if it may do more. `printable` are variables without secrets."""
     if not is_system_program(command.program) or not all(is_harmless(a.name) for a in command.assignments):
         return None
     if "nohup" in command.via:
@@ -114,7 +109,9 @@ def read_only_use(
     if spec.prints_arguments:
         if not all(_is_printable(word, printable) for word in command.arguments):
             return None
-        return ReadOnlyUse(tuple(word for word in command.arguments if word.has_glob))  # whose names it says
+        return ReadOnlyUse(
+            tuple(word for word in command.arguments if word.has_glob)
+        )  # it prints their names
     if spec.parse is not None:
         return spec.parse(command.arguments)
     parsed = parse_arguments(command.arguments, spec.flags, spec.valued | spec.files, digits=spec.digits)
@@ -140,13 +137,13 @@ def _use_by_spec(spec: "ReadOnlySpec", parsed: ParsedArguments, piped: bool) -> 
         return None
     if spec.operands == "text":
         return ReadOnlyUse(tuple(files)) if all(word.text is not None for word in operands) else None
-    # A search of everything below a folder, unless it searches what comes through a pipe.
+    # It searches everything below a folder, unless it reads from a pipe.
     trees = parsed.has(*spec.recursive) or (spec.trees and not (piped and not operands))
     return ReadOnlyUse((*files, *operands), trees)
 
 
 def _is_certain(word: Word) -> bool:
-    """Whether the files that the word names can be found out beforehand."""
+    """Whether the files that the word names are known in advance."""
     return not word.has_braces and all(
         part.kind == "text" or (part.kind == "variable" and part.text in ("HOME", "PWD"))
         for part in word.parts
@@ -154,9 +151,9 @@ def _is_certain(word: Word) -> bool:
 
 
 def _is_printable(word: Word, printable: PrintableVariables) -> bool:
-    """Whether printing it can tell nobody a secret.
+    """Whether printing the word cannot reveal a secret.
 
-    What a command in it prints is that command's affair; but outside of quotes it could turn into the names of files anywhere.
+    A command inside it is checked separately, but its output could expand to file names if it is not quoted.
     """
     for part in word.parts:
         if part.kind == "unknown" and not part.quoted:
@@ -185,7 +182,10 @@ def _version_query(command: SimpleCommand) -> ReadOnlyUse | None:
 
 
 def is_reading_program(command: SimpleCommand) -> bool:
-    """Whether its program shows whatever it is pointed at. (Git shows what is shared anyway.)"""
+    """Whether its program prints the files it is given.
+
+    Git is excluded because its content is shared anyway.
+    """
     return command.name in _specs() and command.name != "git"
 
 

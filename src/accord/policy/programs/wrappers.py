@@ -1,4 +1,7 @@
-"""Programs and shell built-ins that start other commands."""
+"""Programs and shell built-ins that start other commands.
+
+`unwrap` looks one level deep. If it cannot see what is started, the result has a doubt. Nothing is guessed.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,28 +12,26 @@ from typing import Final
 from accord.policy.programs.program_options import option_names, parse_arguments
 from accord.policy.shell.syntax import UNKNOWN, Assignment, SimpleCommand, Word
 
-# MERGED policy.programs.opened: What comes out of a command that starts others.
-
 
 @dataclass(slots=True)
 class UnwrappedCommand:
-    """A wrapper, looked into."""
+    """What a command starts."""
 
     commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
-    """What it starts."""
+    """The commands that it starts."""
     lines: list[str] = field(default_factory=list[str])
-    """What it hands to a shell."""
+    """The lines that it passes to a shell."""
     doubts: list[str] = field(default_factory=list[str])
-    """What it may start besides."""
+    """What else it may start."""
     runs_itself: bool = False
-    """Whether it also does something of its own, which must be allowed as well."""
+    """Whether it also does something itself, which must be allowed separately."""
 
 
-# MERGED policy.programs.builtins: The shell's own commands that run a text, set variables, or change how the rest of the line is read.
+# Built-ins of the shell that run a text, set variables, or change how the rest of the line is parsed.
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Not `x`: it shows the value of every variable that is used.
+# Without `x`, which prints the value of every variable that is used.
 _SHELL_FLAGS: Final = re.compile(r"[-+](?:[efuCbmh]+|[efuCbmh]*o)")
 _SHELL_OPTIONS: Final = frozenset("pipefail errexit nounset noglob noclobber monitor".split())
 _SETS_VARIABLE: Final = re.compile(r"%[^A-Za-z%]*n")
@@ -70,7 +71,7 @@ def _set(command: SimpleCommand) -> UnwrappedCommand:
     words = [word.text for word in command.arguments]
     while words and (flag := words.pop(0)):
         if flag == "--":
-            return UnwrappedCommand()  # only the positional parameters, which nobody trusts
+            return UnwrappedCommand()  # sets only positional parameters, whose values are never trusted
         if not _SHELL_FLAGS.fullmatch(flag):
             break
         if flag.endswith("o") and (not words or words.pop(0) not in _SHELL_OPTIONS):
@@ -81,7 +82,7 @@ def _set(command: SimpleCommand) -> UnwrappedCommand:
 
 
 def _declaration(command: SimpleCommand) -> UnwrappedCommand:
-    """`export A=1`: as if it were written `A=1`."""
+    """`export A=1` is handled like `A=1`."""
     assignments: list[Assignment] = []
     for word in command.arguments:
         found = _ASSIGNMENT.match(word.raw)
@@ -99,7 +100,7 @@ def _declaration(command: SimpleCommand) -> UnwrappedCommand:
 
 
 def _sets_named_variables(command: SimpleCommand, flags: str, valued: str = "") -> UnwrappedCommand:
-    """A command that sets the variables it is given by name."""
+    """Handle a command that sets the variables it names."""
     parsed = parse_arguments(command.arguments, option_names(flags), option_names(valued))
     if parsed is None or not all(_NAME.fullmatch(word.text or "") for word in parsed.operands):
         return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
@@ -118,7 +119,7 @@ def _unset(command: SimpleCommand) -> UnwrappedCommand:
 
 
 def _printf(command: SimpleCommand) -> UnwrappedCommand | None:
-    """`printf FORMAT ...` only prints, unless it is told to set a variable (`-v NAME`, `%n`)."""
+    """`printf FORMAT ...` only prints, unless it sets a variable (`-v NAME`, `%n`)."""
     format_text = command.arguments[0].text if command.arguments else ""
     if (
         format_text is not None
@@ -136,7 +137,7 @@ def _command(command: SimpleCommand) -> UnwrappedCommand | None:
     if not words:
         return UnwrappedCommand()
     if words[0].text is not None and words[0].text.startswith("-"):
-        return None  # `command -v`, judged on its own
+        return None  # `command -v` is checked like a program
     return UnwrappedCommand([command.inner_command(words)])
 
 
@@ -161,14 +162,11 @@ BUILTINS: Final[dict[str, Callable[[SimpleCommand], UnwrappedCommand | None]]] =
 }
 
 
-# MERGED policy.programs.wrappers: Programs that start other programs: what they start, and whether they do anything besides.
-#
-# `open_one` looks one level deep. What cannot be seen through is a doubt, never a guess.
-
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"))
-# What a plain POSIX shell takes for something else, such as the end of a quote or a file to write to.
+# Syntax that a POSIX shell reads differently, for example as the end of a quote or as a file to write.
 _ONLY_BASH: Final = re.compile(
-    r"""\$['"]|\[\[|\(\(|[<>]\(|<<<|&>|\|&|;;?&|\+=|=\(|\{[^}]*(,|\.\.)|\$\{[^}]*[/^,:@]|\b(function|select|coproc|time|source|let)\b"""
+    r"""\$['"]|\[\[|\(\(|[<>]\(|<<<|&>|\|&|;;?&|\+=|=\(|\{[^}]*(,|\.\.)|\$\{[^}]*[/^,:@]"""
+    r"""|\b(function|select|coproc|time|source|let)\b"""
 )
 _LIKE_BASH: Final = frozenset(("sh", "bash", "dash", "ash"))
 
@@ -182,21 +180,21 @@ COMMAND_STARTERS: Final = frozenset(
     xvfb-run npx bunx pnpx bundle yarn pnpm npm bun busybox toybox ssh su sudo
     """.split()
 )
-"""Programs whose arguments may well be another command: what is forbidden is looked for in there, too."""
+"""Programs whose arguments may be another command. Forbidden commands are searched there as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """A program that does nothing but start the command behind its own options."""
+    """A program that only starts the command after its own options."""
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
     skipped_operands: int = 0
     digits: bool = False
     runs_itself: bool = False
-    """Whether it changes what the command may do, so that it has to be allowed on its own."""
+    """Whether it changes the rights of the command and must be allowed itself."""
     appends_arguments: bool = False
-    """Whether it adds arguments nobody has seen yet."""
+    """Whether it adds arguments that are unknown."""
 
 
 _PREFIXES: Final = {
@@ -204,7 +202,11 @@ _PREFIXES: Final = {
     "nice": _Prefix(valued=option_names("-n --adjustment"), digits=True),
     "ionice": _Prefix(option_names("-t --ignore"), option_names("-c -n --class --classdata")),
     "time": _Prefix(option_names("-p")),
-    "timeout": _Prefix(option_names("--foreground --preserve-status -v --verbose"), option_names("-k -s --kill-after --signal"), 1),
+    "timeout": _Prefix(
+        option_names("--foreground --preserve-status -v --verbose"),
+        option_names("-k -s --kill-after --signal"),
+        1,
+    ),
     "stdbuf": _Prefix(valued=option_names("-i -o -e --input --output --error")),
     "setsid": _Prefix(option_names("-c -f -w --ctty --fork --wait")),
     "unbuffer": _Prefix(),
@@ -213,7 +215,10 @@ _PREFIXES: Final = {
     "busybox": _Prefix(),
     "toybox": _Prefix(),
     "sudo": _Prefix(
-        option_names("-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login --shell"),
+        option_names(
+            "-n -E -H -S -k -b -i -s -A -P -B --non-interactive --preserve-env --set-home --stdin --login "
+            "--shell",
+        ),
         option_names("-u -g -h -p -C -T -D -R -r -t --user --group --host --prompt --chdir"),
         runs_itself=True,
     ),
@@ -229,15 +234,15 @@ _PREFIXES: Final = {
 
 
 def unwrap(command: SimpleCommand) -> UnwrappedCommand | None:
-    """What this command starts, one level deep; None if it is no wrapper."""
+    """Return what the command starts, one level deep; None if it is no wrapper."""
     unwrapped = _unwrap(command)
     if unwrapped is not None and not is_system_program(command.program):
-        unwrapped.runs_itself = True  # a program of that name, but who knows what it is
+        unwrapped.runs_itself = True  # the name is known, but the program may be another one
     return unwrapped
 
 
 def is_system_program(program: str | None) -> bool:
-    """Whether the name can only mean the system's own program (or the first one on the user's PATH)."""
+    """Whether the name can only mean the program of the system, or the first one on PATH."""
     return program is not None and (
         "/" not in program or program.rpartition("/")[0] in ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
     )
@@ -261,7 +266,7 @@ def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
     if parsed is None:
         return UnwrappedCommand(doubts=[f"{command.name} is called in an unusual way"], runs_itself=True)
     words = tuple(parsed.operands[prefix.skipped_operands :])
-    # `sudo A=1 program`: sudo sets variables, too, and `time` is a word of the shell before an ordinary command.
+    # `sudo A=1 program` sets variables too. `time` is a reserved word before an ordinary command.
     sets = prefix.runs_itself or command.name == "time"
     extra_assignments: list[Assignment] = []
     while sets and words and "=" in (words[0].text or "") and not (words[0].text or "").startswith("="):
@@ -274,7 +279,7 @@ def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
         )
         words = (*words, *_piped_arguments(command))
     if not words:
-        # `exec >log`, or a wrapper that has nothing to start.
+        # `exec >log`, or a wrapper without a command.
         return UnwrappedCommand(runs_itself=prefix.runs_itself)
     return UnwrappedCommand(
         [command.inner_command(words, *extra_assignments)], runs_itself=prefix.runs_itself
@@ -282,7 +287,7 @@ def _prefix(command: SimpleCommand, prefix: _Prefix) -> UnwrappedCommand:
 
 
 def _piped_arguments(command: SimpleCommand) -> tuple[Word, ...]:
-    """The arguments that come through the pipe: known only where a plain `echo` writes them, and then not for sure."""
+    """Return the arguments from a pipe. They are known only if `echo` writes them, and may be more."""
     source = command.piped_from
     return (*source.arguments, UNKNOWN) if source and source.name in ("echo", "printf") else (UNKNOWN,)
 
@@ -355,7 +360,7 @@ def _shell_script(command: SimpleCommand, arguments: list[Word], doubts: list[st
 
 
 def _find(command: SimpleCommand) -> UnwrappedCommand | None:
-    """`find -exec PROGRAM ... ;`: once for every command in it. Find itself stays to be judged."""
+    """Return the commands of `find -exec PROGRAM ... ;`. `find` itself is checked separately."""
     inner: list[SimpleCommand] = []
     words = list(command.arguments)
     while words:

@@ -1,7 +1,7 @@
-"""Commands confined: what they may write, read and reach, enforced by the system, and an honest report of it.
+"""Confines commands: what they may write, read and connect to. The operating system enforces it.
 
-`Sandbox` wraps commands, `SandboxReport` says what is in force, `run_self_test` tries it. Names are imported on first use: an
-agent that has not run a command yet does not pay for them.
+`Sandbox` wraps commands, `SandboxReport` says what is enforced, and `run_self_test` tries it. Names are
+imported on first use, so that an agent that runs no command does not load them.
 """
 
 from typing import TYPE_CHECKING

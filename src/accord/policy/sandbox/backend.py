@@ -16,17 +16,15 @@ from accord.errors import UsageError
 from accord.policy.sandbox.command_environment import is_within
 from accord.policy.sandbox.filesystem_view import FilesystemView
 
-# MERGED policy.sandbox.boundary: What a sandbox enforces and what it does not, as data and as lines for people. Nothing is claimed that is not there.
-
 Aspect = Literal["writes", "secrets", "network", "sockets", "temp", "processes", "privileges"]
 
 DECISIVE: Final[tuple[Aspect, ...]] = ("writes", "secrets", "network", "sockets")
-"""Without one of these a command can do harm outside, so it is no boundary to run commands in unasked."""
+"""Without one of these, a command can do harm outside, so commands must not run without a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxFact:
-    """One aspect of a boundary, in one line."""
+    """Whether one aspect is enforced, in one line."""
 
     aspect: Aspect
     enforced: bool
@@ -38,7 +36,7 @@ class SandboxFact:
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """What is in force for the commands of one sandbox."""
+    """What is enforced for the commands of one sandbox."""
 
     backend: str
     """`bubblewrap`, `landlock` or `none`."""
@@ -50,26 +48,26 @@ class SandboxReport:
 
     @property
     def is_effective(self) -> bool:
-        """Whether a command may run in it unasked: every decisive aspect is enforced, or open by choice."""
+        """Whether commands may run without a question: decisive aspects are enforced or open by choice."""
         return all(fact.enforced or (fact.aspect == "network" and self.network) for fact in self.decisive())
 
     def decisive(self) -> Iterator[SandboxFact]:
-        """The facts that decide whether the boundary holds."""
+        """Yield the facts that decide whether the sandbox is effective."""
         return map(self.fact, DECISIVE)
 
     def fact(self, aspect: Aspect) -> SandboxFact:
-        """What is said about one aspect; not enforced if nothing is."""
+        """Return the fact about one aspect; not enforced if none is known."""
         return next(
             (fact for fact in self.facts if fact.aspect == aspect),
             SandboxFact(aspect, False, "nothing is known"),
         )
 
     def lines(self) -> list[str]:
-        """The whole report."""
+        """Return the whole report."""
         return [f"sandbox: {self.summary()}", *map(str, self.facts), *self.reasons]
 
     def summary(self) -> str:
-        """The report in one line."""
+        """Return the report in one line."""
         if self.backend == "none":
             return "none: commands run with all your rights"
         missing = [fact.aspect for fact in self.decisive() if not fact.enforced and fact.aspect != "network"]
@@ -94,21 +92,21 @@ UNCONFINED: Final = (
 )
 
 
-# MERGED policy.sandbox.private: The private folder of one sandbox: its own home and temporary folder, and the few files its backend needs.
-#
-# It lasts as long as the sandbox, so that what one command left in /tmp or in a cache is there for the next; then it is
-# removed. Only the user can enter it. Commands write to its home and temporary folder, so after the first of them
-# nothing here may be written by following names in there.
-
 HIDDEN_TEXT: Final = "# Hidden: commands in Accord's sandbox do not see what this file holds.\n"
-"""What is read where a secret file was; a comment in most formats, so that programs that read settings carry on."""
+"""What commands read instead of a secret file. A comment in most formats, so that parsing works."""
 
 _PREFIX: Final = "accord-sandbox-"
 _LOCK_NAME: Final = "claim"
 
 
 class PrivateFolder:
-    """A folder of its own under the system's temporary folder, or the user's cache; never inside what commands write to."""
+    """The private folder of one sandbox, with a home and a temporary folder for its commands.
+
+    It lies in the system's temporary folder or the user's cache, never inside what commands may write. It
+    lasts as long as the sandbox, so that commands find what an earlier one left in /tmp or a cache. Only the
+    user can enter it. Commands write to its home and temporary folder, so after the first command nothing may
+    be written through paths in them.
+    """
 
     def __init__(self, writable: Sequence[str]) -> None:
         parent = _parent_folder(writable)
@@ -124,7 +122,7 @@ class PrivateFolder:
         self.hidden_file = self.write_file(HIDDEN_TEXT.encode())
 
     def write_file(self, content: bytes) -> str:
-        """The path of a file with this content, which commands cannot change. The same content is kept once."""
+        """Write a file that commands cannot change and return its path. Equal contents share one file."""
         path = os.path.join(self._files_folder, blake2b(content, digest_size=16).hexdigest())
         if not os.path.exists(path):
             with open(path, "xb", opener=_owner_only) as file:
@@ -132,11 +130,11 @@ class PrivateFolder:
         return path
 
     def write_words(self, words: Iterable[str]) -> str:
-        """The path of a file with these words in it, each ended by NUL."""
+        """Write a file with these words, each followed by NUL, and return its path."""
         return self.write_file(b"".join(_encoded(word) + b"\0" for word in words))
 
     def remove(self) -> None:
-        """Delete the folder with everything in it. May be called twice."""
+        """Delete the folder. May be called twice."""
         if self._lock >= 0:
             _delete(self.path)
             os.close(self._lock)
@@ -144,7 +142,7 @@ class PrivateFolder:
 
 
 def _encoded(word: str) -> bytes:
-    """A word as the system has it; one with NUL in it would be several, and the others options."""
+    """Encode a word. A NUL would split it, and the rest could be an option."""
     try:
         encoded = os.fsencode(word)
     except UnicodeEncodeError:
@@ -157,7 +155,7 @@ def _encoded(word: str) -> bytes:
 
 
 def _lock(path: str) -> int:
-    """A file that stays locked as long as this process lives and the descriptor is open; -1 if another has it."""
+    """Create a lock file that is held until the descriptor closes. Returns -1 if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if sys.platform != "win32":
         import fcntl
@@ -171,7 +169,7 @@ def _lock(path: str) -> int:
 
 
 def _remove_stale(parent: str) -> None:
-    """Delete the folders of ours whose process ended without doing so."""
+    """Delete the folders of sandboxes whose process has ended."""
     if sys.platform == "win32":
         return
     for name in os.listdir(parent):
@@ -186,7 +184,7 @@ def _remove_stale(parent: str) -> None:
                 _delete(folder)
                 os.close(lock)
         except OSError:
-            continue  # another of us was faster
+            continue  # another process was faster
 
 
 def _delete(folder: str) -> None:
@@ -211,17 +209,15 @@ def _parent_folder(writable: Sequence[str]) -> str:
             os.makedirs(real, mode=0o700, exist_ok=True)
             return real
     raise UsageError(
-        f"no place for the sandbox's private folder: {', '.join(writable)} hold both {tempfile.gettempdir()} and the user's "
+        f"no place for the sandbox's private folder: {', '.join(writable)} hold both "
+        f"{tempfile.gettempdir()} and the user's "
         "cache; set TMPDIR to a folder outside"
     )
 
 
-# MERGED policy.sandbox.backend: The seam between a sandbox and what enforces it, and the backend that enforces nothing.
-
-
 @dataclass(frozen=True, slots=True)
 class SandboxCommand:
-    """A command to be confined: what runs, where, with which environment, and what it may see."""
+    """A command to confine: its arguments, environment, directory, and what it may see."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -233,9 +229,9 @@ class SandboxCommand:
 
 @dataclass(frozen=True, slots=True)
 class ConfinedCommand:
-    """What is really started, where, and in which environment: that of the program which confines the command.
+    """What is really started: arguments, environment and directory of the program that confines the command.
 
-    The command's own is not among it, because what a command is given must not act before it is confined.
+    The environment does not contain the command's variables, which must have no effect before it is confined.
     """
 
     argv: list[str]
@@ -244,37 +240,37 @@ class ConfinedCommand:
 
     @property
     def env_changes(self) -> dict[str, str | None]:
-        """The environment as changes to this process's own: what is not in `env` is taken out."""
+        """The environment as changes to that of this process. Variables that are not in `env` are removed."""
         return {**dict.fromkeys(os.environ), **self.env}
 
 
 class Backend(Protocol):
-    """A way to confine commands. Instances are made only where it was tried and works."""
+    """A way to confine commands. An instance exists only if a test has shown that it works."""
 
     @property
     def name(self) -> str:
-        """As reports show it."""
+        """The name in reports."""
         ...
 
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
-        """Set up the private folders, once, before any command has run."""
+        """Set up the private folders once, before the first command."""
         ...
 
     def confine(self, command: SandboxCommand) -> ConfinedCommand:
-        """The command line that runs the command confined."""
+        """Return what to start so that the command runs confined."""
         ...
 
     def facts(self, view: FilesystemView, network: bool) -> tuple[SandboxFact, ...]:
-        """What is enforced for such a command, aspect by aspect."""
+        """Return what is enforced for such a command."""
         ...
 
     def home_and_temp(self, view: FilesystemView, private: PrivateFolder) -> tuple[str, str]:
-        """The home and the temporary folder, as the command knows them."""
+        """Return the home and the temporary folder as the command sees them."""
         ...
 
 
 class NoBackend:
-    """Runs commands as they are."""
+    """Runs commands without confinement."""
 
     name = "none"
 

@@ -1,8 +1,9 @@
-"""Confinement by bubblewrap: namespaces in which only what a command may see is mounted.
+"""The bubblewrap backend: namespaces that contain only what a command may see.
 
-The file system is built from nothing: folders with tools read-only, the roots writable, a private home and temporary
-folder, secrets covered. The command has its own process, IPC and, with the network off, network namespace, no new
-privileges, a filter of system calls, and it all ends when `bwrap` or this program does.
+The file system is built from nothing: tool folders are read-only, the roots are writable, home and temporary
+folder are private, secrets are covered. The command has its own process and IPC namespace and, with the
+network off, its own network namespace. It cannot gain privileges, some system calls are filtered, and it ends
+with `bwrap` or this program.
 """
 
 import os
@@ -14,28 +15,31 @@ from accord.policy.sandbox.backend import ConfinedCommand, PrivateFolder, Sandbo
 from accord.policy.sandbox.command_environment import is_within, words
 from accord.policy.sandbox.filesystem_view import FilesystemView
 
-# `bwrap` itself must not end at what is meant for the command, or everything inside is killed before it could tidy up;
-# so it ignores these signals, and the command gets their default back.
+# `bwrap` must not end at a signal for the command, because everything inside would be killed without a
+# cleanup. It ignores these signals, and the command gets their defaults back.
 _SIGNALS: Final = "HUP INT QUIT TERM"
 _IGNORE_SIGNALS: Final = f"trap '' {_SIGNALS}; "
-# The options, with the command's environment among them, are in a file: nobody reads them off the process table.
-# Whoever starts it may add variables of its own, which the command must not see.
+# The options and the command's environment are in a file, so that they do not show in the process table. `env
+# -i` removes variables that the starting program adds.
 _START: Final = 'options=$1; shift; exec /usr/bin/env -i "$@" 8<"$options" 9<"$0"'
-# To a user who is root these are open for writing, and lead out of any namespace.
+# Root may write these, and through them leave any namespace.
 _READ_ONLY_PROC: Final = words("sys sysrq-trigger irq bus fs acpi scsi mtrr driver latency_stats")
 _TEMP: Final[tuple[str, ...]] = ("/tmp", "/var/tmp")
 
 
 class Bubblewrap:
-    """`program` is the path of bwrap. Made by `probe.bubblewrap`, which finds out what works."""
+    """Runs commands in bwrap. `sandbox.bubblewrap` creates it after a test."""
 
     name = "bubblewrap"
 
     def __init__(
         self, program: str, *, user_namespace: bool, can_disable_userns: bool, signal_resetter: str | None
     ) -> None:
-        """Without a user namespace it runs as the real root. `seals` says whether this bwrap can forbid further user
-        namespaces. `resetter` is the path of an `env` that gives signals their default back, None if there is none."""
+        """`program` is the path of bwrap. Without a user namespace it runs as the real root.
+
+        `can_disable_userns` says whether this bwrap can forbid further user namespaces. `signal_resetter` is
+        the path of an `env` that resets signals, or None.
+        """
         self._program = program
         self._user_namespace = user_namespace
         self._can_disable_userns = can_disable_userns
@@ -43,7 +47,7 @@ class Bubblewrap:
         self._has_filter = seccomp.machine() is not None
 
     def in_user_namespace(self) -> "Bubblewrap":
-        """The same for a user who is root but wants no more than others have."""
+        """Return a copy that uses a user namespace, for root without special rights."""
         return Bubblewrap(
             self._program,
             user_namespace=True,
@@ -52,7 +56,7 @@ class Bubblewrap:
         )
 
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
-        """Make the places in the private folders that something is mounted on."""
+        """Create the mount points in the private folders."""
         for name in view.aliases:
             if os.path.realpath(name) != name:
                 _link(os.path.join(private.home, os.path.relpath(name, view.home)), os.path.realpath(name))
@@ -67,7 +71,7 @@ class Bubblewrap:
         inner = list(command.argv)
         if self._signal_resetter is not None:
             if "=" in inner[0]:
-                inner = ["/bin/sh", "-c", 'exec "$@"', "sh", *inner]  # else `env` takes it for a variable
+                inner = ["/bin/sh", "-c", 'exec "$@"', "sh", *inner]  # `env` would read it as a variable
             inner = [
                 self._signal_resetter,
                 f"--default-signal={_SIGNALS.replace(' ', ',')}",
@@ -107,7 +111,7 @@ class Bubblewrap:
         if not self._has_filter:
             return b""
         if network:
-            # Local sockets without a path belong to the network's namespace; a display server's is one of them.
+            # Local sockets without a path, such as a display server's, belong to the network namespace.
             return seccomp.filter_program(unix=False)
         families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
         return seccomp.filter_program(families=families)
@@ -120,11 +124,11 @@ class Bubblewrap:
             "--unshare-cgroup-try",
             "--die-with-parent",
         )
-        # Without the filter only a session without the terminal keeps words out of its input.
+        # Without the filter, only a session without the terminal protects the terminal's input.
         yield from ("--seccomp", "9") if self._has_filter else ("--new-session",)
         yield from ("--cap-drop", "ALL")
         if not self._user_namespace:
-            # Root works in folders that belong to others. It keeps that right, on what is mounted, and no other.
+            # Root works in folders of other users. It keeps this one capability, for mounted folders only.
             yield from ("--cap-add", "CAP_DAC_OVERRIDE")
         else:
             yield from (
@@ -155,7 +159,7 @@ def _temp_fact(view: FilesystemView) -> SandboxFact:
 
 
 def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str, ...]]:
-    """What is mounted where, the outer before the inner."""
+    """Return what is mounted where, outer mounts first."""
     mounts = {path: ("--ro-bind", path, path) for path in view.readable}
     mounts |= {path: ("--bind", private.temp, path) for path in _TEMP}
     if not view.home_is_shown:
@@ -163,7 +167,7 @@ def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str
     mounts |= {path: ("--bind", path, path) for path in (*view.writable, *view.pinned)}
     mounts |= {path: ("--ro-bind-try", path, path) for path in view.protected}
     for path in list(mounts):
-        # A folder on the way to a place in a private folder must stay where it is, or the place could be led astray.
+        # The parents of a mount point in a private folder must not be moved, or it could be redirected.
         while (path := os.path.dirname(path)) not in mounts and (
             private_path := _private_path(path, view, private)
         ):
@@ -173,7 +177,7 @@ def _mounts(view: FilesystemView, private: PrivateFolder) -> dict[str, tuple[str
 
 
 def _is_already_shown(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the mount around this one already shows it, read-only as it should be."""
+    """Whether the surrounding mount already shows it read-only."""
     around = os.path.dirname(path)
     while around not in mounts and around != "/":
         around = os.path.dirname(around)
@@ -182,13 +186,13 @@ def _is_already_shown(path: str, mounts: dict[str, tuple[str, ...]]) -> bool:
 
 
 def _private_path(path: str, view: FilesystemView, private: PrivateFolder) -> str | None:
-    """Where something in the command's home or temporary folder really is, if that is a private one."""
+    """Return the real path of something in the command's private home or temporary folder."""
     private_path: dict[str, str] = dict.fromkeys(_TEMP, private.temp)
     if not view.home_is_shown:
         private_path[view.home] = private.home
     for place, folder in sorted(
         private_path.items(), reverse=True
-    ):  # one may lie in another: the inner counts
+    ):  # the inner folder first, if one lies in the other
         if path != place and is_within(path, place) and not view.writes(place):
             return os.path.join(folder, os.path.relpath(path, place))
     return None
@@ -216,4 +220,4 @@ def _file_system(view: FilesystemView, private: PrivateFolder) -> Iterator[str]:
     for path in sorted(mounts, key=lambda path: path.count("/")):
         yield from mounts[path]
     for path in (*covered, "/dev", "/"):
-        yield from ("--remount-ro", path)  # only now: a root may have its place in one
+        yield from ("--remount-ro", path)  # last, because a root may be mounted inside

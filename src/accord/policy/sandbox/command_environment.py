@@ -9,14 +9,13 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-# MERGED policy.sandbox.places: Where programs live: the folders that every command may read, so that the tools of the machine and of the user work.
-#
-# Everything else (other projects, the rest of the home folder, /var, /mnt, other users) is not readable in a sandbox
-# unless it is named. A home folder holds tools beside secrets, so its tool folders are listed one by one.
+# Folders that every command may read, so that the tools of the machine and of the user work. Everything else
+# (other projects, the rest of the home folder, /var, /mnt, other users) is readable in a sandbox only if it
+# is named. A home folder holds tools and secrets, so its tool folders are listed one by one.
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A list that is long and has no blanks in its items, written as text."""
+    """Split a table that is written as text."""
     return tuple(text.split())
 
 
@@ -27,21 +26,25 @@ SYSTEM_FOLDERS: Final = words(
 
 _IN_HOME: Final = words(
     # version managers and toolchains
-    ".pyenv .rbenv .nodenv .goenv .jenv .asdf .nvm .fnm .volta .sdkman .rustup .cargo/bin .cargo/env .ghcup/bin .elan "
-    ".juliaup .opam .dotnet .deno/bin .bun/bin .yarn/bin .npm-global .linuxbrew go/bin miniconda3 anaconda3 miniforge3 "
-    "mambaforge micromamba .local/bin .local/lib .local/pipx .local/share/uv .local/share/mise .local/share/fnm "
+    ".pyenv .rbenv .nodenv .goenv .jenv .asdf .nvm .fnm .volta .sdkman .rustup .cargo/bin .cargo/env "
+    ".ghcup/bin .elan "
+    ".juliaup .opam .dotnet .deno/bin .bun/bin .yarn/bin .npm-global .linuxbrew go/bin miniconda3 "
+    "anaconda3 miniforge3 "
+    "mambaforge micromamba .local/bin .local/lib .local/pipx .local/share/uv .local/share/mise "
+    ".local/share/fnm "
     ".local/share/nvm .local/share/pipx .local/share/pnpm .local/share/virtualenv .local/share/virtualenvs "
-    # how the user likes tools to behave
-    ".bashrc .bash_profile .profile .zshrc .zshenv .inputrc .editorconfig .config/git/ignore .config/git/attributes "
+    # settings of tools
+    ".bashrc .bash_profile .profile .zshrc .zshenv .inputrc .editorconfig .config/git/ignore "
+    ".config/git/attributes "
     ".config/pip .config/ruff .config/nix"
 )
 
 GIT_CONFIGS: Final = (".gitconfig", ".config/git/config")
-"""Wanted for a name and an address to commit with; may hold tokens, then they stay hidden."""
+"""They contain the name and address for commits. A file with a token stays hidden."""
 
 
 def tool_folders(home: str, path: str) -> Iterator[str]:
-    """Existing folders and files with tools in them, besides `SYSTEM`: the user's, and what is on PATH."""
+    """Yield existing tool folders and files besides `SYSTEM_FOLDERS`: the user's, and those on PATH."""
     for relative in _IN_HOME:
         path = os.path.join(home, relative)
         if os.path.exists(path):
@@ -53,14 +56,14 @@ def tool_folders(home: str, path: str) -> Iterator[str]:
 
 
 def name_service_files() -> Iterator[str]:
-    """The files that names are looked up with, where /etc only points to them."""
+    """Yield the files for name lookup, if /etc contains only links to them."""
     for link in ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime"):
         if os.path.islink(link) and os.path.exists(link):
             yield os.path.realpath(link)
 
 
 def _installation_of(folder: str, home: str) -> Iterator[str]:
-    """A folder on PATH, and the installation it is part of if that holds nothing but the installation."""
+    """Yield a folder on PATH, and its installation if that contains nothing else."""
     prefix = os.path.dirname(folder)
     is_environment = any(
         os.path.exists(os.path.join(prefix, marker)) for marker in ("pyvenv.cfg", "conda-meta")
@@ -76,42 +79,48 @@ def _installation_of(folder: str, home: str) -> Iterator[str]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a path is the folder or lies below it; both absolute and normal."""
+    """Whether a path is the folder or lies below it. Both must be absolute and normal."""
     return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")
 
 
-# MERGED policy.sandbox.environment: The environment of commands: what of ours they inherit, and that credentials never are among it.
-#
-# `clean_env` is for commands in a sandbox: only names that tools are known to need pass. `without_credentials` is for
-# commands that run outside with the user's consent: everything passes but what looks like a credential. Names are judged
-# first, then values; a name the user listed in `keep` passes both.
+# Environment variables. `clean_env` is for commands in a sandbox and passes only names that tools need.
+# `without_credentials` is for commands outside of it and passes everything that does not look like a
+# credential. Names are checked first, then values. A name in `keep` passes both.
 
 _NAMES: Final = words(
     # the user and the machine
     "PATH HOME USER LOGNAME SHELL HOSTNAME PWD TZ TZDIR LANG LANGUAGE MANPATH INFOPATH CI "
-    # how output is shown
-    "TERM TERMINFO TERMINFO_DIRS COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE LS_COLORS "
+    # output
+    "TERM TERMINFO TERMINFO_DIRS COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE "
+    "LS_COLORS "
     "PAGER LESS EDITOR VISUAL "
-    # where things are kept
+    # folders
     "XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_DIRS XDG_DATA_DIRS "
-    # ways to the network and whom to believe there
+    # proxies and certificates
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy "
     "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NIX_SSL_CERT_FILE GIT_SSL_CAINFO "
-    # git, without what can carry configuration or run programs
-    "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE "
+    # git, without variables that carry configuration or run programs
+    "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL "
+    "GIT_COMMITTER_DATE "
     "GIT_PAGER GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS "
     # building
     "CC CXX CPP LD AR AS NM RANLIB STRIP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS LIBS CPATH C_INCLUDE_PATH "
-    "CPLUS_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG PKG_CONFIG_PATH MAKEFLAGS MAKE SOURCE_DATE_EPOCH "
-    # languages that use few names
-    "GOPATH GOROOT GOBIN GOPROXY GOFLAGS GOCACHE GOMODCACHE GOPRIVATE GOSUMDB GOOS GOARCH GOTOOLCHAIN GOMAXPROCS GOENV "
-    "JAVA_HOME JDK_HOME JAVA_TOOL_OPTIONS M2_HOME MAVEN_OPTS MAVEN_HOME GRADLE_HOME GRADLE_OPTS GRADLE_USER_HOME "
-    "BUNDLE_PATH BUNDLE_GEMFILE GEM_HOME GEM_PATH RUBYLIB RUBYOPT COMPOSER_HOME PERL5LIB NUGET_PACKAGES NIX_PATH "
-    "VIRTUAL_ENV VIRTUAL_ENV_PROMPT CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE MAMBA_ROOT_PREFIX PNPM_HOME NVM_DIR NVM_BIN "
+    "CPLUS_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG PKG_CONFIG_PATH MAKEFLAGS MAKE "
+    "SOURCE_DATE_EPOCH "
+    # languages with few names
+    "GOPATH GOROOT GOBIN GOPROXY GOFLAGS GOCACHE GOMODCACHE GOPRIVATE GOSUMDB GOOS GOARCH GOTOOLCHAIN "
+    "GOMAXPROCS GOENV "
+    "JAVA_HOME JDK_HOME JAVA_TOOL_OPTIONS M2_HOME MAVEN_OPTS MAVEN_HOME GRADLE_HOME GRADLE_OPTS "
+    "GRADLE_USER_HOME "
+    "BUNDLE_PATH BUNDLE_GEMFILE GEM_HOME GEM_PATH RUBYLIB RUBYOPT COMPOSER_HOME PERL5LIB NUGET_PACKAGES "
+    "NIX_PATH "
+    "VIRTUAL_ENV VIRTUAL_ENV_PROMPT CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE MAMBA_ROOT_PREFIX PNPM_HOME "
+    "NVM_DIR NVM_BIN "
     "DJANGO_SETTINGS_MODULE FLASK_APP FLASK_ENV RAILS_ENV RACK_ENV MIX_ENV NODE_ENV DEBUG VERBOSE"
 )
 _PREFIXES: Final = words(
-    "LC_ PYTHON PYTEST_ PIP_ UV_ POETRY_ PDM_ TOX_ NOX_ COVERAGE_ PYENV_ NODE_ NPM_CONFIG_ npm_config_ YARN_ COREPACK_ "
+    "LC_ PYTHON PYTEST_ PIP_ UV_ POETRY_ PDM_ TOX_ NOX_ COVERAGE_ PYENV_ NODE_ NPM_CONFIG_ npm_config_ "
+    "YARN_ COREPACK_ "
     "VOLTA_ FNM_ DENO_ BUN_ CGO_ CARGO_ RUST RBENV_ ASDF_ MISE_ SDKMAN_ DOTNET_ CMAKE_ CCACHE_ SCCACHE_ "
     "ELIXIR_ ERL_ HEX_ MIX_ OPAM OCAML GHCUP_ STACK_ CABAL_"
 )
@@ -122,28 +131,30 @@ _CREDENTIAL_NAME: Final = re.compile(
     r"|:_|(?:^|_)DATABASE_URL$",
     re.IGNORECASE,
 )
-# Ways to somebody else's rights: agents that hold keys, buses, servers that run as another user.
+# Ways to other rights: agents that hold keys, buses, servers that run as another user.
 _ESCAPE_ROUTES: Final = re.compile(
     r"^(?:SSH_|DBUS_|DOCKER_|CONTAINER_HOST|PODMAN_|GPG_|GNOME_KEYRING|KRB5|KUBECONFIG|SUDO_|XAUTHORITY|DISPLAY|"
-    r"WAYLAND_|XDG_RUNTIME_DIR|XDG_SESSION|VSCODE_|NVIM|TMUX|STY|I3SOCK|SWAYSOCK|LISTEN_|NOTIFY_SOCKET|BASH_ENV|ENV$|"
+    r"WAYLAND_|XDG_RUNTIME_DIR|XDG_SESSION|VSCODE_|NVIM|TMUX|STY|I3SOCK|SWAYSOCK|LISTEN_|NOTIFY_SOCKET|"
+    r"BASH_ENV|ENV$|"
     r"BASH_FUNC|LD_PRELOAD|LD_AUDIT|GIT_CONFIG|GIT_ASKPASS|GIT_SSH|TMPDIR$|TEMP$|TMP$)"
 )
 _CREDENTIAL_VALUE: Final = re.compile(
     r"://[^/\s:@]*:[^/\s@]+@"  # a password inside a URL
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16}|gh[opsur]_[A-Za-z0-9]{20}|github_pat_|glpat-|xox[abprs]-|AKIA[A-Z0-9]{12}"
+    r"|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16}|gh[opsur]_[A-Za-z0-9]{20}|github_pat_|glpat-|xox[abprs]-"
+    r"|AKIA[A-Z0-9]{12}"
     r"|ASIA[A-Z0-9]{12}|AIza[A-Za-z0-9_-]{30}|npm_[A-Za-z0-9]{30}|pypi-[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{30}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ)"
 )
 
 
 def clean_env(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
-    """What a sandboxed command inherits: the names tools need, without credentials and ways around the sandbox."""
+    """Return what a sandboxed command inherits: known names, without credentials and escape routes."""
     return {name: value for name, value in env.items() if name in keep or _may_pass(name, value)}
 
 
 def without_credentials(env: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
-    """What a command outside the sandbox inherits: everything but credentials."""
+    """Return what a command outside the sandbox inherits: everything except credentials."""
     return {name: value for name, value in env.items() if name in keep or not is_credential(name, value)}
 
 
@@ -153,7 +164,7 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def holds_credential(text: str) -> bool:
-    """Whether there is something in the text that has the shape of a credential."""
+    """Whether a part of the text looks like a credential."""
     return _CREDENTIAL_VALUE.search(text) is not None
 
 

@@ -24,12 +24,6 @@ from accord.policy.sandbox.command_environment import (
     words,
 )
 
-# MERGED policy.sandbox.view: What a sandboxed command sees of the file system, in terms that every backend understands.
-#
-# A view is worked out before the first command runs and then only ever narrowed: a command that could swap a folder of
-# the roots for a link must not decide what the next one sees. Paths are real (links resolved); what is hidden lies inside
-# something that would otherwise be seen.
-
 _PROTECTED_IN_GIT: Final = ("hooks", "config")
 _PROTECTED_IN_ROOT: Final = (".accord",)
 _SYSTEM_PATHS: Final = ("/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/bin", "/sbin", "/lib", "/boot")
@@ -37,30 +31,40 @@ _SYSTEM_PATHS: Final = ("/usr", "/etc", "/proc", "/sys", "/dev", "/run", "/bin",
 
 @dataclass(frozen=True, slots=True)
 class FilesystemView:
-    """The reach of a command. What is in none of these is not there."""
+    """What a command can reach. All paths are real paths; everything else does not exist for the command.
+
+    A view is computed before the first command and can only shrink: a command that replaces a folder of the
+    roots with a link must not change what the next command sees.
+    """
 
     home: str
     """The user's home folder."""
     home_is_shown: bool = True
-    """Whether the real one is seen, because a root or a readable folder holds it; else a private one stands in its place."""
+    """Whether the real one is visible, because a root or readable folder contains it.
+
+    Otherwise it is a private one.
+    """
     writable: tuple[str, ...] = ()
-    """None of them inside another."""
+    """None lies inside another."""
     readable: tuple[str, ...] = ()
-    """None of them inside something writable."""
+    """None lies inside a writable folder."""
     requested: tuple[str, ...] = ()
-    """Those of them that were asked for by name."""
+    """The readable paths that were requested by name."""
     aliases: tuple[str, ...] = ()
-    """Names in the home folder under which the user's tools are known; where they lead is readable."""
+    """Paths in the home folder that lead to the user's tools. Their targets are readable."""
     protected: tuple[str, ...] = ()
-    """Read-only, though inside something writable: what makes git or Accord run programs later, outside."""
+    """Read-only inside a writable folder, because they decide what git or Accord run outside the sandbox."""
     pinned: tuple[str, ...] = ()
-    """Writable, but not to be moved away, because something guarded is in them."""
+    """Writable, but not movable, because they contain something protected."""
     hidden: tuple[str, ...] = ()
     search_complete: bool = True
-    """Whether the roots were searched for secrets to the end."""
+    """Whether the search for secrets in the roots was complete."""
 
     def without_secrets(self, secrets: Iterable[str], *, search_complete: bool) -> "FilesystemView":
-        """This view without the secrets; those that it does not show anyway are left out. UsageError if nothing is left."""
+        """Return this view without the secrets that it would show.
+
+        Raises UsageError if a writable folder is a secret.
+        """
         seen = (*self.writable, *self.readable)
         real = {os.path.realpath(path) for path in secrets if os.path.lexists(path)}
         within = (path for path in real if any(is_within(path, folder) for folder in seen))
@@ -73,18 +77,21 @@ class FilesystemView:
         return replace(self, hidden=hidden, search_complete=search_complete)
 
     def hidden_in_writable(self) -> tuple[str, ...]:
-        """Those secrets that lie in a folder the command may write to."""
+        """Return the secrets that lie in a writable folder."""
         return tuple(path for path in self.hidden if self.writes(path))
 
     def writes(self, path: str) -> bool:
-        """Whether a real path lies in a folder that commands may write to."""
+        """Whether a real path lies in a writable folder."""
         return any(is_within(path, folder) for folder in self.writable)
 
 
 def initial_view(
     writable: Iterable[str], readable: Iterable[str], home: str, search_path: str
 ) -> FilesystemView:
-    """The view of commands whose PATH is `path`, with nothing hidden yet; raises UsageError for what cannot be confined."""
+    """Return the view before secrets are hidden. `search_path` is the PATH of the commands.
+
+    Raises UsageError for folders that cannot be confined.
+    """
     home = os.path.realpath(home)
     roots = tuple(_topmost(_existing(writable)))
     _check_writable(roots)
@@ -98,7 +105,7 @@ def initial_view(
     def is_outside(path: str) -> bool:
         return not any(is_within(path, root) for root in roots)
 
-    # What a root holds may have been put there to be followed, so a name in a root leads nowhere.
+    # A command may have created links in a root, so that names in a root are not followed.
     tools = [
         tool
         for tool in tool_folders(home, search_path)
@@ -128,12 +135,13 @@ def _check_writable(writable: tuple[str, ...]) -> None:
             raise UsageError(f"a sandbox cannot open {root} for writing: it is not a folder")
         if is_system_path(root):
             raise UsageError(
-                f"a sandbox cannot open {root} for writing: it is part of the system; choose a folder of yours"
+                f"a sandbox cannot open {root} for writing: it is part of the system; "
+                "choose one of your own folders"
             )
 
 
 def is_system_path(path: str) -> bool:
-    """Whether a real path is part of the system, where nobody's work lies."""
+    """Whether a real path is part of the system and holds no user files."""
     return path == "/" or any(is_within(path, system) for system in _SYSTEM_PATHS)
 
 
@@ -156,7 +164,7 @@ def _existing(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _topmost(paths: Iterable[str]) -> Iterator[str]:
-    """Those that do not lie below another of them."""
+    """Yield the paths that do not lie below another one."""
     last = None
     for path in sorted(paths, key=lambda path: path.split("/")):
         if last is None or not is_within(path, last):
@@ -164,24 +172,30 @@ def _topmost(paths: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-# MERGED policy.sandbox.secrets: What no sandboxed command may read: where keys and logins are kept, and the files inside the roots that hold them.
-#
-# Files inside the roots are found by name in a walk that is bounded; whether it saw everything is part of the answer.
+# Secrets: known places of keys and logins, and files in the roots that are found by name.
 
 _IN_HOME: Final = words(
-    ".ssh .gnupg .aws .azure .config/gcloud .config/gh .config/hub .config/glab-cli .config/op .config/sops .config/rclone "
+    ".ssh .gnupg .aws .azure .config/gcloud .config/gh .config/hub .config/glab-cli .config/op "
+    ".config/sops .config/rclone "
     ".config/doctl .config/hcloud .config/containers/auth.json .config/git/credentials .config/google-chrome "
-    ".config/chromium .config/BraveSoftware .config/Code .config/Cursor .config/zed .config/github-copilot .config/configstore "
-    ".mozilla .thunderbird .netrc _netrc .git-credentials .pypirc .npmrc .yarnrc.yml .gem/credentials .cargo/credentials "
-    ".cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .docker .kube .helm "
-    ".terraform.d .terraformrc .vault-token .password-store .local/share/keyrings .local/share/kwalletd .pki .claude "
-    ".claude.json .codex .gemini .config/opencode .local/share/opencode .config/anthropic .config/openai .huggingface "
-    ".cache/huggingface/token .pgpass .my.cnf .mongorc.js .s3cfg .boto .fly .heroku .bash_history .zsh_history "
+    ".config/chromium .config/BraveSoftware .config/Code .config/Cursor .config/zed "
+    ".config/github-copilot .config/configstore "
+    ".mozilla .thunderbird .netrc _netrc .git-credentials .pypirc .npmrc .yarnrc.yml .gem/credentials "
+    ".cargo/credentials "
+    ".cargo/credentials.toml .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .docker "
+    ".kube .helm "
+    ".terraform.d .terraformrc .vault-token .password-store .local/share/keyrings .local/share/kwalletd "
+    ".pki .claude "
+    ".claude.json .codex .gemini .config/opencode .local/share/opencode .config/anthropic .config/openai "
+    ".huggingface "
+    ".cache/huggingface/token .pgpass .my.cnf .mongorc.js .s3cfg .boto .fly .heroku .bash_history "
+    ".zsh_history "
     ".python_history .node_repl_history .psql_history .mysql_history .Xauthority .ICEauthority .wine"
 )
 _SYSTEM_SECRETS: Final = words(
-    # sockets that lead to keys or to other users' rights, and what only the system itself may read
-    "/run/dbus /run/user /run/docker.sock /run/podman /run/containerd /run/systemd /run/secrets /var/run/secrets "
+    # sockets that lead to keys or to other users' rights, and files for the system only
+    "/run/dbus /run/user /run/docker.sock /run/podman /run/containerd /run/systemd /run/secrets "
+    "/var/run/secrets "
     "/tmp/.X11-unix /tmp/.ICE-unix /tmp/ssh-* /tmp/tmux-* /tmp/dbus-* /tmp/gpg-* /tmp/vscode-* /tmp/krb5cc_* "
     "/etc/shadow* /etc/gshadow* /etc/sudoers* /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/krb5.keytab "
     "/etc/wireguard /etc/kubernetes /etc/rancher /etc/letsencrypt /etc/NetworkManager/system-connections"
@@ -191,32 +205,37 @@ NAMES_IN_ROOTS: Final = re.compile(
     r"""
     \.env | \.env\.(?!(?:example|sample|template|dist|defaults?|schema|test)$).+ | \.envrc
     | \.netrc | _netrc | \.git-credentials | \.pypirc | \.pgpass | \.my\.cnf | \.dockercfg | \.s3cfg | \.boto
-    | \.vault-token | \.vault[-_]pass(?:word)? | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)? | .+\.(?:p12|pfx|ppk|kdbx)
+    | \.vault-token | \.vault[-_]pass(?:word)? | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?
+    | .+\.(?:p12|pfx|ppk|kdbx)
     | credentials\.json | service[-_]account.*\.json | client_secret.*\.json | master\.key
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Files with these names are hidden wherever they lie in the roots. Fewer than are asked about before the agent reads them:
-what tests and tools of a project commonly need, such as certificates, stays."""
+"""Files with these names are hidden in the roots.
+
+The list is shorter than the one of `accord.policy.secret_files`: files that tests and tools commonly need,
+such as certificates, stay visible.
+"""
 
 _SKIPPED_FOLDERS: Final = words(
-    ".git node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache .pytest_cache .cache target .gradle "
+    ".git node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache .pytest_cache .cache "
+    "target .gradle "
     ".next .nuxt .terraform bower_components site-packages"
 )
 _MAX_ENTRIES: Final = 50_000
-_MAX_HIDDEN: Final = 200  # each costs every command a mount
+_MAX_HIDDEN: Final = 200  # each adds a mount to every command
 
 
 @dataclass(frozen=True, slots=True)
 class SecretScan:
-    """What a walk through the roots found; not `complete` if it stopped at a bound."""
+    """The secrets found in the roots. `complete` is False if the scan stopped at a limit."""
 
     secrets: tuple[str, ...] = ()
     complete: bool = True
 
 
 def known_secrets(home: str) -> Iterator[str]:
-    """The places of keys and logins that exist on this machine now, and Accord's own."""
+    """Yield the existing places of keys and logins on this machine, and Accord's own folders."""
     candidates = [os.path.join(home, relative) for relative in _IN_HOME]
     candidates += accord_folders()
     for pattern in _SYSTEM_SECRETS:
@@ -225,12 +244,12 @@ def known_secrets(home: str) -> Iterator[str]:
         if os.path.lexists(path):
             yield os.path.realpath(path)
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # Root may read what no other user may; a command it starts in a sandbox may not.
+        # Root may read files that other users may not. Its sandboxed commands may not.
         yield from _unreadable_by_others("/etc", depth=3)
 
 
 def accord_folders() -> tuple[str, ...]:
-    """Where Accord keeps credentials, settings, logs of sessions and of decisions: where it would by itself, too, if moved."""
+    """Return where Accord keeps credentials, settings and logs, with the defaults if they were moved."""
     from platformdirs import PlatformDirs
 
     dirs = PlatformDirs("accord", appauthor=False)
@@ -240,10 +259,10 @@ def accord_folders() -> tuple[str, ...]:
 
 
 def scan_roots(roots: Sequence[str], names: re.Pattern[str] = NAMES_IN_ROOTS) -> SecretScan:
-    """Find the secrets inside the roots by name. Reads folders only; may take a while in large ones."""
+    """Find secrets in the roots by name. Reads only folders; may take long in large ones."""
     secrets: list[str] = []
     budget = _MAX_ENTRIES
-    pending = deque(roots)  # the upper folders first: if the bound is met, then far down
+    pending = deque(roots)  # breadth first, so that the limit cuts off deep folders
     while pending:
         for entry in _entries(pending.popleft()):
             budget -= 1
@@ -262,7 +281,7 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
         with os.scandir(folder) as entries:
             return list(entries)
     except OSError:
-        return []  # what cannot be listed by us cannot be listed by the command
+        return []  # the command cannot list it either
 
 
 def _unreadable_by_others(folder: str, depth: int) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Confinement by Landlock: the kernel checks every file a command opens against a list of what it may.
+"""The Landlock backend: the kernel checks every file that a command opens against a list.
 
-Nothing is mounted, so paths stay what they are: the private home and temporary folder are named by variables, and what
-lies inside a folder that a command may write to cannot be hidden from it. What Landlock does not know about, sockets
-above all, is left to a filter of system calls.
+Nothing is mounted, so paths do not change. Variables name the private home and temporary folder, and a secret
+inside a writable folder cannot be hidden. A system call filter covers what Landlock does not know, above all
+sockets.
 """
 
 import os
@@ -16,14 +16,17 @@ from accord.policy.sandbox.command_environment import is_within, words
 from accord.policy.sandbox.filesystem_view import FilesystemView
 
 _DEVICES: Final = tuple(f"/dev/{name}" for name in words("null zero full random urandom tty"))
-# The versions of Landlock that brought these.
+# The Landlock versions that introduced these.
 _TRUNCATION: Final = 3
 _TCP: Final = 4
 _SCOPES: Final = 6
 
 
 class Landlock:
-    """`abi` is the version the kernel speaks. Made by `probe.landlock`."""
+    """Runs commands under Landlock.
+
+    `sandbox.landlock` creates it after a test. `abi` is the kernel's version.
+    """
 
     name = "landlock"
 
@@ -35,7 +38,7 @@ class Landlock:
             self._launcher = file.read()
 
     def prepare(self, view: FilesystemView, private: PrivateFolder) -> None:
-        """Let the user's tools be found under their names in the private home."""
+        """Link the user's tools into the private home."""
         for name in view.aliases:
             path = os.path.join(private.home, os.path.relpath(name, view.home))
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -43,7 +46,7 @@ class Landlock:
                 os.symlink(os.path.realpath(name), path)
 
     def confine(self, command: SandboxCommand) -> ConfinedCommand:
-        launcher = command.private.write_file(self._launcher)  # the one in the package may lie in a root
+        launcher = command.private.write_file(self._launcher)  # the one in the package may be writable
         options = command.private.write_words(self._options(command))
         env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
         return ConfinedCommand([self._python, "-I", "-S", launcher, options, *command.argv], env, command.cwd)
@@ -135,7 +138,7 @@ def _secrets_fact(view: FilesystemView) -> SandboxFact:
 
 
 def _read_rules(path: str, holes: tuple[str, ...]) -> Iterator[str]:
-    """Rules that open a folder except for the holes in it: rules reach all the way down, so its parts are opened each."""
+    """Yield rules for a folder without the holes in it. Rules are recursive, so its parts are listed."""
     home_and_temp = tuple(hole for hole in holes if is_within(hole, path) and hole != path)
     if not home_and_temp:
         yield from ("--read", path)
@@ -152,7 +155,7 @@ def _read_rules(path: str, holes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _in_private_home(value: str, view: FilesystemView, private: PrivateFolder) -> str:
-    """What was to be kept in the user's home is kept in the private one, unless a command reaches it there."""
+    """Move a path in the user's home to the private home, unless the command can reach it where it is."""
     reached = (*view.readable, *view.writable, *view.aliases, private.path)
     if (
         view.home_is_shown

@@ -1,10 +1,13 @@
-"""Restricts this very process with Landlock and a system call filter, then becomes the command. Run as a script.
+"""Restricts its own process with Landlock and a system call filter, then becomes the command.
 
-    python -I -S launch.py FILE COMMAND...
+Run as a script:
 
-The file holds words that end with NUL, in pairs: --read, --list, --write, --device, each with a path; --filter with a
-file; --offline and --keep-override with yes or no; --env with NAME=VALUE. It must start fast, so it imports almost
-nothing, and nothing of Accord. If something cannot be put in force, the command is not run; the exit code is then 125.
+    python -I -S landlock_launcher.py FILE COMMAND...
+
+The file contains words that end with NUL, in pairs: --read, --list, --write and --device with a path;
+--filter with a file; --offline and --keep-override with yes or no; --env with NAME=VALUE. The script must
+start fast, so it imports almost nothing and nothing of Accord. If a restriction fails, it does not run the
+command and exits with code 125.
 """
 
 import ctypes
@@ -12,7 +15,7 @@ import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # the real one costs as much as the rest of this file
+if TYPE_CHECKING:  # importing typing would take as long as the rest of this file
     from typing import NoReturn
 
 _CREATE_RULESET = 444
@@ -56,11 +59,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelRefusal(Exception):
-    """The kernel did not do what was asked."""
+    """A system call failed."""
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that this kernel offers; 0 for none."""
+    """Return the Landlock version of this kernel; 0 if it has none."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
 
 
@@ -78,7 +81,7 @@ def _prctl(what: str, option: int, *arguments: object) -> None:
 
 
 class LandlockRuleset:
-    """What may be done with which files, collected, then put in force for this process and all it starts."""
+    """Collects rights for files, then enforces them for this process and all it starts."""
 
     def __init__(self, version: int, *, offline: bool) -> None:
         self._handled = _FIRST
@@ -95,7 +98,7 @@ class LandlockRuleset:
         self._fd = _call("no ruleset was made", _CREATE_RULESET, attributes, size, ctypes.c_uint32(0))
 
     def allow(self, path: str, rights: int) -> None:
-        """Allow something with a file, or with everything in a folder. A path that is not there needs no permission."""
+        """Allow an operation on a file or on everything in a folder. A missing path is ignored."""
         try:
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
@@ -111,7 +114,7 @@ class LandlockRuleset:
             os.close(target)
 
     def enforce(self) -> None:
-        """From here on there is no way back."""
+        """Enforce the rules. This cannot be undone."""
         _call("the rules were not put in force", _RESTRICT_SELF, self._fd, ctypes.c_uint32(0))
         os.close(self._fd)
 
@@ -125,7 +128,7 @@ _RIGHTS = {
 
 
 def main(file: str, command: list[str]) -> "NoReturn":
-    """Do what the command line says; see the top of the file."""
+    """Run the command with the restrictions of the file; see the top of the file."""
     try:
         env = _restrict(file)
     except (KernelRefusal, OSError) as error:
@@ -134,7 +137,7 @@ def main(file: str, command: list[str]) -> "NoReturn":
 
 
 def _execute(command: list[str], env: dict[str, str]) -> "NoReturn":
-    """Run the program in place of this one. By hand: what `os` has for it imports more, which may be out of reach by now."""
+    """Execute the program. `os.execvpe` would import modules that may no longer be readable."""
     name = command[0]
     code, why = 127, "not found"
     for folder in [""] if "/" in name else env.get("PATH", os.defpath).split(":"):
@@ -179,7 +182,7 @@ def _drop_capabilities(kept: int) -> None:
         return
     _prctl("inherited capabilities stay", _PR_CAP_AMBIENT, ctypes.c_ulong(_CLEAR_ALL))
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    # Twice: effective, permitted, inheritable; the lower 32 of each, then the upper.
+    # Two times effective, permitted, inheritable: the lower 32 bits of each, then the upper.
     sets = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
     _call("capabilities were not given up", number, header, sets)
 

@@ -38,10 +38,154 @@ from accord.policy.sandbox.filesystem_view import (
     scan_roots,
 )
 
-# MERGED policy.sandbox.probe: Which backends work on this machine: found out by running a command in each, once, and remembered.
+AnyPath = str | os.PathLike[str]
+
+
+class Sandbox:
+    """Confines commands to some folders, for the length of a session.
+
+    Creating it reads the disk and, the first time, tests which backends work. Commands share its private home
+    and temporary folder, which `close` removes.
+    """
+
+    network: bool
+    """Whether commands reach the network. May be changed between commands."""
+    view: FilesystemView
+    """What the next command sees."""
+    secrets: tuple[str, ...]
+    """What must not be read, even if the view does not show it."""
+    private: PrivateFolder
+    """The private home and temporary folder."""
+
+    def __init__(
+        self,
+        roots: Sequence[AnyPath],
+        *,
+        network: bool = False,
+        readable: Sequence[AnyPath] = (),
+        writable: Sequence[AnyPath] = (),
+        hidden: Sequence[AnyPath] = (),
+        secret_names: re.Pattern[str] = NAMES_IN_ROOTS,
+        env: Mapping[str, str] | None = None,
+        keep_env: Collection[str] = (),
+        backend: str | Backend | None = None,
+    ) -> None:
+        """All paths are absolute.
+
+        `readable`, `writable` and `hidden` add folders or files to the defaults. A path that is named exactly
+        in `readable` can be read even if it counts as a secret. Files with `secret_names` are hidden in the
+        roots. `env` is what commands inherit from, by default the environment of this process; variables in
+        `keep_env` always pass. `backend` requires one of `NAMES`, or is a backend itself.
+        """
+        if not roots:
+            raise UsageError("a sandbox needs at least one root: give the folders that commands may write to")
+        self.network = network
+        self._env = dict(os.environ if env is None else env)
+        self._keep_env = frozenset(keep_env)
+        self._secret_names = secret_names
+        self._hidden = _absolute(hidden)
+        home = _home(self._env.get("HOME") or os.path.expanduser("~"))
+        self._backend, self._reasons = (
+            choose_backend(backend) if backend is None or isinstance(backend, str) else (backend, ())
+        )
+        path = self._env.get("PATH", os.defpath)
+        self._initial_view = initial_view(_absolute((*roots, *writable)), _absolute(readable), home, path)
+        self.scan()
+        self.private = PrivateFolder(self._initial_view.writable)
+        self._backend.prepare(self._initial_view, self.private)
+
+    @property
+    def report(self) -> SandboxReport:
+        """What is enforced for the next command."""
+        facts = self._backend.facts(self.view, self.network)
+        return SandboxReport(self._backend.name, facts, self._reasons, self.network)
+
+    @property
+    def home(self) -> str:
+        """The home folder as commands see it."""
+        return self._backend.home_and_temp(self._initial_view, self.private)[0]
+
+    @property
+    def temp(self) -> str:
+        """The temporary folder as commands see it."""
+        return self._backend.home_and_temp(self._initial_view, self.private)[1]
+
+    def scan(self) -> None:
+        """Search again for secrets, in the known places and in the roots. Takes a while for large roots."""
+        result = scan_roots(self._initial_view.writable, self._secret_names)
+        known = known_secrets(self._initial_view.home)
+        self.secrets = tuple(dict.fromkeys((*known, *self._hidden, *result.secrets)))
+        self.view = self._initial_view.without_secrets(self.secrets, search_complete=result.complete)
+
+    def wrap(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: AnyPath | None = None
+    ) -> ConfinedCommand:
+        """Return what to start for this command.
+
+        `env` overrides inherited variables; `cwd` defaults to the first root.
+
+        Start it on a thread that lasts, such as the event loop's: the command ends with that thread.
+        """
+        if not argv or not argv[0]:
+            raise UsageError("no command to run in the sandbox: give the program and its arguments")
+        folder = os.path.realpath(self._initial_view.writable[0] if cwd is None else cwd)
+        if not self._initial_view.writes(folder) or not os.path.isdir(folder):
+            raise UsageError(
+                f"{argv[0]} cannot run in {folder}: it is not a folder that this sandbox opens for writing"
+            )
+        confines = self._backend.name != "none"
+        inherit = clean_env if confines else without_credentials
+        inherited = inherit(self._env, keep=self._keep_env)
+        if confines:
+            inherited |= {"HOME": self.home, "TMPDIR": self.temp}
+        environment = {**inherited, "PWD": folder, **(env or {})}
+        if "" in environment or any("=" in name for name in environment):
+            raise UsageError(f"{argv[0]} cannot be given a variable without a name, or with = in it")
+        return self._backend.confine(
+            SandboxCommand(argv, environment, folder, self.view, self.private, self.network)
+        )
+
+    def outside_path(self, path: AnyPath) -> str:
+        """Return the real path of a path that a command used: its /tmp/x may be in the private folder."""
+        normal = os.path.normpath(path)
+        private = {self.temp: self.private.temp}
+        if not self._initial_view.home_is_shown:
+            private[self.home] = self.private.home
+        if self._backend.name == "none" or self._initial_view.writes(normal):
+            return normal
+        for folder in sorted(private, reverse=True):  # the inner folder first, if one lies in the other
+            if is_within(normal, folder):
+                return os.path.normpath(os.path.join(private[folder], os.path.relpath(normal, folder)))
+        return normal
+
+    def close(self) -> None:
+        """Remove the private folder. All commands must have ended."""
+        self.private.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _home(path: str) -> str:
+    """Return the home folder, or a path that does not exist if it is a system folder."""
+    real = os.path.realpath(path)
+    return real if os.path.isdir(real) and not is_system_path(real) else "/home/accord"
+
+
+def _absolute(paths: Sequence[AnyPath]) -> tuple[str, ...]:
+    for path in paths:
+        if not os.path.isabs(path):
+            raise UsageError(f"a sandbox needs absolute paths, not {os.fspath(path)!r}")
+    return tuple(os.path.normpath(path) for path in paths)
+
 
 NAMES: Final = ("bubblewrap", "landlock", "none")
-# PATH may lead through the project first, where a command could have left a bwrap of its own.
+# The user's PATH may contain project folders, where a command could have placed its own bwrap.
 _TRUSTED_PATH: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
 )
@@ -51,16 +195,16 @@ _LINUX_ONLY: Final = "there is no sandbox for this system yet, only for Linux"
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A backend, or why there is none."""
+    """A backend, or why it does not work."""
 
     backend: Backend | None
     why_not: str = ""
 
 
 def choose_backend(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
-    """The best backend that works, or the named one, and why the better ones do not. May take a moment the first time.
+    """Return the best backend that works, or the named one, and why better ones do not work.
 
-    Raises UsageError for a named backend that does not work here: nobody is given less than was asked for.
+    The first call runs a command in each backend. Raises UsageError if the named backend does not work here.
     """
     if name is not None:
         if name not in NAMES:
@@ -79,7 +223,7 @@ def choose_backend(name: str | None = None) -> tuple[Backend, tuple[str, ...]]:
 
 
 def probe(name: str) -> ProbeResult:
-    """Whether one backend works here."""
+    """Test whether one backend works here."""
     return {"bubblewrap": bubblewrap, "landlock": landlock, "none": _none}[name]()
 
 
@@ -89,7 +233,7 @@ def _none() -> ProbeResult:
 
 @cache
 def bubblewrap() -> ProbeResult:
-    """Whether bwrap is there and is allowed to do what it does."""
+    """Test whether bwrap is installed and permitted. The result is cached."""
     if sys.platform != "linux":
         return ProbeResult(None, _LINUX_ONLY)
     program = shutil.which("bwrap", path=_TRUSTED_PATH)
@@ -121,7 +265,7 @@ def bubblewrap() -> ProbeResult:
 
 @cache
 def landlock() -> ProbeResult:
-    """Whether the kernel has Landlock and lets us use it."""
+    """Test whether the kernel has Landlock and permits it. The result is cached."""
     if sys.platform != "linux":
         return ProbeResult(None, _LINUX_ONLY)
     from accord.policy.sandbox.landlock import Landlock
@@ -140,7 +284,7 @@ def landlock() -> ProbeResult:
 
 
 def _failure(backend: Backend) -> str:
-    """Run nothing in it; what went wrong, or an empty string."""
+    """Run `true` in the backend. Return what went wrong, or an empty string."""
     private = PrivateFolder(())
     try:
         readable = tuple(os.path.realpath(folder) for folder in SYSTEM_FOLDERS if os.path.exists(folder))
@@ -179,146 +323,3 @@ def _output(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
-
-
-# MERGED policy.sandbox.sandbox: A sandbox: commands go in as they are meant and come out as they have to be started.
-#
-# One sandbox lasts as long as a session. What is in force is in `boundary`; the private home and temporary folder are
-# kept from command to command and removed by `close`.
-
-AnyPath = str | os.PathLike[str]
-
-
-class Sandbox:
-    """Confines commands to some folders. Making one looks at the disk and, the first time, tries out what works here."""
-
-    network: bool
-    """Whether commands reach the network; may be changed between commands."""
-    view: FilesystemView
-    """What the next command sees."""
-    secrets: tuple[str, ...]
-    """What must not be read, whether the view would show it or not."""
-    private: PrivateFolder
-    """Where its own home and temporary folder are kept."""
-
-    def __init__(
-        self,
-        roots: Sequence[AnyPath],
-        *,
-        network: bool = False,
-        readable: Sequence[AnyPath] = (),
-        writable: Sequence[AnyPath] = (),
-        hidden: Sequence[AnyPath] = (),
-        secret_names: re.Pattern[str] = NAMES_IN_ROOTS,
-        env: Mapping[str, str] | None = None,
-        keep_env: Collection[str] = (),
-        backend: str | Backend | None = None,
-    ) -> None:
-        """All paths are absolute. `readable`, `writable` and `hidden` are folders or files on top of what is so anyway; one
-        named exactly in `readable` can be read even if it counts as a secret. Files called as in `secret_names` are hidden
-        in the roots. `env` is what commands inherit from, by default this process's environment; `keep_env` names
-        variables of it that pass in any case. `backend` insists on one, of `probe.NAMES` or made elsewhere.
-        """
-        if not roots:
-            raise UsageError("a sandbox needs at least one root: give the folders that commands may write to")
-        self.network = network
-        self._env = dict(os.environ if env is None else env)
-        self._keep_env = frozenset(keep_env)
-        self._secret_names = secret_names
-        self._hidden = _absolute(hidden)
-        home = _home(self._env.get("HOME") or os.path.expanduser("~"))
-        self._backend, self._reasons = (
-            choose_backend(backend) if backend is None or isinstance(backend, str) else (backend, ())
-        )
-        path = self._env.get("PATH", os.defpath)
-        self._initial_view = initial_view(_absolute((*roots, *writable)), _absolute(readable), home, path)
-        self.scan()
-        self.private = PrivateFolder(self._initial_view.writable)
-        self._backend.prepare(self._initial_view, self.private)
-
-    @property
-    def report(self) -> SandboxReport:
-        """What is in force for the next command."""
-        facts = self._backend.facts(self.view, self.network)
-        return SandboxReport(self._backend.name, facts, self._reasons, self.network)
-
-    @property
-    def home(self) -> str:
-        """The home folder, as commands know it."""
-        return self._backend.home_and_temp(self._initial_view, self.private)[0]
-
-    @property
-    def temp(self) -> str:
-        """The temporary folder, as commands know it."""
-        return self._backend.home_and_temp(self._initial_view, self.private)[1]
-
-    def scan(self) -> None:
-        """Look for secrets again, in the known places and in the roots, as at the start of a turn; may take a while."""
-        result = scan_roots(self._initial_view.writable, self._secret_names)
-        known = known_secrets(self._initial_view.home)
-        self.secrets = tuple(dict.fromkeys((*known, *self._hidden, *result.secrets)))
-        self.view = self._initial_view.without_secrets(self.secrets, search_complete=result.complete)
-
-    def wrap(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: AnyPath | None = None
-    ) -> ConfinedCommand:
-        """What to start for this command. `env` is laid over what commands inherit; `cwd` is by default the first root.
-
-        Start it on a thread that lasts, such as the event loop's: when that thread ends, so does the command.
-        """
-        if not argv or not argv[0]:
-            raise UsageError("no command to run in the sandbox: give the program and its arguments")
-        folder = os.path.realpath(self._initial_view.writable[0] if cwd is None else cwd)
-        if not self._initial_view.writes(folder) or not os.path.isdir(folder):
-            raise UsageError(
-                f"{argv[0]} cannot run in {folder}: it is not a folder that this sandbox opens for writing"
-            )
-        confines = self._backend.name != "none"
-        inherit = clean_env if confines else without_credentials
-        inherited = inherit(self._env, keep=self._keep_env)
-        if confines:
-            inherited |= {"HOME": self.home, "TMPDIR": self.temp}
-        environment = {**inherited, "PWD": folder, **(env or {})}
-        if "" in environment or any("=" in name for name in environment):
-            raise UsageError(f"{argv[0]} cannot be given a variable without a name, or with = in it")
-        return self._backend.confine(
-            SandboxCommand(argv, environment, folder, self.view, self.private, self.network)
-        )
-
-    def outside_path(self, path: AnyPath) -> str:
-        """Where a path that a command used is for everybody else: what it calls /tmp/x may be in the private folder."""
-        normal = os.path.normpath(path)
-        private = {self.temp: self.private.temp}
-        if not self._initial_view.home_is_shown:
-            private[self.home] = self.private.home
-        if self._backend.name == "none" or self._initial_view.writes(normal):
-            return normal
-        for folder in sorted(private, reverse=True):  # the inner folder first, if one lies in the other
-            if is_within(normal, folder):
-                return os.path.normpath(os.path.join(private[folder], os.path.relpath(normal, folder)))
-        return normal
-
-    def close(self) -> None:
-        """Remove the private folder. The commands should have ended."""
-        self.private.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _home(path: str) -> str:
-    """The home folder, or the name of one that does not exist where a system user has none worth the name."""
-    real = os.path.realpath(path)
-    return real if os.path.isdir(real) and not is_system_path(real) else "/home/accord"
-
-
-def _absolute(paths: Sequence[AnyPath]) -> tuple[str, ...]:
-    for path in paths:
-        if not os.path.isabs(path):
-            raise UsageError(f"a sandbox needs absolute paths, not {os.fspath(path)!r}")
-    return tuple(os.path.normpath(path) for path in paths)

@@ -1,7 +1,7 @@
-"""Which system calls a sandboxed command is refused, as a filter program for the kernel.
+"""The system call filter that both backends use, as a program for the kernel.
 
-Mounts and Landlock speak of files; this covers what they do not: putting words into a terminal's input, the kernel's
-key rings, and sockets of kinds that would lead out. Everything that is not named here stays allowed.
+Mounts and Landlock restrict files. The filter refuses what they do not cover: writing to a terminal's input,
+the kernel's key rings, and some kinds of sockets. All other calls stay allowed.
 """
 
 import os
@@ -64,7 +64,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def machine() -> str | None:
-    """The name of this machine's instruction set if a filter can be made for it."""
+    """Return the name of this machine's instruction set, if a filter exists for it."""
     name = os.uname().machine if sys.platform == "linux" else ""
     fits = sys.byteorder == "little" and struct.calcsize("P") == 8
     return name if name in _MACHINES and fits else None
@@ -73,10 +73,10 @@ def machine() -> str | None:
 def filter_program(
     *, families: Collection[int] | None = None, unix: bool = True, name: str | None = None
 ) -> bytes:
-    """The filter, as the kernel wants it. `families` are the only kinds of sockets that may be made, None means all.
+    """Return the filter in the kernel's format.
 
-    Without `unix` no local socket can be made but a connected pair, which leads nowhere else. `name` is that of the
-    machine it is for, by default this one.
+    `families` are the only socket families that may be created; None allows all. Without `unix`, the only
+    local sockets are connected pairs. `name` is the machine, by default this one.
     """
     name = name or machine()
     if name is None:
@@ -85,24 +85,24 @@ def filter_program(
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, it.audit),
-        (_RETURN, 0, 0, _KILL),  # calls of another instruction set have other numbers
+        (_RETURN, 0, 0, _KILL),  # another instruction set has other call numbers
         (_LOAD, 0, 0, _NUMBER),
     ]
     if name == "x86_64":
         program += [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
-    # The kernel looks only at the lower half of an ioctl's number, so this does too.
+    # The kernel reads only the lower half of an ioctl's number, so the filter does too.
     program += _refuse(it.ioctl, 1, [_TIOCSTI, _TIOCLINUX])
     for number in (it.add_key, it.add_key + 1, it.add_key + 2, it.perf_event_open, it.bpf):
         program += _refuse(number)
     if families is not None or not unix:
-        # Rings make sockets without the call that is filtered.
+        # io_uring creates sockets without the filtered call.
         program += _refuse(it.io_uring_setup, error=_ENOSYS)
     if families is not None:
         program += _refuse_others(it.socket, 0, sorted({*families} - (set() if unix else {AF_UNIX})))
     elif not unix:
         program += _refuse(it.socket, 0, [AF_UNIX])
     if not unix:
-        # A pair of datagram sockets can be connected anew, to any path.
+        # A pair of datagram sockets can be connected again, to any path.
         program += _refuse(it.socketpair, 1, [_SOCK_DGRAM], mask=_SOCK_KIND)
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
@@ -116,7 +116,7 @@ def _refuse(
     mask: int | None = None,
     error: int = _EPERM,
 ) -> list[Instruction]:
-    """Answer a call with an error: always, or when an argument has one of the values."""
+    """Refuse a call: always, or if an argument has one of the values."""
     refusal = (_RETURN, 0, 0, _ERRNO | error)
     if values is None:
         return [(_IF_EQUAL, 0, 1, number), refusal]
@@ -124,14 +124,14 @@ def _refuse(
     if mask is not None:
         check.append((_AND, 0, 0, mask))
     for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
-        # To the refusal, past the comparisons that are left; the last of them steps over it instead.
+        # Jump to the refusal over the remaining comparisons. The last one jumps over the refusal.
         check.append((_IF_EQUAL, left, 0 if left else 1, value))
     check.append(refusal)
     return _for_call(number, check)
 
 
 def _refuse_others(number: int, argument: int, values: list[int]) -> list[Instruction]:
-    """Answer a call with an error unless an argument has one of the values."""
+    """Refuse a call unless an argument has one of the values."""
     check: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for left, value in zip(range(len(values) - 1, -1, -1), values, strict=True):
         check.append((_IF_EQUAL, left + 1, 0, value))

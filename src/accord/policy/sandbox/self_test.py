@@ -1,7 +1,7 @@
-"""Tries a sandbox out: a command inside really attempts what the boundary says it cannot do.
+"""Tests a sandbox: a command inside attempts what the report says it cannot do.
 
-Nothing of the user is touched: what is attacked are files and sockets made for the occasion, and of real secrets only
-whether they open is told, never what they hold.
+The user's files are not touched. The targets are temporary files and sockets; of real secrets it reports only
+whether they can be opened.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ _TIMEOUT: Final = 20.0
 _PYTHON: Final = os.path.realpath(sys.executable)
 _REAL_SECRETS: Final = 8
 
-# Runs inside, in any Python from 3.8, without anything of Accord: pairs of a deed and its object, one line of answer each.
+# Runs inside, in Python 3.8 or newer, without Accord. Arguments are pairs of an operation and its argument.
+# Prints one line for each.
 _ATTEMPT: Final = r"""
 import os, socket, sys
 def write(path):
@@ -51,7 +52,7 @@ for deed, thing in zip(sys.argv[2::2], sys.argv[3::2]):
 
 @dataclass(frozen=True, slots=True)
 class SelfTestResult:
-    """One attempt, and whether the boundary held against it."""
+    """One attempt, and whether the sandbox prevented it as reported."""
 
     aspect: Aspect
     what: str
@@ -72,7 +73,10 @@ class _Attempt:
 
 
 async def run_self_test(sandbox: Sandbox) -> list[SelfTestResult]:
-    """Attempt everything the sandbox forbids, and what it must still allow; raises nothing, a failure to run is a trial."""
+    """Attempt what the sandbox forbids and what it must allow.
+
+    Never raises: if nothing runs, that is the result.
+    """
     with ExitStack() as stack:
         attempts = list(_attempts(sandbox, stack))
         answers, stderr = await _run_inside(sandbox, attempts)
@@ -86,7 +90,7 @@ async def run_self_test(sandbox: Sandbox) -> list[SelfTestResult]:
 
 
 def contradictions(report: SandboxReport, results: list[SelfTestResult]) -> list[SelfTestResult]:
-    """The trials that show a boundary to be less than it says."""
+    """Return the results that contradict the report."""
     return [result for result in results if not result.held and report.fact(result.aspect).enforced]
 
 
@@ -116,7 +120,7 @@ def _attempts(sandbox: Sandbox, stack: ExitStack) -> Iterator[_Attempt]:
 
 
 def _real_secrets(sandbox: Sandbox) -> Iterator[str]:
-    """Files among the hidden that could be read without a sandbox."""
+    """Yield hidden files that could be read without a sandbox."""
     left = _REAL_SECRETS
     for path in sandbox.secrets:
         if left and os.path.isfile(path) and os.access(path, os.R_OK) and os.path.getsize(path):
@@ -137,7 +141,7 @@ def _listening(family: socket.AddressFamily, address: str | tuple[str, int]) -> 
 
 
 async def _run_inside(sandbox: Sandbox, attempts: list[_Attempt]) -> tuple[list[str], str]:
-    """What a command in the sandbox said about each attempt, and what went wrong with it altogether."""
+    """Run the attempts in the sandbox. Return one line for each, and the error output."""
     words = [word for attempt in attempts for word in (attempt.operation, attempt.argument)]
     confined = sandbox.wrap([_PYTHON, "-I", "-S", "-c", _ATTEMPT, HIDDEN_TEXT, *words])
     stdout, stderr = (_log(sandbox, name) for name in ("said", "trouble"))

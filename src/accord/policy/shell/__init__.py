@@ -1,4 +1,4 @@
-"""Shell lines: every command in them, and every reason to doubt that it is every one."""
+"""Parses shell lines: the commands of a line, and every doubt whether the list is complete."""
 
 from accord.policy.shell.command_line import CommandLine, line_from_arguments, parse_line
 from accord.policy.shell.syntax import Assignment, Redirect, SimpleCommand, Word

@@ -1,7 +1,7 @@
-"""Our own reading of a shell line: characters to words, quotes, expansions and here-documents.
+"""`ShellLexer`: characters to words, with quotes, expansions and here-documents.
 
-It understands a strict part of bash and gives up (`UnsupportedSyntax`) on everything else: what it does read, it reads as bash
-does. The grammar above the words is in `grammar.py`; `$( )` and its kin call back into it.
+It reads a strict subset of bash exactly as bash does and raises `UnsupportedSyntax` for everything else. The
+parser in `grammar.py` uses it, and is called back for the commands inside `$( )`, backquotes and `<( )`.
 """
 
 import re
@@ -12,7 +12,7 @@ from accord.policy.shell.syntax import Word, WordPart
 
 BLANK: Final = " \t"
 WORD_ENDS: Final = " \t\n;&|()<>"
-"""What ends a word, unless quoted. `<(` and `>(` do not."""
+"""The characters that end an unquoted word. `<(` and `>(` do not."""
 
 _PLAIN: Final = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
 _PLAIN_IN_QUOTES: Final = re.compile(r"[^\"\\$`]+")
@@ -27,11 +27,11 @@ _ESCAPED: Final = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", st
 
 
 class UnsupportedSyntax(Exception):
-    """This part of the line is beyond us; the text says what it is."""
+    """The line contains syntax that the parser does not support; the message names it."""
 
 
 class NestingTooDeep(UnsupportedSyntax):
-    """The line goes beyond every reasonable bound."""
+    """Commands are nested beyond the limit."""
 
 
 class _HereDocument(NamedTuple):
@@ -42,7 +42,7 @@ class _HereDocument(NamedTuple):
 
 
 class ShellLexer:
-    """A place in a line, and the reading of one word from there."""
+    """A position in a line. Reads one word at a time."""
 
     def __init__(self, text: str, parse_nested: Callable[["ShellLexer", str], None]) -> None:
         self.text = text
@@ -52,18 +52,18 @@ class ShellLexer:
         self._pending_documents: list[_HereDocument] = []
 
     def looking_at(self, text: str) -> bool:
-        """Whether the line goes on with this."""
+        """Whether the rest of the line starts with the text."""
         return self.text.startswith(text, self.position, self.end)
 
     def take(self, text: str) -> bool:
-        """Go past this, if the line goes on with it."""
+        """Skip the text if the rest of the line starts with it. Return whether it did."""
         seen = self.looking_at(text)
         if seen:
             self.position += len(text)
         return seen
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Go past what the pattern matches here."""
+        """Skip what the pattern matches at this position."""
         found = pattern.match(self.text, self.position, self.end)
         if found:
             self.position = found.end()
@@ -71,16 +71,16 @@ class ShellLexer:
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the end is reached."""
         return self.position >= self.end
 
     @property
     def char(self) -> str:
-        """The next character; empty at the end."""
+        """The next character, or an empty string at the end."""
         return self.text[self.position] if self.position < self.end else ""
 
     def skip_blanks(self) -> None:
-        """Go past blanks, continued lines and a comment."""
+        """Skip blanks, line continuations and a comment."""
         while not self.at_end:
             if self.char in BLANK:
                 self.position += 1
@@ -95,14 +95,14 @@ class ShellLexer:
                 return
 
     def skip_gap(self) -> None:
-        """Go past blanks and the ends of lines."""
+        """Skip blanks and newlines."""
         self.skip_blanks()
         while self.char == "\n":
             self.skip_newline()
             self.skip_blanks()
 
     def skip_newline(self) -> None:
-        """Go past the end of a line and the here-documents that follow it."""
+        """Skip a newline and the here-documents that start after it."""
         self.position += 1
         documents, self._pending_documents = self._pending_documents, []
         for document in documents:
@@ -111,16 +111,19 @@ class ShellLexer:
     def expect_document(
         self, delimiter: str, quoted: bool, strip: bool, on_read: Callable[[str, tuple[str, ...]], None]
     ) -> None:
-        """A here-document was announced: it is read at the end of this line and handed to `found`, with its variables."""
+        """Register a here-document.
+
+        It is read after this line and passed to `on_read`, with its variables.
+        """
         self._pending_documents.append(_HereDocument(delimiter, quoted, strip, on_read))
 
     def check_complete(self) -> None:
-        """The line is over: nothing may be waiting for more."""
+        """Raise if a here-document is still missing at the end of the line."""
         if self._pending_documents:
             raise UnsupportedSyntax("a here-document without its text")
 
     def read_word(self) -> Word:
-        """The word that begins here."""
+        """Read the word at this position."""
         start = self.position
         parts: list[WordPart] = []
         while not self.at_end:
@@ -165,7 +168,8 @@ class ShellLexer:
         return WordPart("text", self.text[self.position - 1], quoted=True)
 
     def _double_quoted(self) -> list[WordPart]:
-        # An empty part keeps `""` a word, and what follows it from being read as a reserved word or `~`.
+        # An empty part keeps `""` a word. It also prevents that the next part is read as a reserved word or
+        # as `~`.
         parts = [WordPart("text", "", quoted=True)]
         while not self.take('"'):
             if self.at_end:
@@ -178,7 +182,7 @@ class ShellLexer:
             ):
                 parts.append(self._escaped())
             elif self.looking_at("\\\n"):
-                # The shell joins the lines before it looks for names, so `$HO\` + `ME` is $HOME.
+                # The shell joins lines before it looks for names: `$HO\` and `ME` is $HOME.
                 if parts[-1].kind != "text" or parts[-1].text.endswith("$"):
                     raise UnsupportedSyntax("an expansion that is continued on the next line")
                 self.position += 2
@@ -189,13 +193,13 @@ class ShellLexer:
         return parts
 
     def _plain_text(self, plain: re.Pattern[str]) -> str:
-        """Characters that stand for themselves; one at least."""
+        """Read characters without a special meaning, at least one."""
         found = plain.match(self.text, self.position, self.end)
         start, self.position = self.position, found.end() if found else self.position + 1
         return self.text[start : self.position]
 
     def _expansion(self, quoted: bool) -> WordPart:
-        """What stands at a `$` or a backquote."""
+        """Read the expansion at a `$` or a backquote."""
         if self.char == "`":
             return self._backquoted(quoted)
         if not quoted and self.looking_at("$'"):
@@ -303,7 +307,7 @@ class ShellLexer:
 
 
 def _joined(parts: list[WordPart]) -> tuple[WordPart, ...]:
-    """Neighbouring texts of the same kind as one."""
+    """Join neighboring text parts with the same quoting."""
     joined: list[WordPart] = []
     for part in parts:
         last = joined[-1] if joined else None
