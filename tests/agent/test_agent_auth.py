@@ -152,7 +152,7 @@ async def test_authenticate_may_elicit_a_url_within_its_own_request() -> None:
 
 
 def test_auth_methods_without_a_handler_or_with_equal_ids_are_refused() -> None:
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match=r"needs @agent\.authenticate"):
         make_agent(silent, auth_methods=METHODS).serve()
     with pytest.raises(UsageError, match="share an id"):
         Agent("duplicates", auth_methods=[METHODS[0], METHODS[0]])

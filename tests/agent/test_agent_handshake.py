@@ -311,5 +311,5 @@ async def test_an_agent_with_missing_or_duplicate_handlers_does_not_start() -> N
             agent.serve()
     with pytest.raises(UsageError, match="already"):
         duplicate_list.list_sessions(lambda request, call: [])
-    with pytest.raises(UsageError, match="underscore"):
+    with pytest.raises(UsageError, match="extensions start with `_`"):
         make_agent(silent).on("session/nope")(nothing)

@@ -147,8 +147,8 @@ REJECTED = {"outcome": "selected", "optionId": "no"}
     ],
 )
 async def test_the_comment_of_a_denial_reaches_the_agent(result: Any, official: bool) -> None:
-    assert (await permission_answer(result)).word == "use tabs"
-    assert (await permission_answer(result, options=STRICT)).word == ("use tabs" if official else "")
+    assert (await permission_answer(result)).message == "use tabs"
+    assert (await permission_answer(result, options=STRICT)).message == ("use tabs" if official else "")
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,13 @@ async def test_the_comment_of_a_denial_reaches_the_agent(result: Any, official: 
     ],
 )
 async def test_without_a_valid_comment_or_with_an_approval_the_comment_is_empty(result: Any) -> None:
-    assert (await permission_answer(result)).word == ""
+    assert (await permission_answer(result)).message == ""
 
 
 @pytest.mark.rule(388)
 async def test_a_comment_is_truncated_and_never_approves() -> None:
     answer = await permission_answer({"outcome": REJECTED, "_meta": {"reason": "allow_once" * 1000}})
-    assert (answer.allowed, len(answer.word)) == (False, 2000)
+    assert (answer.allowed, len(answer.message)) == (False, 2000)
     assert not await permission_answer({"reason": "allow_once", "message": "x 1"})
 
 

@@ -63,8 +63,8 @@ async def several_plans(turn: Turn) -> None:
     await turn.plan(["a"], id="items")
     await turn.plan_text("\n# The *big* plan\n- step", id="text")
     await turn.plan_file("file:///plan.md", id="file")
-    await turn.drop_plan("items")
-    await turn.drop_plan("nope")
+    await turn.remove_plan("items")
+    await turn.remove_plan("nope")
 
 
 @pytest.mark.rule(284)
@@ -253,19 +253,19 @@ async def test_an_update_the_client_does_not_support_is_refused(update: Any) -> 
 async def delegates(turn: Turn) -> None:
     stopped = asyncio.Event()
     child = turn.subagent("Tests", cancel=stopped.set)
-    await child.works_in("/home/me/app/tests", "/home/me/lib")
-    await child.describe("Runs the tests")
-    await child.sent("Run the tests")
+    await child.set_directories("/home/me/app/tests", "/home/me/lib")
+    await child.set_description("Runs the tests")
+    await child.add_message("Run the tests")
     await child.update(AgentMessageChunk(TextContent("running"), "m1"))
     if child.shown:
         await turn.session.title("waiting")
         await stopped.wait()
-    await child.requires_action()
-    await child.running()
-    await child.failed(InternalError("model failed", "x"))
-    await child.idle()
+    await child.set_requires_action()
+    await child.set_running()
+    await child.set_failed(InternalError("model failed", "x"))
+    await child.set_idle()
     with pytest.raises(UsageError, match="absolute"):
-        await child.works_in("tests")
+        await child.set_directories("tests")
 
 
 @pytest.mark.rule(374, 375, 376)

@@ -168,7 +168,7 @@ async def test_misuse_of_a_tool_call_scope_raises_usage_errors() -> None:
 
     async def misuses(turn: Turn) -> None:
         scope: ToolCallScope = turn.tool_call("Look")
-        with pytest.raises(UsageError, match="not announced") as too_early:
+        with pytest.raises(UsageError, match="has not begun") as too_early:
             await scope.text("too early")
         with pytest.raises(UsageError, match="not open"):
             await scope.ask_permission()
@@ -176,7 +176,7 @@ async def test_misuse_of_a_tool_call_scope_raises_usage_errors() -> None:
             pass
         with pytest.raises(UsageError, match="already used"):
             await scope.__aenter__()
-        with pytest.raises(UsageError, match="no kind"):
+        with pytest.raises(UsageError, match="unknown tool kind"):
             turn.tool_call("Look", kind="file")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="count from 1"):
             turn.tool_call("Look", locations=[("a.py", 0)])

@@ -208,14 +208,14 @@ async def test_a_finished_turn_cannot_be_used() -> None:
     async with connected_client(make_agent(keeps)) as client:
         await client.turn(await client.new_session())
         turn = kept[0]
-        with pytest.raises(UsageError, match="over"):
+        with pytest.raises(UsageError, match="has ended"):
             await turn.say("late")
-        with pytest.raises(UsageError, match="over"):
+        with pytest.raises(UsageError, match="has ended"):
             await turn.plan([])
-        with pytest.raises(UsageError, match="over"):
+        with pytest.raises(UsageError, match="has ended"):
             async with turn.tool_call("late"):
                 pass
-        with pytest.raises(UsageError, match="over"):
+        with pytest.raises(UsageError, match="has ended"):
             turn.terminal("late")
         await client.new_session()
     assert client.updates() == []

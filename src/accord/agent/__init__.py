@@ -1,4 +1,4 @@
-"""What one needs to write an agent: the app object, the sessions, the turn and what can be done in it."""
+"""Everything for writing an agent: `Agent`, its sessions and turns, and the client it talks to."""
 
 from accord.agent.agent_session import AgentSession
 from accord.agent.app import Agent, AgentConnection, AgentOptions

@@ -1,14 +1,18 @@
-"""One session, as the agent holds it: where it works, what can be set in it, and what is told about it at any time."""
+"""`AgentSession`: its directories, modes, options and updates, and `SessionCore`, its internal state.
 
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
+
+import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
-from accord.agent.client import ClientPeer, SessionClient, run_quietly
+from accord.agent.client import ClientPeer, SessionClient, run_callback
 from accord.agent.session_options import SessionOptions
-from accord.agent.session_updates import Compaction, IdGenerator, PlanReporter, Subagent, admit
+from accord.agent.session_updates import Compaction, IdGenerator, PlanReporter, Subagent, adapt_update
 from accord.errors import UsageError
 from accord.schema.content import TextContent
 from accord.schema.mcp import McpServer
@@ -38,126 +42,122 @@ if TYPE_CHECKING:
 
 OpeningRequest: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
 Command: TypeAlias = AvailableCommand | tuple[str, str] | tuple[str, str, str]
-"""A slash command; as a tuple: name, description and, where it takes text, the hint for it."""
+"""A slash command. As a tuple: name, description and, if it takes text, the hint for it."""
 
 
 class AgentSession:
-    """A session of one client. `data` is yours."""
+    """A session of one client. `data` is for the application."""
 
-    def __init__(self, peer: ClientPeer, session_id: str, request: OpeningRequest) -> None:
-        self.id = session_id
-        self.request = request
-        """What opened it: a new, load, resume or fork request."""
-        self.cwd = request.cwd
+    def __init__(self, core: "SessionCore", session_id: str, request: OpeningRequest) -> None:
+        """Internal: sessions are created by requests of the client."""
+        self.id: str = session_id
+        self.request: OpeningRequest = request
+        """The new, load, resume or fork request that opened the session."""
+        self.cwd: str = request.cwd
         self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
         self.mcp_servers: tuple[McpServer, ...] = tuple(request.mcp_servers or ())
         self.system_prompt: SystemPrompt | None = request.system_prompt or None
-        self.client = SessionClient(peer, self)
+        self.client: SessionClient = SessionClient(core.peer, self)
         self.data: Any = None
-        self.listener: Callable[[SessionUpdate], object] | None = None
-        """Called with every update of this session right before it is sent, to log it, say. Set it where you need it: after
-        a replay."""
-        self.open_options: frozenset[str] = frozenset()
-        """Ids of options that take values beyond those on offer. The handler of `session/set_config_option` judges them,
-        and offers what it makes of them with `set_options(..., tell=False)`."""
-        self.course: TurnTask | None = None
-        self.children: dict[str, Subagent] = {}
-        self.known_commands: tuple[str, ...] = ()
-        self.ids = IdGenerator()
-        self.pickers = SessionOptions(self.client)
-        self.plans = PlanReporter()
-        self._peer = peer
-        self._closed = False
-        self._opened = False
-        self._held: list[tuple[str | None, SessionUpdate]] | None = None
-        self._after_open: list[Callable[[], object]] = []
-        self._work: set[Any] = set()
+        self.on_update: Callable[[SessionUpdate], object] | None = None
+        """Called with every update of this session immediately before it is sent, for example to store it."""
+        self.custom_value_options: frozenset[str] = frozenset()
+        """Ids of options that accept values that are not listed.
 
-    # -- where it works -----------------------------------------------------------------------------------------
+        The handler of `session/set_config_option` checks such a value and lists it with
+        `set_options(..., notify=False)`.
+        """
+        self._core = core
+
+    # -- directories and state --
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The directories it may work in; relative paths belong to the first."""
+        """The directories that the session may work in. Relative paths start at the first."""
         return (self.cwd, *self.additional_directories)
 
     def path(self, path: "str | os.PathLike[str]") -> str:
-        """The absolute form of a path; relative ones are taken from `cwd`."""
+        """Return the absolute form of a path; relative paths start at `cwd`."""
         return os.path.normpath(os.path.join(self.cwd, path))
 
     @property
     def state(self) -> Literal["opening", "idle", "running", "closed"]:
-        """Where it stands."""
-        if self._closed:
+        if self._core.closed:
             return "closed"
-        if not self._opened:
+        if not self._core.opened:
             return "opening"
-        return "idle" if self.course is None else "running"
+        return "idle" if self._core.turn_task is None else "running"
 
     @property
     def turn(self) -> "Turn | None":
-        """The turn that runs right now."""
-        return None if self.course is None else self.course.turn
+        """The running turn."""
+        return None if self._core.turn_task is None else self._core.turn_task.turn
 
-    # -- what is told about it ----------------------------------------------------------------------------------
+    # -- updates --
 
     async def update(self, update: SessionUpdate) -> None:
-        """Send any update; waits while the client reads more slowly. Gated ones raise NotOffered without the gate."""
-        self.push(update)
+        """Send any update; waits while the client reads more slowly than the agent writes.
+
+        Raises NotOffered if the client lacks the capability for this update.
+        """
+        self._core.push(update)
         await self.drain()
 
     def push(self, update: SessionUpdate) -> None:
-        """Send any update without waiting. While a session is being made, it is kept until the answer is out."""
-        if self._closed:
-            raise UsageError(f"session {self.id} is closed: nothing more can be told about it")
-        admitted = admit(update, self)
-        if self.listener is not None:
-            self.listener(admitted)
-        self._send(None, admitted)
-
-    def _send(self, child_id: str | None, update: SessionUpdate) -> None:
-        if self._held is not None:
-            self._held.append((child_id, update))
-        else:
-            self._peer.update(child_id or self.id, update)
+        """Send any update without waiting. Before the session is open, queue it behind the response."""
+        self._core.push(update)
 
     async def drain(self) -> None:
-        """Wait while the client reads more slowly than this agent writes."""
-        await self._peer.connection.drain()
+        """Wait while the client reads more slowly than the agent writes."""
+        await self._core.peer.connection.drain()
 
     async def commands(self, commands: Iterable[Command]) -> None:
-        """Offer these slash commands, and no others."""
+        """Replace the slash commands on offer."""
         offered = [_command(command) for command in commands]
-        self.known_commands = tuple(command.name for command in offered)
+        self._core.command_names = tuple(command.name for command in offered)
         await self.update(AvailableCommandsUpdate(offered))
 
+    @property
+    def command_names(self) -> tuple[str, ...]:
+        """The names of the slash commands on offer."""
+        return self._core.command_names
+
     async def title(self, title: str | None) -> None:
-        """Name the session; None takes the name away."""
+        """Set the title of the session; None removes it."""
         await self.update(SessionInfoUpdate(title))
 
     async def usage(self, used: int, size: int, *, cost: Cost | tuple[float, str] | None = None) -> None:
-        """Report how full the context window is, in tokens. Without a size there is nothing to report."""
+        """Report the used tokens of the context window. Does nothing if its size is unknown (0)."""
         if size <= 0:
             return
-        spent = Cost(*cost) if isinstance(cost, tuple) else cost
-        await self.update(UsageUpdate(max(used, 0), size, UNSET if spent is None else spent))
+        amount = Cost(*cost) if isinstance(cost, tuple) else cost
+        await self.update(UsageUpdate(max(used, 0), size, UNSET if amount is None else amount))
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
-        """Tell the user something of the moment. A client without notices gets it as a message of its own."""
+        """Show a notice. A client without notices gets a separate message."""
+        text = title if description is None else f"{title}: {description}"
         if self.client.shows_notices:
             await self.update(Notice(severity, title, UNSET if description is None else description))
         elif self.turn is not None and self.turn.live:
-            await self.turn.aside(title if description is None else f"{title}: {description}")
+            await self.turn.say_separately(text)
         else:
-            text = title if description is None else f"{title}: {description}"
-            await self.update(AgentMessageChunk(TextContent(text), self.ids.message()))
+            await self.update(AgentMessageChunk(TextContent(text), self.new_message_id()))
 
     def compaction(self) -> Compaction:
-        """Show that the context is being compacted, as an async context manager."""
-        return Compaction(self)
+        """Return an async context manager that shows a compaction of the context."""
+        return Compaction(self._core)
 
     def subagent(self, title: str | None = None, *, cancel: Callable[[], object] | None = None) -> Subagent:
-        """Unstable. A child session, shown to clients that can; `cancel` is called when the user stops it."""
-        return Subagent(self, title, cancel)
+        """Unstable. Show a child session; `cancel` is called when the user stops it."""
+        return Subagent(self._core, title, cancel)
+
+    def new_message_id(self) -> str:
+        """Return an unused message id, for updates that you build yourself."""
+        return self._core.ids.message()
+
+    def new_tool_call_id(self) -> str:
+        """Return an unused tool call id, for updates that you build yourself."""
+        return self._core.ids.tool_call()
 
     async def mcp_request(
         self,
@@ -170,105 +170,136 @@ class AgentSession:
         """Unstable. Call an MCP method of a server of type `acp`; its progress goes to `on_notification`."""
         from accord.agent.client_services import mcp_request
 
-        return await mcp_request(self._peer, self, server_id, method, params, on_notification)
+        return await mcp_request(self._core.peer, self, server_id, method, params, on_notification)
 
-    async def update_child(self, child_id: str, update: SessionUpdate) -> None:
-        """Send an update of an announced child session."""
-        if child_id not in self.children or self._closed:
-            raise UsageError(f"session {child_id} is no open child of session {self.id}")
-        self._send(child_id, admit(update, self))
-        await self.drain()
-
-    # -- what can be set in it ----------------------------------------------------------------------------------
+    # -- modes and options --
 
     @property
     def mode(self) -> str | None:
-        """The mode in force."""
-        return self.pickers.mode
+        """The id of the current mode."""
+        return self._core.options.mode
 
     @property
     def modes(self) -> SessionModeState | None:
-        """The modes on offer. Assign them while the session is being opened."""
-        return self.pickers.modes
+        """The available modes. Assign them while the session opens."""
+        return self._core.options.modes
 
     @modes.setter
     def modes(self, modes: SessionModeState | None) -> None:
-        self._only_opening("modes")
-        self.pickers.offer_modes(modes)
+        self._require_opening("modes", "set_mode")
+        self._core.options.offer_modes(modes)
 
     @property
     def config_options(self) -> list[SessionConfigOption]:
-        """The options with their values. Assign them while the session is being opened, then use `set_options`."""
-        return self.pickers.options
+        """The options with their values. Assign them while the session opens, then use `set_options`."""
+        return self._core.options.options
 
     @config_options.setter
     def config_options(self, options: Sequence[SessionConfigOption]) -> None:
-        self._only_opening("config_options")
-        self.pickers.offer_options(options)
+        self._require_opening("config_options", "set_options")
+        self._core.options.offer_options(options)
 
     def option(self, config_id: str) -> str | bool:
-        """The value of one option."""
-        return self.pickers.value(config_id)
+        """Return the value of one option."""
+        return self._core.options.value(config_id)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode yourself; the client is told."""
-        await self._tell(self.pickers.set_mode(mode_id))
+        """Change the mode and notify the client."""
+        await self._send_all(self._core.options.set_mode(mode_id))
 
     async def set_option(self, config_id: str, value: str | bool) -> None:
-        """Change one option yourself; the client is told."""
-        await self._tell(self.pickers.set_option(config_id, value))
+        """Change one option and notify the client."""
+        await self._send_all(self._core.options.set_option(config_id, value))
 
-    async def set_options(self, options: Sequence[SessionConfigOption], *, tell: bool = True) -> None:
-        """Offer other options; the client is told the complete list, unless it is about to learn it from an answer."""
-        updates = self.pickers.offer_options(options)
-        if tell:
-            await self._tell(updates)
+    async def set_options(self, options: Sequence[SessionConfigOption], *, notify: bool = True) -> None:
+        """Replace the options. `notify=False` is for handlers whose response contains the new list anyway."""
+        updates = self._core.options.offer_options(options)
+        if notify:
+            await self._send_all(updates)
 
-    async def _tell(self, updates: Iterable[SessionUpdate]) -> None:
+    async def _send_all(self, updates: Iterable[SessionUpdate]) -> None:
         for update in updates:
             await self.update(update)
 
-    def _only_opening(self, what: str) -> None:
-        if self._opened:
-            method = "set_options" if what == "config_options" else "set_mode"
-            raise UsageError(f"`{what}` is assigned while the session is being opened; later, use `{method}`")
+    def _require_opening(self, name: str, later: str) -> None:
+        if self._core.opened:
+            raise UsageError(f"assign `{name}` only while the session opens; afterwards use `{later}`")
 
-    # -- its life -----------------------------------------------------------------------------------------------
+    # -- callbacks and tasks --
 
     def after_open(self, callback: Callable[[], object]) -> None:
-        """Run something once the answer that opens the session is out; at once if it is."""
-        if self._opened:
+        """Call a function after the response that opens the session; immediately if it is already open."""
+        if self._core.opened:
             callback()
         else:
-            self._after_open.append(callback)
+            self._core.open_callbacks.append(callback)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something beside the turns; it is cancelled when the session closes."""
-        if self._closed:
+        """Run a coroutine in parallel to the turns; it is canceled when the session closes."""
+        if self._core.closed:
             work.close()
-            raise UsageError(f"session {self.id} is closed: nothing can be started in it")
-        task = self._peer.own(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+            raise UsageError(f"session {self.id} is closed; cannot start a task in it")
+        task = self._core.peer.spawn(work)
+        self._core.tasks.add(task)
+        task.add_done_callback(self._core.tasks.discard)
 
-    def hold(self) -> None:
-        """Keep updates back until `opened`."""
-        self._held = []
 
-    def opened(self) -> None:
-        """The answer is out: send what was kept back, then run what was to follow."""
-        self._opened = True
+class SessionCore:
+    """The state of a session that only this package uses. Applications get its `session`."""
+
+    def __init__(self, peer: ClientPeer, session_id: str, request: OpeningRequest, *, hold: bool) -> None:
+        """`hold` keeps updates back until the response that opens the session has been sent."""
+        self.peer: ClientPeer = peer
+        self.turn_task: TurnTask | None = None
+        self.children: dict[str, Callable[[], object] | None] = {}
+        """The functions that cancel the announced child sessions, by id."""
+        self.command_names: tuple[str, ...] = ()
+        self.ids: IdGenerator = IdGenerator()
+        self.plans: PlanReporter = PlanReporter()
+        self.opened: bool = False
+        self.closed: bool = False
+        self.open_callbacks: list[Callable[[], object]] = []
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.session: AgentSession = AgentSession(self, session_id, request)
+        self.options: SessionOptions = SessionOptions(self.session.client)
+        self._held: list[tuple[str | None, SessionUpdate]] | None = [] if hold else None
+
+    def push(self, update: SessionUpdate) -> None:
+        session = self.session
+        if self.closed:
+            raise UsageError(f"session {session.id} is closed; cannot send an update")
+        adapted = adapt_update(update, session.client, self.options)
+        if session.on_update is not None:
+            session.on_update(adapted)
+        self._send(None, adapted)
+
+    async def update_child(self, child_id: str, update: SessionUpdate) -> None:
+        """Send an update of an announced child session."""
+        if child_id not in self.children or self.closed:
+            raise UsageError(f"session {self.session.id} has no open child {child_id}")
+        self._send(child_id, adapt_update(update, self.session.client, self.options))
+        await self.session.drain()
+
+    def mark_open(self) -> None:
+        """Send the held updates, then run the callbacks. Called after the response."""
+        self.opened = True
         held, self._held = self._held or [], None
         for child_id, update in held:
-            self._peer.update(child_id or self.id, update)
-        for callback in self._after_open:
-            run_quietly(callback)
+            self._send(child_id, update)
+        for callback in self.open_callbacks:
+            run_callback(callback)
 
-    def closed(self) -> None:
-        """It is over: nothing can be told about it any more, and what runs beside the turns ends."""
-        self._closed = True
-        for task in self._work:
+    def mark_closed(self) -> None:
+        """Refuse further updates and cancel the tasks of the session."""
+        self.closed = True
+        for task in self.tasks:
             task.cancel()
+
+    def _send(self, child_id: str | None, update: SessionUpdate) -> None:
+        if self._held is not None:
+            self._held.append((child_id, update))
+        else:
+            self.peer.send_update(child_id or self.session.id, update)
 
 
 def _command(command: Command) -> AvailableCommand:
@@ -278,5 +309,5 @@ def _command(command: Command) -> AvailableCommand:
         name, description, *hint = command
         offered = AvailableCommand(name, description, UnstructuredCommandInput(hint[0]) if hint else UNSET)
     if not offered.name or offered.name.startswith("/"):
-        raise UsageError(f"a command is named without its slash: {offered.name!r}")
+        raise UsageError(f"invalid command name {offered.name!r}; write it without the slash")
     return offered

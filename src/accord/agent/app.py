@@ -7,7 +7,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from logging import DEBUG, WARNING
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
@@ -22,22 +22,20 @@ from accord.agent.decorators import (
     CloseSessionHandler,
     DeleteSessionHandler,
     ForkSessionHandler,
-    Listener,
     ListSessionsHandler,
     LoadSessionHandler,
     LogoutHandler,
-    MethodDecorator,
     NewSessionHandler,
+    NotificationFunction,
     PromptHandler,
     ResumeSessionHandler,
     SetConfigOptionHandler,
     SetModeHandler,
 )
-from accord.agent.routes import RequestRouter, notification_routes, refusing, request_routes
+from accord.agent.routes import RequestRouter, notification_routes, refuse_members, request_routes
 from accord.clock import SYSTEM_CLOCK, Clock
-from accord.errors import InvalidParams, MissingExtra, UsageError
+from accord.errors import MissingExtra, UsageError
 from accord.schema.auth import AuthAccount, AuthMethod, AuthMethodAgent
-from accord.schema.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent
 from accord.schema.initialize import Implementation, InitializeResponse
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import notification, request
@@ -45,110 +43,110 @@ from accord.wire.calls import ConnectionLimits, ConnectionObserver, ConnectionRe
 from accord.wire.connection import Connection
 from accord.wire.transport import Transport, TransportEnd
 
-# MERGED agent.options: How an agent conducts its connections; the defaults suit nearly everybody.
+if TYPE_CHECKING:
+    from accord.agent.method_decorator import MethodDecorator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG_LEVELS: Final[dict[str, int]] = {"unmatched": DEBUG, "unknown": DEBUG, "failed": DEBUG}
+"""Levels of connection reports; others are warnings. A failed handler has already logged its traceback."""
 
 
 class AgentOptions(Struct, frozen=True, kw_only=True):
-    """Settings of a connection."""
+    """Settings of the connections of an agent."""
 
     strict: bool = False
-    """Switches the repair of known dialects off: messages are judged as sent."""
+    """Accept messages only as the protocol defines them; do not repair known dialects."""
     cancel_grace: float = 5.0
-    """Seconds that cancelled code is given before its turn is answered without it."""
+    """Seconds that canceled code may take to end. Then its turn is answered without it."""
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """Bounds in bytes, and how long unfinished requests may hold back the end."""
+    """Size limits in bytes, and how long unfinished requests may delay the end of the connection."""
     clock: Clock = SYSTEM_CLOCK
     refused_members: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Members that no request may carry at the top of its params, and why: it is answered -32602. `_meta` is free."""
+    """Members that are not allowed at the top of any params (except `_meta`), with the reason.
+
+    A request with such a member gets error -32602.
+    """
     observer: ConnectionObserver | None = None
-    """Told what a connection survived: noise, malformed messages, answers to nothing. Without one it is logged."""
+    """Called with each problem that a connection survived, such as a malformed message. Default: log it."""
     on_dialect: Callable[[int, str], None] | None = None
-    """Told once per client about each dialect it speaks: the row's number and text. Without one it is logged."""
-
-
-# MERGED agent.connection: One client of an agent, from the first byte to the end: what it is told, what it asks, and how it is let go.
-
-_LEVELS: Final = {"unmatched": DEBUG, "unknown": DEBUG, "failed": DEBUG}
-"""How loudly a report is logged. A failed handler has been logged with its traceback where it failed."""
+    """Called once per client and dialect with the number and text of the repair. Default: log it."""
 
 
 class AgentConnection:
-    """A connection of an `Agent`. `await` it to wait for its end."""
+    """One client of an `Agent`. `await` it to wait for its end."""
 
-    def __init__(self, agent: "Agent", transport: Transport, options: AgentOptions) -> None:
-        self._reader = MessageReader(strict=options.strict, report=options.on_dialect or _log_dialect)
-        self._peer = peer = ClientPeer(self._reader, options.clock, options.cancel_grace)
-        self.client = Client(peer)
-        self._service = service = BuiltinMethods(agent, self, peer)
-        self._handshake = handshake = Handshake(agent, peer, self.client, service)
-        notifications = notification_routes(agent.handlers, self, service, self._reader)
-        requests = request_routes(agent.handlers, handshake, service, self._reader, notifications)
+    def __init__(
+        self, agent: "Agent", handlers: AgentHandlers, transport: Transport, options: AgentOptions
+    ) -> None:
+        """Internal: use `Agent.connect`."""
+        reader = MessageReader(strict=options.strict, report=options.on_dialect or _log_dialect)
+        self._peer = peer = ClientPeer(reader, options.clock, options.cancel_grace)
+        self.client: Client = Client(peer)
+        self._methods = methods = BuiltinMethods(agent, handlers, self, peer)
+        self._handshake = handshake = Handshake(agent, handlers, peer, self.client, methods)
+        notifications = notification_routes(handlers, self, methods, reader)
+        requests = request_routes(handlers, handshake, methods, reader, notifications)
         if options.refused_members:
-            requests = refusing(options.refused_members, requests)
-        peer.connection = self._wire = Connection(
+            requests = refuse_members(options.refused_members, requests)
+        peer.connection = self._connection = Connection(
             transport,
             requests=RequestRouter(requests, handshake),
             notifications=notifications,
             strict=options.strict,
             limits=options.limits,
-            observer=options.observer or _log,
-            on_end=lambda end: service.client_gone(),
+            observer=options.observer or _log_report,
+            on_end=lambda end: methods.cancel_all_turns(),
             clock=options.clock,
         )
-        self._wire.start()
-        self._life: asyncio.Task[TransportEnd] = asyncio.get_running_loop().create_task(self._see_off())
+        self._connection.start()
+        self._task: asyncio.Task[TransportEnd] = asyncio.get_running_loop().create_task(self._run())
 
     @property
     def sessions(self) -> Mapping[str, AgentSession]:
         """The open sessions, by id."""
-        return self._service.sessions
+        return {session_id: core.session for session_id, core in self._methods.sessions.items()}
 
     def describe(self) -> InitializeResponse:
-        """What `initialize` answers to this client; for handlers that take it over and add to it."""
-        return self._handshake.answer()
+        """Return the default response to `initialize`, for handlers that extend it."""
+        return self._handshake.response()
 
     def report_auth_status(self, state: str, accounts: list[AuthAccount] | None = None) -> None:
-        """Unstable. Tell the client that the answer of `auth/status` changed; the same is not told twice."""
+        """Unstable. Tell the client about a new result of `auth/status`; does nothing if it is unchanged."""
         self._handshake.report_auth_status(state, accounts)
 
     def when_ended(self, callback: Callable[[], None]) -> None:
-        """Run something once it has ended and everything is cleaned up."""
-        self._life.add_done_callback(lambda _: callback())
+        """Call a function after the connection has ended and its sessions are closed."""
+        self._task.add_done_callback(lambda _: callback())
 
     async def wait_ended(self) -> TransportEnd:
-        """Wait until the client is gone and everything is cleaned up; says how it ended."""
-        return await asyncio.shield(self._life)
+        """Wait until the connection has ended and its sessions are closed."""
+        return await asyncio.shield(self._task)
 
     def __await__(self) -> Generator[Any, None, TransportEnd]:
         return self.wait_ended().__await__()
 
     async def aclose(self) -> None:
-        """End it: turns are cancelled and answered, sessions closed. Bounded; may be called twice."""
-        self._service.client_gone()
-        await self._wire.aclose()
+        """Cancel and answer the turns, close the sessions, end the connection. Bounded and idempotent."""
+        self._methods.cancel_all_turns()
+        await self._connection.aclose()
         await self.wait_ended()
 
-    async def _see_off(self) -> TransportEnd:
-        """Once the client is gone: answer what can still be answered, close the sessions, stop what runs."""
-        end = await self._wire.wait_ended()
-        await self._wire.finish_calls()
-        await self._service.end_all()
-        await self._peer.stop()
-        await self._wire.aclose()
+    async def _run(self) -> TransportEnd:
+        end = await self._connection.wait_ended()
+        await self._connection.finish_calls()
+        await self._methods.end_all_sessions()
+        await self._peer.stop_tasks()
+        await self._connection.aclose()
         return end
 
 
-def _log(report: ConnectionReport) -> None:
-    LOG.log(_LEVELS.get(report.kind, WARNING), "%s: %s", report.kind, report.detail)
+def _log_report(report: ConnectionReport) -> None:
+    LOG.log(_LOG_LEVELS.get(report.kind, WARNING), "%s: %s", report.kind, report.detail)
 
 
 def _log_dialect(row: int, text: str) -> None:
     LOG.info("the client speaks a dialect, %s", text)
-
-
-# MERGED agent.app: The agent: an application object that collects what you want to serve, and serves it on any number of connections.
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Agent:
@@ -164,114 +162,117 @@ class Agent:
         auth_methods: Sequence[AuthMethod] = (),
         options: AgentOptions | None = None,
     ) -> None:
-        """`name` is for programs, `title` for people; `accepts` says what cannot be seen from your functions."""
-        self.info = Implementation(name, version, UNSET if title is None else title)
-        self.accepts = accepts or AgentFeatures()
-        self.auth_methods = tuple(auth_methods)
-        self.options = options or AgentOptions()
-        self.handlers = AgentHandlers()
+        """`name` is for programs, `title` for users. `accepts` declares what the handlers do not show."""
+        self.info: Implementation = Implementation(name, version, UNSET if title is None else title)
+        self.accepts: AgentFeatures = accepts or AgentFeatures()
+        self.auth_methods: tuple[AuthMethod, ...] = tuple(auth_methods)
+        self.options: AgentOptions = options or AgentOptions()
         self.connections: set[AgentConnection] = set()
+        """The open connections."""
+        self._handlers = AgentHandlers()
         ids = [method.id for method in auth_methods]
         if len(set(ids)) != len(ids):
             raise UsageError(f"two auth methods share an id: {', '.join(ids)}")
 
-    # -- what you serve -----------------------------------------------------------------------------------------
+    # -- handlers --
 
     def prompt(self, function: PromptHandler) -> PromptHandler:
         """Answer prompts: `async def reply(turn)`."""
-        return self._hook("session/prompt", function)
+        return self._add_hook("session/prompt", function)
 
     def new_session(self, function: NewSessionHandler) -> NewSessionHandler:
         """Prepare a new session: `async def begin(session)`."""
-        return self._hook("session/new", function)
+        return self._add_hook("session/new", function)
 
     def load_session(self, function: LoadSessionHandler) -> LoadSessionHandler:
-        """Take a stored session up again and replay it: `async def load(session)`."""
-        return self._hook("session/load", function)
+        """Load a stored session and replay its updates: `async def load(session)`."""
+        return self._add_hook("session/load", function)
 
     def resume_session(self, function: ResumeSessionHandler) -> ResumeSessionHandler:
-        """Take a stored session up again without a replay: `async def resume(session)`."""
-        return self._hook("session/resume", function)
+        """Continue a stored session without a replay: `async def resume(session)`."""
+        return self._add_hook("session/resume", function)
 
     def fork_session(self, function: ForkSessionHandler) -> ForkSessionHandler:
-        """Unstable. Begin a session with another one's context: `async def fork(session, source_id)`."""
-        return self._hook("session/fork", function)
+        """Unstable. Start a session with the context of another: `async def fork(session, source_id)`."""
+        return self._add_hook("session/fork", function)
 
     def close_session(self, function: CloseSessionHandler) -> CloseSessionHandler:
-        """Free what a session holds: `async def close(session)`. Also called when the client goes away."""
-        return self._hook("session/close", function)
+        """Release the resources of a session: `async def close(session)`. Also called after a disconnect."""
+        return self._add_hook("session/close", function)
 
     def list_sessions(self, function: ListSessionsHandler) -> ListSessionsHandler:
         """List stored sessions: `async def stored(request, call)`."""
-        return self._hook("session/list", function)
+        return self._add_hook("session/list", function)
 
     def delete_session(self, function: DeleteSessionHandler) -> DeleteSessionHandler:
-        """Forget a session: `async def delete(session_id, call)`. Unknown ones count as deleted."""
-        return self._hook("session/delete", function)
+        """Delete a stored session: `async def delete(session_id, call)`. Unknown ids are no error."""
+        return self._add_hook("session/delete", function)
 
     def set_mode(self, function: SetModeHandler) -> SetModeHandler:
-        """Hear that the client changed the mode: `async def mode(session, mode_id)`. Raise to refuse."""
-        return self._hook("session/set_mode", function)
+        """React to a new mode: `async def mode(session, mode_id)`. Raise to refuse it."""
+        return self._add_hook("session/set_mode", function)
 
     def set_config_option(self, function: SetConfigOptionHandler) -> SetConfigOptionHandler:
-        """Hear that the client changed an option: `async def option(session, config_id, value)`. Raise to refuse."""
-        return self._hook("session/set_config_option", function)
+        """React to a new option value: `async def option(session, config_id, value)`. Raise to refuse it."""
+        return self._add_hook("session/set_config_option", function)
 
     def authenticate(self, function: AuthenticateHandler) -> AuthenticateHandler:
-        """Sign the user in by one of your `auth_methods`: `async def login(method_id, call)`."""
-        return self._hook("authenticate", function)
+        """Sign the user in with one of your `auth_methods`: `async def login(method_id, call)`."""
+        return self._add_hook("authenticate", function)
 
     def logout(self, function: LogoutHandler) -> LogoutHandler:
         """Sign the user out: `async def logout(call)`."""
-        return self._hook("logout", function)
+        return self._add_hook("logout", function)
 
     @property
-    def on(self) -> MethodDecorator:
-        """Serve any method yourself: `@agent.on("session/archive")`, `@agent.on("_vendor/thing")`."""
-        return MethodDecorator(self._take)
+    def on(self) -> "MethodDecorator":
+        """Serve any request yourself: `@agent.on("session/archive")`, `@agent.on("_vendor/thing")`."""
+        return self._override
 
-    def on_notification(self, method: str) -> Callable[[Listener], Listener]:
-        """Hear a notification: `@agent.on_notification("_vendor/event")`, with `(params, connection)`."""
+    def on_notification(self, method: str) -> Callable[[NotificationFunction], NotificationFunction]:
+        """Handle a notification: `@agent.on_notification("_vendor/event")`, with `(params, connection)`."""
         if not method.startswith("_") and notification("agent", method) is None:
-            raise UsageError(f"{method!r} is no notification to an agent; your own begin with an underscore")
+            raise UsageError(f"unknown notification {method!r}; extensions start with `_`")
 
-        def register(function: Listener) -> Listener:
-            self.handlers.listen(method, function)
+        def register(function: NotificationFunction) -> NotificationFunction:
+            self._handlers.add_notification(method, function)
             return function
 
         return register
 
-    def _hook(self, method: str, function: F) -> F:
-        self.handlers.hook(method, function)
+    def _add_hook(self, method: str, function: F) -> F:
+        self._handlers.add_hook(method, function)
         return function
 
-    def _take(self, method: str, function: Callable[..., Any]) -> None:
+    def _override(self, method: str) -> Any:
         if not method.startswith("_") and request("agent", method) is None:
-            raise UsageError(
-                f"{method!r} is no method of an agent; your own begin with an underscore: `_vendor/name`"
-            )
-        self.handlers.take(method, function)
+            raise UsageError(f"unknown request {method!r}; extensions start with `_`, such as `_vendor/name`")
 
-    # -- serving ------------------------------------------------------------------------------------------------
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._handlers.add_override(method, function)
+            return function
+
+        return register
+
+    # -- serving --
 
     def connect(self, transport: Transport, *, options: AgentOptions | None = None) -> AgentConnection:
-        """Serve one client over this transport; `await` the connection to wait for its end."""
-        self._check()
-        connection = AgentConnection(self, transport, options or self.options)
+        """Serve one client over a transport. Raises UsageError if required handlers are missing."""
+        self._check_handlers()
+        connection = AgentConnection(self, self._handlers, transport, options or self.options)
         self.connections.add(connection)
         connection.when_ended(lambda: self.connections.discard(connection))
         return connection
 
     def serve(self, *, strict: bool | None = None, uvloop: bool = False) -> None:
-        """Speak ACP on stdin and stdout until the client goes away. Ctrl-C and SIGTERM end it as well."""
-
-        self._check()
+        """Speak ACP on stdin and stdout until the client disconnects, or until Ctrl-C or SIGTERM."""
+        self._check_handlers()
         run(self.serve_stdio(strict=strict), uvloop=uvloop)
 
     async def serve_stdio(
         self, *, strict: bool | None = None, wrap: Callable[[Transport], Transport] | None = None
     ) -> TransportEnd:
-        """The same for programs that run an event loop of their own; `wrap` stands between it and the connection."""
+        """Do the same inside a running event loop. `wrap` may put another transport around stdio."""
         from accord.wire.stdio import StdioTransport
 
         options = self.options if strict is None else replace(self.options, strict=strict)
@@ -283,51 +284,33 @@ class Agent:
             await connection.aclose()
             raise
 
-    def check_prompt(self, blocks: Sequence[ContentBlock]) -> None:
-        """Refuse blocks that this agent did not say it takes."""
-        accepts = self.accepts
-        gates = (
-            (ImageContent, accepts.image),
-            (AudioContent, accepts.audio),
-            (EmbeddedResource, accepts.embedded_context),
-        )
-        for block in blocks:
-            for kind, accepted in gates:
-                if isinstance(block, kind) and not accepted:
-                    raise InvalidParams(f"prompt: this agent does not take {kind.__name__}")
-
-    def _check(self) -> None:
-        served = self.handlers.served
-        prompts = self.handlers.hooks.keys() | self.handlers.taken.keys()
+    def _check_handlers(self) -> None:
+        served = self._handlers.served
+        prompts = self._handlers.hooks.keys() | self._handlers.overrides.keys()
         if "session/prompt" not in prompts:
-            raise UsageError("the agent answers no prompts: decorate a function with @agent.prompt")
+            raise UsageError("the agent has no prompt handler; decorate a function with @agent.prompt")
         if any(isinstance(method, AuthMethodAgent) for method in self.auth_methods) != (
             "authenticate" in served
         ):
-            raise UsageError(
-                "auth methods of the agent and @agent.authenticate belong together; one of them is missing"
-            )
+            raise UsageError("an AuthMethodAgent in `auth_methods` needs @agent.authenticate, and vice versa")
         check_complete(served)
 
 
-# MERGED agent.stdio: The event loop of a program that is an agent and nothing else: it ends with its client, or on a signal, without noise.
-
-
 def run(main: Coroutine[Any, Any, Any], *, uvloop: bool) -> None:
-    """Run it to its end; SIGINT and SIGTERM cancel it, a second SIGINT interrupts even that."""
+    """Run a coroutine in a new event loop. SIGINT and SIGTERM cancel it; a second SIGINT interrupts it."""
     try:
-        factory = _uvloop() if uvloop else None
+        factory = _uvloop_factory() if uvloop else None
     except MissingExtra:
         main.close()
         raise
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_until_signalled(main))
+            runner.run(_run_until_signal(main))
     except KeyboardInterrupt:
         pass
 
 
-async def _until_signalled(main: Coroutine[Any, Any, Any]) -> None:
+async def _run_until_signal(main: Coroutine[Any, Any, Any]) -> None:
     loop = asyncio.get_running_loop()
     task = loop.create_task(main)
     handled: list[signal.Signals] = []
@@ -341,7 +324,7 @@ async def _until_signalled(main: Coroutine[Any, Any, Any]) -> None:
         try:
             loop.add_signal_handler(number, stop)
         except (NotImplementedError, RuntimeError, ValueError):
-            continue  # Windows, or not the main thread: the default behaviour has to do
+            continue  # Windows, or not the main thread: the default behavior applies
         handled.append(number)
     try:
         await task
@@ -350,7 +333,7 @@ async def _until_signalled(main: Coroutine[Any, Any, Any]) -> None:
             raise
 
 
-def _uvloop() -> Callable[[], asyncio.AbstractEventLoop]:
+def _uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop
     except ImportError:

@@ -1,17 +1,17 @@
-"""What the agent advertises, and the check that a session request stays within it.
+"""The capabilities that the agent advertises, and the checks of requests against them.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import os
-from collections.abc import Callable, Container, Mapping
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from accord.agent.agent_session import AgentSession, OpeningRequest
+from accord.agent.agent_session import OpeningRequest, SessionCore
 from accord.errors import InvalidParams, NotFound, UsageError
-from accord.schema.content import TextContent
+from accord.schema.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from accord.schema.initialize import (
     AgentAuthCapabilities,
     AgentCapabilities,
@@ -46,40 +46,48 @@ from accord.schema.session_requests import (
     SystemPrompt,
 )
 
-# MERGED agent.capabilities: What an agent can do, as `initialize` says it: exactly what its handlers and its declarations give, no more.
-
+OpeningResponse: TypeAlias = (
+    NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
+)
 T = TypeVar("T", bound=Struct)
 
-_TOGETHER: Final = (
+_REQUIRED_TOGETHER: Final = (
     ("session/archive", "session/unarchive"),
     ("providers/list", "providers/set", "providers/disable"),
 )
 
 
 class AgentFeatures(Struct, frozen=True, kw_only=True):
-    """What an agent takes that cannot be seen from its handlers."""
+    """What an agent accepts beyond what its handlers show."""
 
     image: bool = False
     audio: bool = False
     embedded_context: bool = False
-    """Content of prompts beyond text and links."""
+    """Prompt content besides text and links."""
     mcp_http: bool = False
     mcp_sse: bool = False
     mcp_acp: bool = False
-    """MCP servers beyond those it starts itself (`mcp_acp` is unstable)."""
+    """MCP servers besides those that the agent starts itself (`mcp_acp` is unstable)."""
     additional_directories: bool = False
-    """Sessions with more than one root."""
+    """Sessions with more than one directory."""
     system_prompt: Literal["append", "override"] | None = None
-    """Unstable. Instructions from the client: beside the agent's own, or also instead of them."""
+    """Unstable. System prompts of the client: added to the agent's own, or also instead of it."""
     meta: Mapping[str, Any] | None = None
-    """Extensions to announce, in the `_meta` of the capabilities."""
+    """The `_meta` of the capabilities, for extensions."""
+
+
+_MCP_FEATURES: Final[dict[type, tuple[str, Callable[[AgentFeatures], bool]]]] = {
+    McpServerHttp: ("http", lambda accepts: accepts.mcp_http),
+    McpServerSse: ("sse", lambda accepts: accepts.mcp_sse),
+    McpServerAcp: ("acp", lambda accepts: accepts.mcp_acp),
+}
 
 
 def advertise(served: Container[str], accepts: AgentFeatures) -> AgentCapabilities:
-    """The capabilities of an agent that serves these methods."""
+    """Return the capabilities of an agent that serves these methods."""
 
-    def if_served(method: str, mark: type[T]) -> T | UnsetType:
-        return mark() if method in served else UNSET
+    def if_served(method: str, capability: type[T]) -> T | UnsetType:
+        return capability() if method in served else UNSET
 
     return AgentCapabilities(
         load_session="session/load" in served,
@@ -117,36 +125,23 @@ def _system_prompt(accepts: AgentFeatures) -> SessionSystemPromptCapabilities | 
 
 
 def check_complete(served: Container[str]) -> None:
-    """One capability may stand for several methods: all of them must be there."""
-    for methods in _TOGETHER:
+    """Check that no method is missing whose capability covers several methods."""
+    for methods in _REQUIRED_TOGETHER:
         present = [method for method in methods if method in served]
         if present and len(present) < len(methods):
             missing = ", ".join(method for method in methods if method not in served)
-            raise UsageError(
-                f"{present[0]} needs a handler for {missing} as well: one capability announces them all"
-            )
+            raise UsageError(f"missing handler for {missing}; its capability also covers {present[0]}")
     if "session/archive" in served and "session/list" not in served:
-        raise UsageError("session/archive needs a handler for session/list as well")
-
-
-# MERGED agent.opening: How a session comes to be: what its request asks for is checked as a whole, and nothing of it is dropped in silence.
-
-OpeningResponse = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
-
-_SERVER_GATES: Final[dict[type, tuple[str, Callable[[AgentFeatures], bool]]]] = {
-    McpServerHttp: ("http", lambda accepts: accepts.mcp_http),
-    McpServerSse: ("sse", lambda accepts: accepts.mcp_sse),
-    McpServerAcp: ("acp", lambda accepts: accepts.mcp_acp),
-}
+        raise UsageError("missing handler for session/list; session/archive needs it")
 
 
 def unknown_session(session_id: str) -> NotFound:
-    """The error for a session that does not exist, or no longer: `raise accord.unknown_session(session.id)`."""
+    """Return the error for an unknown session: `raise accord.unknown_session(session.id)`."""
     return NotFound("Session not found", {"sessionId": session_id})
 
 
 def check_session_request(request: OpeningRequest, accepts: AgentFeatures) -> None:
-    """Refuse what this agent cannot give, before anything is made."""
+    """Raise InvalidParams if a request to open a session asks for something the agent does not support."""
     if not os.path.isabs(request.cwd):
         raise InvalidParams(f"cwd is not absolute: {request.cwd!r}")
     roots = request.additional_directories or []
@@ -154,39 +149,53 @@ def check_session_request(request: OpeningRequest, accepts: AgentFeatures) -> No
         if not os.path.isabs(root):
             raise InvalidParams(f"additionalDirectories: not an absolute path: {root!r}")
     if roots and not accepts.additional_directories:
-        raise InvalidParams("additionalDirectories: this agent works in one directory only")
+        raise InvalidParams("additionalDirectories: this agent supports only one directory")
     for server in request.mcp_servers or []:
         _check_server(server, accepts)
     if request.system_prompt:
         _check_system_prompt(request.system_prompt, accepts)
 
 
+def check_prompt(blocks: Sequence[ContentBlock], accepts: AgentFeatures) -> None:
+    """Raise InvalidParams if a prompt contains a block that the agent does not accept."""
+    features = (
+        (ImageContent, accepts.image),
+        (AudioContent, accepts.audio),
+        (EmbeddedResource, accepts.embedded_context),
+    )
+    for block in blocks:
+        for kind, accepted in features:
+            if isinstance(block, kind) and not accepted:
+                raise InvalidParams(f"prompt: this agent does not support {kind.__name__}")
+
+
 def _check_server(server: McpServer, accepts: AgentFeatures) -> None:
-    gate = _SERVER_GATES.get(type(server))
-    if gate is not None and not gate[1](accepts):
-        raise InvalidParams(f"mcpServers: this agent does not take {gate[0]} servers: {server.name!r}")
+    feature = _MCP_FEATURES.get(type(server))
+    if feature is not None and not feature[1](accepts):
+        raise InvalidParams(f"mcpServers: this agent does not support {feature[0]} servers: {server.name!r}")
 
 
 def _check_system_prompt(prompt: SystemPrompt, accepts: AgentFeatures) -> None:
     modes = {"append": ("append",), "override": ("append", "override")}.get(accepts.system_prompt or "", ())
     if prompt.mode not in modes:
-        raise InvalidParams(f"systemPrompt: this agent cannot apply the mode {prompt.mode!r}")
+        raise InvalidParams(f"systemPrompt: this agent does not support the mode {prompt.mode!r}")
     if not prompt.content or not all(isinstance(block, TextContent) for block in prompt.content):
-        raise InvalidParams("systemPrompt: only text blocks, and at least one")
+        raise InvalidParams("systemPrompt: needs at least one block, and only text blocks")
 
 
-def session_response(session: AgentSession, given: OpeningResponse | None) -> OpeningResponse:
-    """The response that opens the session: what its handler gave, else what it set on the session."""
-    if given is not None:
-        if given.modes:
-            session.pickers.offer_modes(given.modes)
-        if given.config_options:
-            session.pickers.offer_options(given.config_options)
-    pickers = session.pickers
-    modes = pickers.modes or UNSET
-    options = pickers.shown() or UNSET
-    meta = UNSET if given is None else given.meta
-    members: dict[str, Any] = {"modes": modes, "config_options": options, "meta": meta}
+def session_response(core: SessionCore, result: OpeningResponse | None) -> OpeningResponse:
+    """Return the response that opens a session, with the modes and options that the handler set."""
+    session, options = core.session, core.options
+    if result is not None:
+        if result.modes:
+            options.offer_modes(result.modes)
+        if result.config_options:
+            options.offer_options(result.config_options)
+    members: dict[str, Any] = {
+        "modes": options.modes or UNSET,
+        "config_options": options.for_client() or UNSET,
+        "meta": UNSET if result is None else result.meta,
+    }
     match session.request:
         case LoadSessionRequest():
             return LoadSessionResponse(**members)

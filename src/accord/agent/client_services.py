@@ -1,4 +1,4 @@
-"""What the client runs for the agent: terminals, and MCP servers that it offers.
+"""Services of the client: terminals, and requests to MCP servers of type `acp` (unstable).
 
 Imported on first use.
 """
@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, Struct
 
@@ -37,16 +37,17 @@ if TYPE_CHECKING:
     from accord.agent.tool_call_scope import ToolCallScope
 
 
-# MERGED agent.terminal: Terminals: commands that the client runs for the agent. Each is released, whatever happens to the code that made it.
+RELEASE_SECONDS: Final = 2.0
+"""How long the end of a block waits for the response to `terminal/release`."""
+CANCELED_RELEASE_SECONDS: Final = 0.5
+"""The same if the block was canceled."""
 
-RELEASE_BOUND: Final = 2.0
-"""Seconds that the end of a block waits for the client to confirm a release; the release itself is not undone."""
-CANCELLED_BOUND: Final = 0.5
-"""The same where a cancel ended the block."""
+McpListener: TypeAlias = Callable[[str, Mapping[str, Any]], object]
+"""Receives the method and params of a notification that belongs to a running request."""
 
 
 class CommandResult(Struct, frozen=True):
-    """How a command ended and what it printed."""
+    """The output and the exit status of a command."""
 
     output: str
     truncated: bool
@@ -56,7 +57,7 @@ class CommandResult(Struct, frozen=True):
 
 
 class ClientTerminal:
-    """`async with turn.terminal(...) as terminal:`. The end of the block releases it."""
+    """`async with turn.terminal(...) as terminal:`. The end of the block always releases it."""
 
     def __init__(
         self,
@@ -69,10 +70,10 @@ class ClientTerminal:
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> None:
-        peer.need(session.client.can_run_terminals, "terminal/*")
-        self.id = ""
+        peer.require(session.client.can_run_terminals, "terminal/*")
+        self.id: str = ""
         """Empty until the client has started the command."""
-        self.released = False
+        self.released: bool = False
         self._peer = peer
         self._session_id = session.id
         self._failure: AccordError | None = None
@@ -87,15 +88,15 @@ class ClientTerminal:
 
     async def __aenter__(self) -> "ClientTerminal":
         if self.id or self.released:
-            raise UsageError("a terminal runs one command; make another one for the next")
-        # In a task of its own: if we are cancelled meanwhile, the id that still comes must be released.
-        creating = self._peer.own(self._create())
+            raise UsageError("the terminal was already used; create another for the next command")
+        # In a separate task: if this is canceled, the terminal must still be released when its id arrives.
+        creating = self._peer.spawn(self._create())
         try:
             await asyncio.shield(creating)
         except asyncio.CancelledError:
             self.released = True
             if self.id:
-                self._peer.own(self._release())
+                self._peer.spawn(self._release())
             raise
         if self._failure is not None:
             raise self._failure
@@ -105,65 +106,65 @@ class ClientTerminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         cancelled = isinstance(error, asyncio.CancelledError)
-        await self._release_within(CANCELLED_BOUND if cancelled else RELEASE_BOUND)
+        await self._release_within(CANCELED_RELEASE_SECONDS if cancelled else RELEASE_SECONDS)
 
     async def output(self) -> TerminalOutputResponse:
-        """What it has printed so far; does not wait."""
+        """Return the output so far."""
         return await self._peer.call(
             "terminal/output",
-            TerminalOutputRequest(self._session_id, self._live_id()),
+            TerminalOutputRequest(self._session_id, self._require_id()),
             key=self._session_id,
         )
 
     async def wait(self) -> WaitForTerminalExitResponse:
-        """Wait for its end."""
+        """Wait until the command ends."""
         return await self._peer.call(
             "terminal/wait_for_exit",
-            WaitForTerminalExitRequest(self._session_id, self._live_id()),
+            WaitForTerminalExitRequest(self._session_id, self._require_id()),
             key=self._session_id,
         )
 
     async def kill(self) -> None:
-        """Stop the command; output and status can still be read."""
-        params = KillTerminalRequest(self._session_id, self._live_id())
+        """Kill the command; its output and status stay available."""
+        params = KillTerminalRequest(self._session_id, self._require_id())
         await self._peer.call("terminal/kill", params, key=self._session_id)
 
     async def release(self) -> None:
-        """Stop the command and forget the terminal; happens by itself at the end of the block."""
-        await self._release_within(RELEASE_BOUND)
+        """Kill the command and release the terminal. The end of the block does this as well."""
+        await self._release_within(RELEASE_SECONDS)
 
     async def finish(self, timeout: float | None) -> CommandResult:
-        """Wait for the end, so long at most, then kill it; what it printed comes back in either case."""
-        waiting = asyncio.get_running_loop().create_task(self.wait())
+        """Wait until the command ends, kill it after `timeout` seconds, and return its result."""
+        exit_task = asyncio.get_running_loop().create_task(self.wait())
         try:
             if timeout is None:
-                await asyncio.wait((waiting,))
-            timed_out = timeout is not None and not await within(self._peer.clock, timeout, waiting)
+                await asyncio.wait((exit_task,))
+            timed_out = timeout is not None and not await within(self._peer.clock, timeout, exit_task)
             if timed_out:
                 await self.kill()
-                await within(self._peer.clock, RELEASE_BOUND, waiting)
-            status = waiting.result() if waiting.done() else None
-            printed = await self.output()
+                await within(self._peer.clock, RELEASE_SECONDS, exit_task)
+            status = exit_task.result() if exit_task.done() else None
+            output = await self.output()
         finally:
-            if not waiting.done():
-                waiting.cancel()
-                await asyncio.wait((waiting,))
-        ended = status or printed.exit_status
+            if not exit_task.done():
+                exit_task.cancel()
+                await asyncio.wait((exit_task,))
+        exit_status = status or output.exit_status
         return CommandResult(
-            printed.output,
-            printed.truncated,
-            None if not ended or ended.exit_code is UNSET else ended.exit_code,
-            None if not ended or ended.signal is UNSET else ended.signal,
+            output.output,
+            output.truncated,
+            None if not exit_status or exit_status.exit_code is UNSET else exit_status.exit_code,
+            None if not exit_status or exit_status.signal is UNSET else exit_status.signal,
             timed_out,
         )
 
     async def _create(self) -> None:
         try:
-            answer = await self._peer.call("terminal/create", self._params, key=self._session_id)
+            response = await self._peer.call("terminal/create", self._params, key=self._session_id)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
             self._failure = error
             return
-        self.id = answer.terminal_id
+        self.id = response.terminal_id
         if self.released:
             await self._release()
 
@@ -171,35 +172,29 @@ class ClientTerminal:
         if self.released or not self.id:
             return
         self.released = True
-        await within(self._peer.clock, seconds, self._peer.own(self._release()))
+        await within(self._peer.clock, seconds, self._peer.spawn(self._release()))
 
     async def _release(self) -> None:
         params = ReleaseTerminalRequest(self._session_id, self.id)
         try:
             await self._peer.call("terminal/release", params, key=self._session_id)
         except (RpcError, BadAnswer, ConnectionClosed):
-            pass  # the client has forgotten it already, or is gone
+            pass  # the terminal or the client no longer exists
 
-    def _live_id(self) -> str:
+    def _require_id(self) -> str:
         if not self.id or self.released:
-            raise UsageError("the terminal is not there: use it inside its `async with` block")
+            raise UsageError("the terminal is not open; use it inside its `async with` block")
         return self.id
 
 
 async def run_terminal(
     terminal: ClientTerminal, timeout: float | None, call: "ToolCallScope | None"
 ) -> CommandResult:
-    """Run a command from start to end, shown in the tool call if one is given."""
+    """Run a command until it ends; show the terminal in the tool call, if any."""
     async with terminal:
         if call is not None:
             await call.terminal(terminal)
         return await terminal.finish(timeout)
-
-
-# MERGED agent.mcp: Unstable. MCP servers that the client itself offers: one request at a time goes through the connection.
-
-News = Callable[[str, Mapping[str, Any]], object]
-"""Hears the method and the parameters of a notification that belongs to a running request."""
 
 
 async def mcp_request(
@@ -208,28 +203,30 @@ async def mcp_request(
     server_id: str,
     method: str,
     params: Mapping[str, Any] | None,
-    on_notification: News | None,
+    on_notification: McpListener | None,
 ) -> Any:
-    """Call a method of such a server and return its result; an error of the method is raised as RpcError."""
+    """Call a method of an MCP server of type `acp`; raise RpcError if it fails."""
     declared = [server.server_id for server in session.mcp_servers if isinstance(server, McpServerAcp)]
     if server_id not in declared:
-        raise UsageError(f"session {session.id} has no acp server {server_id!r}; it has {declared}")
+        raise UsageError(
+            f"session {session.id} has no MCP server {server_id!r} of type acp; it has {declared}"
+        )
     request_id = os.urandom(8).hex()
     if on_notification is not None:
-        peer.mcp_news[server_id, request_id] = on_notification
+        peer.mcp_listeners[server_id, request_id] = on_notification
     try:
         message = MessageMcpRequest(server_id, request_id, method, UNSET if params is None else dict(params))
-        answer: MessageMcpResponse = await peer.call("mcp/message", message, key=None)
+        response: MessageMcpResponse = await peer.call("mcp/message", message, key=None)
     finally:
-        peer.mcp_news.pop((server_id, request_id), None)
-    if isinstance(answer, McpFailure):
-        error = answer.error
+        peer.mcp_listeners.pop((server_id, request_id), None)
+    if isinstance(response, McpFailure):
+        error = response.error
         raise RpcError.of(error.code, error.message, *(() if error.data is UNSET else (error.data,)))
-    return answer.result
+    return response.result
 
 
-def mcp_heard(peer: "ClientPeer", params: MessageMcpNotification) -> None:
-    """News about a running request; late ones are dropped."""
-    listener = peer.mcp_news.get((params.server_id, params.request_id))
+def dispatch_mcp_notification(peer: "ClientPeer", params: MessageMcpNotification) -> None:
+    """Pass a notification to the listener of its request; drop it if the request has ended."""
+    listener = peer.mcp_listeners.get((params.server_id, params.request_id))
     if listener is not None:
         listener(params.method, params.params or {})

@@ -1,8 +1,11 @@
-"""Which request goes where: the built-in behaviour, what the application took over, extensions, and other names of both."""
+"""Routes from method names to handlers: built-in behavior, overrides, extensions and aliases.
+
+Loaded before `initialize` is answered: keep heavy imports out.
+"""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, MsgspecError, Raw, defstruct
 from msgspec.json import Decoder
@@ -18,9 +21,9 @@ from accord.wire.calls import IncomingCall, Route
 if TYPE_CHECKING:
     from accord.agent.app import AgentConnection
 
-Run = Callable[..., Any]
+RouteFunction: TypeAlias = Callable[..., Any]
 
-FRAMED: Final = frozenset(
+WRAPPED: Final[frozenset[str]] = frozenset(
     (
         "initialize",
         "session/new",
@@ -35,20 +38,20 @@ FRAMED: Final = frozenset(
         "auth/status",
     )
 )
-"""Methods whose built-in behaviour stays around what the application does when it takes them over."""
+"""Methods whose built-in behavior still runs around an override."""
 
 
 class RequestRouter(Mapping[str, Route]):
-    """The requests an agent serves. Before `initialize` there is only that one; everything else is out of order."""
+    """The routes of requests. Until `initialize`, every other request gets an error."""
 
     def __init__(self, routes: Mapping[str, Route], handshake: Handshake) -> None:
         self._routes = routes
         self._handshake = handshake
 
     def __getitem__(self, method: str) -> Route:
-        if self._handshake.done or method == "initialize":
+        if self._handshake.initialized or method == "initialize":
             return self._routes[method]
-        return _TOO_EARLY
+        return _NOT_INITIALIZED
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._routes)
@@ -60,135 +63,141 @@ class RequestRouter(Mapping[str, Route]):
 def request_routes(
     handlers: AgentHandlers,
     handshake: Handshake,
-    service: BuiltinMethods,
+    methods: BuiltinMethods,
     reader: MessageReader,
     notifications: Mapping[str, Route],
 ) -> dict[str, Route]:
-    """A route for every request that is served."""
-    choices = OptionMethods(handlers, service)
-    built_in: dict[str, Run] = {
+    """Return a route for every request that the agent serves."""
+    option_methods = OptionMethods(handlers, methods)
+    built_in: dict[str, RouteFunction] = {
         "initialize": handshake.initialize,
         "authenticate": handshake.authenticate,
         "logout": handshake.logout,
-        "session/new": service.open,
-        "session/load": service.open,
-        "session/resume": service.open,
-        "session/fork": service.open,
-        "session/close": service.close,
-        "session/list": service.list,
-        "session/prompt": service.prompt,
-        "session/delete": service.delete,
-        "session/archive": service.archive,
-        "session/set_mode": choices.set_mode,
-        "session/set_config_option": choices.set_config_option,
+        "session/new": methods.open,
+        "session/load": methods.open,
+        "session/resume": methods.open,
+        "session/fork": methods.open,
+        "session/close": methods.close,
+        "session/list": methods.list,
+        "session/prompt": methods.prompt,
+        "session/delete": methods.delete,
+        "session/archive": methods.archive,
+        "session/set_mode": option_methods.set_mode,
+        "session/set_config_option": option_methods.set_config_option,
         "auth/status": handshake.auth_status,
     }
     routes: dict[str, Route] = {}
-    methods = {method.name: method for method in served_by("agent") if method.kind == "request"}
-    for name, method in methods.items():
+    requests = {method.name: method for method in served_by("agent") if method.kind == "request"}
+    for name, method in requests.items():
         if name in handlers.served:
-            taken = handlers.taken.get(name)
-            run = built_in[name] if taken is None or name in FRAMED else _taken(taken, service)
-            routes[name] = Route(run, reader.params_reader(method), _key(method))
+            override = handlers.overrides.get(name)
+            if override is None or name in WRAPPED:
+                run = built_in[name]
+            else:
+                run = _override_route(override, methods)
+            routes[name] = Route(run, reader.params_reader(method), _route_key(method))
     for alias in reader.aliases("agent", "request"):
         if alias.method in routes:
-            read = reader.params_reader(methods[alias.method], alias)
+            read = reader.params_reader(requests[alias.method], alias)
             routes[alias.sent] = Route(routes[alias.method].run, read, routes[alias.method].key)
         elif alias.method in notifications and (method := notification("agent", alias.method)) is not None:
-            run = _answered(notifications[alias.method].run)
-            routes[alias.sent] = Route(run, reader.params_reader(method, alias), _key(method))
-    for name, function in handlers.taken.items():
-        if name not in methods:
-            routes[name] = Route(_taken(function, service), _plain, _connection)
+            run = _notification_as_request(notifications[alias.method].run)
+            routes[alias.sent] = Route(run, reader.params_reader(method, alias), _route_key(method))
+    for name, function in handlers.overrides.items():
+        if name not in requests:
+            routes[name] = Route(_override_route(function, methods), _plain_params, _no_key)
     return routes
 
 
 def notification_routes(
-    handlers: AgentHandlers, connection: "AgentConnection", service: BuiltinMethods, reader: MessageReader
+    handlers: AgentHandlers, connection: "AgentConnection", methods: BuiltinMethods, reader: MessageReader
 ) -> dict[str, Route]:
-    """A route for every notification that is heard."""
+    """Return a route for every notification that the agent handles."""
     routes: dict[str, Route] = {}
-    for name, own in (("session/cancel", service.cancel), ("mcp/message", service.mcp_message)):
+    built_in = (("session/cancel", methods.cancel), ("mcp/message", methods.mcp_message))
+    for name, built_in_function in built_in:
         method = notification("agent", name)
         assert method is not None
-        run = _heard(own, handlers.notifications.get(name), connection, service)
-        routes[name] = Route(run, reader.params_reader(method), _key(method), urgent=True)
+        run = _notification_route(built_in_function, handlers.notifications.get(name), connection, methods)
+        routes[name] = Route(run, reader.params_reader(method), _route_key(method), urgent=True)
         for alias in reader.aliases("agent", "notification"):
             if alias.method == name:
                 routes[alias.sent] = Route(
-                    run, reader.params_reader(method, alias), _key(method), urgent=True
+                    run, reader.params_reader(method, alias), _route_key(method), urgent=True
                 )
     for name, function in handlers.notifications.items():
         if name not in routes:
-            routes[name] = Route(_heard(None, function, connection, service), _plain, _connection)
+            routes[name] = Route(
+                _notification_route(None, function, connection, methods), _plain_params, _no_key
+            )
     return routes
 
 
-def refusing(members: Mapping[str, str], routes: Mapping[str, Route]) -> dict[str, Route]:
-    """The same routes, but for requests whose params hold one of these members: they are refused, with the reason."""
+def refuse_members(members: Mapping[str, str], routes: Mapping[str, Route]) -> dict[str, Route]:
+    """Return routes that refuse params with one of these members, with the reason."""
     fields = {f"member{number}": name for number, name in enumerate(members)}
-    held = Decoder(defstruct("Held", [(field, Raw, UNSET) for field in fields], rename=fields))
+    decoder = Decoder(defstruct("RefusedMembers", [(field, Raw, UNSET) for field in fields], rename=fields))
 
-    def refused(read: Callable[[Raw | None], Any]) -> Callable[[Raw | None], Any]:
-        def look(raw: Raw | None) -> Any:
+    def check_first(read: Callable[[Raw | None], Any]) -> Callable[[Raw | None], Any]:
+        def read_checked(raw: Raw | None) -> Any:
             if raw is not None:
                 try:
-                    found = held.decode(raw)
+                    found = decoder.decode(raw)
                 except (MsgspecError, UnicodeDecodeError):
-                    return read(raw)  # no object, or no JSON: the reader says so
+                    return read(raw)  # not a JSON object: `read` raises the error
                 for field, name in fields.items():
                     if getattr(found, field) is not UNSET:
                         raise InvalidParams(f"{name}: {members[name]}")
             return read(raw)
 
-        return look
+        return read_checked
 
     return {
-        method: Route(route.run, refused(route.read), route.key, route.urgent, route.read_frame)
+        method: Route(route.run, check_first(route.read), route.key, route.urgent, route.read_frame)
         for method, route in routes.items()
     }
 
 
-def _key(method: Method) -> Callable[[Any], Hashable | None]:
-    return _session if method.in_session else _connection
+def _route_key(method: Method) -> Callable[[Any], Hashable | None]:
+    return _session_key if method.in_session else _no_key
 
 
-def _session(params: Any) -> Hashable:
+def _session_key(params: Any) -> Hashable:
     return params.session_id
 
 
-def _connection(params: Any) -> None:
+def _no_key(params: Any) -> None:
     return None
 
 
-def _refuse(params: Any, call: IncomingCall) -> None:
+def _refuse_uninitialized(params: Any, call: IncomingCall) -> None:
     raise InvalidRequest("Not initialized")
 
 
-_TOO_EARLY = Route(_refuse, lambda raw: None, _connection)
+_NOT_INITIALIZED: Final = Route(_refuse_uninitialized, lambda raw: None, _no_key)
 
 
-def _plain(raw: Raw | None) -> Any:
+def _plain_params(raw: Raw | None) -> Any:
     try:
         return {} if raw is None else parse_json(raw)
     except NotJson as error:
         raise InvalidParams(str(error)) from None
 
 
-def _taken(function: Run, service: BuiltinMethods) -> Run:
+def _override_route(function: RouteFunction, methods: BuiltinMethods) -> RouteFunction:
     def run(params: Any, call: IncomingCall) -> Any:
-        session = service.sessions.get(getattr(params, "session_id", ""))
-        return service.begin(function, params, service.request(call, session))
+        session = methods.sessions.get(getattr(params, "session_id", ""))
+        return methods.start_handler(function, params, methods.client_request(call, session))
 
     async def run_later(params: Any, call: IncomingCall) -> Any:
         return await run(params, call)
 
-    # A coroutine is not even made before its turn: a request may be given up until then.
+    # Create the coroutine only when it runs: until then the request may be canceled.
     return run_later if iscoroutinefunction(function) else run
 
 
-def _answered(notified: Run) -> Run:
-    """A notification that comes with an id is acted on, and answered."""
+def _notification_as_request(notified: RouteFunction) -> RouteFunction:
+    """Handle a notification that was sent with an id: run it, then answer with an empty object."""
 
     def run(params: Any, call: IncomingCall) -> dict[str, Any]:
         notified(params)
@@ -197,13 +206,16 @@ def _answered(notified: Run) -> Run:
     return run
 
 
-def _heard(
-    own: Run | None, function: Run | None, connection: "AgentConnection", service: BuiltinMethods
-) -> Run:
+def _notification_route(
+    built_in: RouteFunction | None,
+    function: RouteFunction | None,
+    connection: "AgentConnection",
+    methods: BuiltinMethods,
+) -> RouteFunction:
     def run(params: Any) -> Any:
-        if own is not None:
-            own(params)
-        result = None if function is None else service.begin(function, params, connection)
+        if built_in is not None:
+            built_in(params)
+        result = None if function is None else methods.start_handler(function, params, connection)
         return result if hasattr(result, "__await__") else None
 
     return run

@@ -1,7 +1,9 @@
-"""What the user can set in a session: modes and config options, checked, complete, and in step with each other.
+"""The modes and config options of a session, checked and kept in agreement.
 
-A select option of the category `mode` and the modes are one thing in two places. Where an application declares only one of
-them beside other options, the other is made from it, because clients that know options hide the modes.
+A select option of the category `mode` and the modes show the same setting. If an application declares only
+one of them besides other options, the other is derived from it: clients that support options hide the modes.
+
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,11 +28,11 @@ from accord.schema.session_requests import (
 from accord.schema.updates import SessionUpdate
 
 _ON, _OFF = "true", "false"
-_SWITCH: Final = [SessionConfigSelectOption(_ON, "On"), SessionConfigSelectOption(_OFF, "Off")]
+_ON_OFF: Final = [SessionConfigSelectOption(_ON, "On"), SessionConfigSelectOption(_OFF, "Off")]
 
 
 class UnknownOption(LookupError):
-    """A mode, an option or a value that is not on offer."""
+    """An unknown mode, option or value."""
 
 
 class SessionOptions:
@@ -39,63 +41,63 @@ class SessionOptions:
     def __init__(self, client: Client) -> None:
         self.modes: SessionModeState | None = None
         self.options: list[SessionConfigOption] = []
-        self.own_modes = False
-        """Whether the application declared the modes, rather than an option of that category."""
-        self.own_mode_option = True
-        """Whether the application declared the option for the mode, rather than only the modes."""
+        self.declared_modes: bool = False
+        """Whether the application declared the modes; otherwise they come from an option."""
+        self.declared_mode_option: bool = True
+        """Whether the application declared the mode option; otherwise it comes from the modes."""
         self._client = client
 
     @property
     def mode(self) -> str | None:
-        """The mode in force."""
+        """The id of the current mode."""
         return self.modes.current_mode_id if self.modes else None
 
     @property
     def mode_option(self) -> SessionConfigSelect | None:
-        """The option that stands for the modes."""
+        """The option that shows the modes."""
         for option in self.options:
             if isinstance(option, SessionConfigSelect) and option.category == "mode":
                 return option
         return None
 
     def offer_modes(self, modes: SessionModeState | None) -> None:
-        """Declare the modes."""
+        """Set the modes."""
         if modes is not None and modes.current_mode_id not in [mode.id for mode in modes.available_modes]:
-            raise UsageError(f"the current mode {modes.current_mode_id!r} is not among the available modes")
+            raise UsageError(f"the current mode {modes.current_mode_id!r} is not an available mode")
         self.modes = modes
-        self.own_modes = modes is not None
-        self._join()
+        self.declared_modes = modes is not None
+        self._align()
 
     def offer_options(self, options: Sequence[SessionConfigOption]) -> list[SessionUpdate]:
-        """Declare the options; returns what the client has to be told if the session is open."""
+        """Set the options; return the updates to send if the session is open."""
         ids = [option.id for option in options]
         if len(set(ids)) != len(ids):
             raise UsageError(f"two config options share an id: {', '.join(ids)}")
         for option in options:
             if isinstance(option, SessionConfigSelect) and option.current_value not in _values(option):
                 raise UsageError(
-                    f"the value {option.current_value!r} of option {option.id!r} is not among its values"
+                    f"option {option.id!r} does not list its current value {option.current_value!r}"
                 )
         before = self.mode
         self.options = list(options)
-        self.own_mode_option = True
-        if not self.own_modes:
+        self.declared_mode_option = True
+        if not self.declared_modes:
             self.modes = None
-        self._join()
-        return self._changes(mode=self.mode != before)
+        self._align()
+        return self._updates(mode=self.mode != before)
 
     def value(self, config_id: str) -> str | bool:
-        """The value of one option."""
+        """Return the value of one option."""
         return self._option(config_id).current_value
 
     def find_mode(self, mode_id: str) -> str:
-        """The mode of this id; raises UnknownChoice."""
+        """Return the id if there is such a mode; raise UnknownOption otherwise."""
         if self.modes is None or mode_id not in [mode.id for mode in self.modes.available_modes]:
             raise UnknownOption(f"Unknown mode: {mode_id}")
         return mode_id
 
     def find_value(self, config_id: str, value: str | bool) -> str | bool:
-        """The value as this option takes it; raises UnknownChoice."""
+        """Return the value in the type of the option; raise UnknownOption if it is not allowed."""
         option = self._option(config_id)
         if isinstance(option, SessionConfigBoolean):
             if isinstance(value, bool):
@@ -107,13 +109,13 @@ class SessionOptions:
         raise UnknownOption(f"Unknown value of option {config_id}: {value}")
 
     def find_model_option(self, config_id: str) -> str:
-        """The id of the option for the model, where a client knows it only as `config_id`."""
+        """Return the id of the model option if there is no option `config_id`."""
         if any(option.id == config_id for option in self.options):
             return config_id
         return next((option.id for option in self.options if option.category == "model"), config_id)
 
     def set_mode(self, mode_id: str) -> list[SessionUpdate]:
-        """Change the mode; returns what the client has to be told."""
+        """Change the mode; return the updates to send."""
         try:
             self.find_mode(mode_id)
         except UnknownOption as error:
@@ -122,24 +124,24 @@ class SessionOptions:
         self.modes = replace(self.modes, current_mode_id=mode_id)
         option = self.mode_option
         if option is not None:
-            self._put(option, mode_id)
-        return self._changes(mode=True, options=option is not None)
+            self._set_value(option, mode_id)
+        return self._updates(mode=True, options=option is not None)
 
     def set_option(self, config_id: str, value: str | bool) -> list[SessionUpdate]:
-        """Change an option; returns what the client has to be told."""
+        """Change an option; return the updates to send."""
         try:
             value = self.find_value(config_id, value)
         except UnknownOption as error:
             raise UsageError(str(error)) from None
         before = self.mode
         option = self._option(config_id)
-        self._put(option, value)
+        self._set_value(option, value)
         if self.modes is not None and self.mode_option is not None and self.mode_option.id == config_id:
             self.modes = replace(self.modes, current_mode_id=self.mode_option.current_value)
-        return self._changes(mode=self.mode != before)
+        return self._updates(mode=self.mode != before)
 
-    def shown(self, options: Iterable[SessionConfigOption] | None = None) -> list[SessionConfigOption]:
-        """The complete list in the form this client takes: without the gate, on/off becomes a choice of two."""
+    def for_client(self, options: Iterable[SessionConfigOption] | None = None) -> list[SessionConfigOption]:
+        """Return the options (default: all) as the client supports them: booleans may become a select."""
         listed = self.options if options is None else list(options)
         if self._client.takes_boolean_options:
             return listed
@@ -147,7 +149,7 @@ class SessionOptions:
             _as_select(option) if isinstance(option, SessionConfigBoolean) else option for option in listed
         ]
 
-    def _changes(self, *, mode: bool, options: bool = True) -> list[SessionUpdate]:
+    def _updates(self, *, mode: bool, options: bool = True) -> list[SessionUpdate]:
         updates: list[SessionUpdate] = []
         if mode and self.mode is not None:
             updates.append(CurrentModeUpdate(self.mode))
@@ -161,13 +163,13 @@ class SessionOptions:
                 return option
         raise UnknownOption(f"Unknown option: {config_id}")
 
-    def _put(self, old: SessionConfigOption, value: str | bool) -> None:
-        # A copy, because applications like to share one list between their sessions.
+    def _set_value(self, old: SessionConfigOption, value: str | bool) -> None:
+        # Copy: applications may share one list between sessions.
         new = replace(old, current_value=value)
         self.options = [new if option is old else option for option in self.options]
 
-    def _join(self) -> None:
-        """Make the mode option and the modes agree; make the missing one where the other needs it."""
+    def _align(self) -> None:
+        """Make the mode option and the modes agree; derive the missing one."""
         option, modes = self.mode_option, self.modes
         if option is not None and modes is None:
             listed = [
@@ -176,15 +178,15 @@ class SessionOptions:
             self.modes = SessionModeState(option.current_value, listed)
         elif modes is not None and option is not None:
             if modes.current_mode_id in _values(option):
-                self._put(option, modes.current_mode_id)
+                self._set_value(option, modes.current_mode_id)
         elif modes is not None and self.options and "mode" not in [option.id for option in self.options]:
             values = [
                 SessionConfigSelectOption(mode.id, mode.name, mode.description)
                 for mode in modes.available_modes
             ]
-            made = SessionConfigSelect("mode", "Mode", modes.current_mode_id, values, category="mode")
-            self.options = [made, *self.options]
-            self.own_mode_option = False
+            derived = SessionConfigSelect("mode", "Mode", modes.current_mode_id, values, category="mode")
+            self.options = [derived, *self.options]
+            self.declared_mode_option = False
 
 
 def _choices(option: SessionConfigSelect) -> list[SessionConfigSelectOption]:
@@ -206,7 +208,7 @@ def _as_select(option: SessionConfigBoolean) -> SessionConfigSelect:
         option.id,
         option.name,
         _ON if option.current_value else _OFF,
-        list(_SWITCH),
+        list(_ON_OFF),
         option.description,
         option.category or UNSET,
         meta=option.meta,

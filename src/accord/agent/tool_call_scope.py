@@ -32,57 +32,242 @@ from accord.schema.content import (
 if TYPE_CHECKING:
     from accord.agent.client import ClientPeer
     from accord.agent.client_services import ClientTerminal
-    from accord.agent.turn import Turn
-
-
-# MERGED agent.waiting: Work that is given up when it takes too long, measured on the `Clock`.
+    from accord.agent.turn import TurnCore
 
 T = TypeVar("T")
 
+Location: TypeAlias = "ToolCallLocation | str | PathLike[str] | tuple[str | PathLike[str], int]"
+"""A file, possibly with a line. Relative paths start at the directory of the session."""
 
-async def limited(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
-    """Do the work; if it takes longer, cancel it and raise TimeoutError."""
-    if seconds is None:
-        return await work
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        if await within(clock, seconds, task):
-            return task.result()
-        raise TimeoutError
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-        elif not task.cancelled():
-            task.exception()  # if we are cancelled ourselves just then, nobody asks how it ended
+_KINDS: Final = frozenset(get_args(ToolKind))
 
-
-# MERGED agent.permission: Asking for permission. Only an allow option that was offered and selected is a yes; everything else is a no.
-
-ALLOW_OR_REJECT: Final = (
+ALLOW_OR_REJECT: Final[tuple[PermissionOption, ...]] = (
     PermissionOption("allow", "Allow", "allow_once"),
     PermissionOption("reject", "Reject", "reject_once"),
 )
 
 
+class ToolCallScope:
+    """`async with turn.tool_call(...) as call:`. The end of the block ends the call.
+
+    Every change of the content sends the complete content again, as the protocol requires.
+    """
+
+    def __init__(
+        self,
+        turn: "TurnCore",
+        title: str,
+        *,
+        kind: ToolKind | None = None,
+        name: str | None = None,
+        locations: Iterable[Location] = (),
+        raw_input: Any = UNSET,
+        start: bool = False,
+    ) -> None:
+        if kind is not None and kind not in _KINDS:
+            raise UsageError(f"unknown tool kind {kind!r}; use one of {', '.join(sorted(_KINDS))}")
+        self.id: str = turn.session.new_tool_call_id()
+        self.status: ToolCallStatus | None = None
+        """None until the block is entered."""
+        self._turn = turn
+        self._content: list[ToolCallContent] = []
+        self._rejected = False
+        self._first = ToolCall(
+            self.id,
+            title,
+            UNSET if kind is None else kind,
+            "in_progress" if start else "pending",
+            locations=[self._location(location) for location in locations] or UNSET,
+            raw_input=raw_input,
+            name=UNSET if name is None else name,
+        )
+
+    async def __aenter__(self) -> "ToolCallScope":
+        if self.status is not None:
+            raise UsageError(f"tool call {self.id} was already used; create another with `turn.tool_call`")
+        self.status = "in_progress" if self._first.status == "in_progress" else "pending"
+        self._turn.start_call(self._first, lambda: self._close(asyncio.CancelledError()))
+        await self._turn.session.drain()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(error)
+
+    # -- status --
+
+    @property
+    def open(self) -> bool:
+        """Whether the call has begun and not ended."""
+        return self.status in ("pending", "in_progress")
+
+    async def start(self) -> None:
+        """Set the status to `in_progress`. Does nothing if it already is."""
+        if self.status == "pending":
+            self.status = "in_progress"
+            await self._change(ToolCallChange(self.id, status="in_progress"))
+
+    async def fail(self, reason: str | None = None) -> None:
+        """End the call as failed and append the reason to its content."""
+        if self.open:
+            self._end("failed", reason)
+            await self._turn.session.drain()
+        elif self._turn.live:
+            raise UsageError(f"tool call {self.id} has already ended as {self.status}; cannot fail it")
+
+    async def finish(
+        self,
+        *,
+        content: Iterable[ToolCallContent] | None = None,
+        raw_output: Any = UNSET,
+        locations: Iterable[Location] | None = None,
+        failed: bool = False,
+    ) -> None:
+        """End the call and set its results in one message. Fields that are left out do not change."""
+        if not self.open:
+            if self._turn.live:
+                raise UsageError(f"tool call {self.id} is not open (status {self.status}); cannot finish it")
+            return
+        if self.status == "pending":
+            self._turn.change_call(ToolCallChange(self.id, status="in_progress"))
+        change = ToolCallChange(self.id, raw_output=raw_output)
+        if content is not None:
+            self._content = list(content)
+            change.content = self._content
+        if locations is not None:
+            change.locations = [self._location(location) for location in locations]
+        self.status = change.status = "failed" if failed else "completed"
+        self._turn.end_call(change)
+        await self._turn.session.drain()
+
+    def _close(self, error: BaseException | None) -> None:
+        """End the call if it is open: as failed after an error or a rejection, otherwise as completed."""
+        if not self.open:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self._end("failed", None)
+        elif error is not None:
+            self._end("failed", str(error) or type(error).__name__)
+        elif self._rejected:
+            self._end("failed", None)
+        else:
+            if self.status == "pending":
+                self._turn.change_call(ToolCallChange(self.id, status="in_progress"))
+            self._end("completed", None)
+
+    def _end(self, status: ToolCallStatus, reason: str | None) -> None:
+        self.status = status
+        change = ToolCallChange(self.id, status=status)
+        if reason is not None:
+            self._content.append(Content(TextContent(reason)))
+            change.content = self._content
+        self._turn.end_call(change)
+
+    # -- content --
+
+    async def text(self, text: str) -> None:
+        """Append text to the content."""
+        await self._append(Content(TextContent(text)))
+
+    async def content(self, *blocks: ContentBlock) -> None:
+        """Append content blocks."""
+        await self._append(*(Content(block) for block in blocks))
+
+    async def diff(self, path: "str | PathLike[str]", *, old: str | None, new: str) -> None:
+        """Append the change of a file; `old=None` means that the file is new."""
+        await self._append(Diff(self._turn.session.path(path), new, old))
+
+    async def terminal(self, terminal: "ClientTerminal") -> None:
+        """Append a live terminal. Call this before its release; it stays visible afterwards."""
+        if terminal.released:
+            raise UsageError(f"terminal {terminal.id} is already released; show it in the tool call earlier")
+        await self._append(Terminal(terminal.id))
+
+    async def replace(self, content: Iterable[ToolCallContent]) -> None:
+        """Replace the content."""
+        self._content = list(content)
+        await self._change(ToolCallChange(self.id, content=self._content))
+
+    async def locations(self, *locations: Location) -> None:
+        """Replace the locations: the files that an editor may open to follow the call."""
+        await self._change(
+            ToolCallChange(self.id, locations=[self._location(location) for location in locations])
+        )
+
+    async def title(self, title: str) -> None:
+        """Change the title."""
+        await self._change(ToolCallChange(self.id, title=title))
+
+    async def raw_input(self, value: Any) -> None:
+        """Set the input of the tool, as JSON."""
+        await self._change(ToolCallChange(self.id, raw_input=value))
+
+    async def raw_output(self, value: Any) -> None:
+        """Set the output of the tool, as JSON."""
+        await self._change(ToolCallChange(self.id, raw_output=value))
+
+    async def ask_permission(
+        self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
+    ) -> "PermissionAnswer":
+        """Ask the user to allow the call. Starts it if allowed; otherwise it ends as failed."""
+        if self._turn.live and not self.open:
+            raise UsageError(
+                f"tool call {self.id} is not open; ask for permission inside its `async with` block"
+            )
+        first = self._first
+        question = ToolCallUpdate(
+            self.id,
+            title=first.title,
+            kind=first.kind,
+            locations=first.locations,
+            raw_input=first.raw_input,
+        )
+        if self._content:
+            question.content = self._content
+        answer = await self._turn.ask_permission(question, options, timeout)
+        self._rejected = not answer
+        if answer:
+            await self.start()
+        return answer
+
+    async def _append(self, *content: ToolCallContent) -> None:
+        self._content += content
+        await self._change(ToolCallChange(self.id, content=self._content))
+
+    async def _change(self, change: ToolCallChange) -> None:
+        if self.status is None:
+            raise UsageError(f"tool call {self.id} has not begun; use it inside its `async with` block")
+        self._turn.change_call(change)
+        await self._turn.session.drain()
+
+    def _location(self, location: Location) -> ToolCallLocation:
+        path, line = location if isinstance(location, tuple) else (location, None)
+        if isinstance(path, ToolCallLocation):
+            path, line = path.path, path.line or None
+        if line is not None and line < 1:
+            raise UsageError(f"invalid line {path}:{line}; lines count from 1")
+        return ToolCallLocation(self._turn.session.path(path), UNSET if line is None else line)
+
+
 class PermissionAnswer:
-    """What came of a question. True only for a yes."""
+    """The answer to a permission request. True only if an offered allow option was selected."""
 
     def __init__(
         self,
         option: PermissionOption | None = None,
         reason: Literal["selected", "cancelled", "timeout", "failed"] = "cancelled",
         error: AccordError | None = None,
-        word: str = "",
+        message: str = "",
     ) -> None:
-        self.option = option
-        """The option that was selected; it may be a rejection."""
-        self.reason = reason
-        """`cancelled` stands for every answer that selects nothing that was offered."""
-        self.error = error
-        """Why the question failed, where it did."""
-        self.word = word
-        """What was said along with a no, for the model: why, or what to do instead. Empty if nothing was."""
+        self.option: PermissionOption | None = option
+        """The selected option, which may be a rejection."""
+        self.reason: Literal["selected", "cancelled", "timeout", "failed"] = reason
+        """`cancelled` also covers answers that select an option that was not offered."""
+        self.error: AccordError | None = error
+        """The error if the request failed."""
+        self.message: str = message
+        """The user's comment on a rejection, for the model. Empty if there is none."""
 
     @property
     def allowed(self) -> bool:
@@ -91,7 +276,7 @@ class PermissionAnswer:
 
     @property
     def always(self) -> bool:
-        """Whether the answer is meant for the next times as well, be it a yes or a no."""
+        """Whether the user selected an "always" option, to allow or to reject."""
         return self.option is not None and self.option.kind in ("allow_always", "reject_always")
 
     def __bool__(self) -> bool:
@@ -108,230 +293,39 @@ async def ask_permission(
     options: Sequence[PermissionOption],
     timeout: float | None,
 ) -> PermissionAnswer:
-    """Put the question to the client and wait for the answer."""
-    _check(options)
+    """Send a permission request to the client and wait for the answer."""
+    _check_options(options)
     params = RequestPermissionRequest(session_id, tool_call, list(options))
     read = peer.reader.outcome_reader(options)
-    question = peer.ask("session/request_permission", params, key=session_id, read=read)
+    request = peer.connection.request("session/request_permission", params, key=session_id, read=read)
     try:
-        outcome = await limited(question, timeout, peer.clock)
+        outcome = await limited(request, timeout, peer.clock)
     except TimeoutError:
         return PermissionAnswer(reason="timeout")
     except (RpcError, BadAnswer, ConnectionClosed) as error:
         return PermissionAnswer(reason="failed", error=error)
     chosen = next((option for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", word=outcome.word)
+    return PermissionAnswer(chosen, "cancelled" if chosen is None else "selected", message=outcome.word)
 
 
-def _check(options: Sequence[PermissionOption]) -> None:
+def _check_options(options: Sequence[PermissionOption]) -> None:
     ids = [option.option_id for option in options]
     if not ids or len(set(ids)) != len(ids):
-        raise UsageError(f"a permission needs options, each with an id of its own; got {ids}")
+        raise UsageError(f"permission options need distinct ids, and at least one option; got {ids}")
 
 
-# MERGED agent.toolcall: A tool call as the client sees it: pending, in progress, then completed or failed; what it shows is resent in full.
-
-Location: TypeAlias = "ToolCallLocation | str | PathLike[str] | tuple[str | PathLike[str], int]"
-"""A file, possibly with a line; relative paths are taken from the session's directory."""
-
-_KINDS = frozenset(get_args(ToolKind))
-
-
-class ToolCallScope:
-    """`async with turn.tool_call(...) as call:`. The end of the block ends the call."""
-
-    def __init__(
-        self,
-        turn: "Turn",
-        title: str,
-        *,
-        kind: ToolKind | None = None,
-        name: str | None = None,
-        locations: Iterable[Location] = (),
-        raw_input: Any = UNSET,
-        start: bool = False,
-    ) -> None:
-        if kind is not None and kind not in _KINDS:
-            raise UsageError(f"{kind!r} is no kind of tool call; the kinds are {', '.join(sorted(_KINDS))}")
-        self.id = turn.session.ids.tool_call()
-        self.status: ToolCallStatus | None = None
-        """None until the call is announced."""
-        self._turn = turn
-        self._content: list[ToolCallContent] = []
-        self._refused = False
-        self._first = ToolCall(
-            self.id,
-            title,
-            UNSET if kind is None else kind,
-            "in_progress" if start else "pending",
-            locations=[self._location(place) for place in locations] or UNSET,
-            raw_input=raw_input,
-            name=UNSET if name is None else name,
-        )
-
-    async def __aenter__(self) -> "ToolCallScope":
-        if self.status is not None:
-            raise UsageError(
-                f"tool call {self.id} was already used; each call needs a `turn.tool_call` of its own"
-            )
-        self.status = "in_progress" if self._first.status == "in_progress" else "pending"
-        self._turn.announce(self, self._first)
-        await self._turn.drain()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(error)
-
-    # -- how far it is ------------------------------------------------------------------------------------------
-
-    @property
-    def open(self) -> bool:
-        """Whether it was announced and has not ended."""
-        return self.status in ("pending", "in_progress")
-
-    async def start(self) -> None:
-        """The work begins. Harmless when it has."""
-        if self.status == "pending":
-            self.status = "in_progress"
-            await self._change(ToolCallChange(self.id, status="in_progress"))
-
-    async def fail(self, reason: str | None = None) -> None:
-        """It ends as failed, with the reason as what it shows last."""
-        if self.open:
-            self._end("failed", reason)
-            await self._turn.drain()
-        elif self._turn.live:
-            raise UsageError(f"tool call {self.id} has ended as {self.status}; it cannot fail any more")
-
-    async def finish(
-        self,
-        *,
-        content: Iterable[ToolCallContent] | None = None,
-        raw_output: Any = UNSET,
-        locations: Iterable[Location] | None = None,
-        failed: bool = False,
-    ) -> None:
-        """End it with everything that came of it, in one message. What is left out stays as it is shown."""
-        if not self.open:
-            if self._turn.live:
-                raise UsageError(f"tool call {self.id} is not open; it has ended as {self.status}")
-            return
-        if self.status == "pending":
-            self._turn.tell(ToolCallChange(self.id, status="in_progress"))
-        change = ToolCallChange(self.id, raw_output=raw_output)
-        if content is not None:
-            self._content = list(content)
-            change.content = self._content
-        if locations is not None:
-            change.locations = [self._location(place) for place in locations]
-        self.status = change.status = "failed" if failed else "completed"
-        self._turn.ended(self, change)
-        await self._turn.drain()
-
-    def close(self, error: BaseException | None = None) -> None:
-        """End it, unless it has ended: completed, or failed after an error or a refused permission."""
-        if not self.open:
-            return
-        if isinstance(error, asyncio.CancelledError):
-            self._end("failed", None)
-        elif error is not None:
-            self._end("failed", str(error) or type(error).__name__)
-        elif self._refused:
-            self._end("failed", None)
-        else:
-            if self.status == "pending":
-                self._turn.tell(ToolCallChange(self.id, status="in_progress"))
-            self._end("completed", None)
-
-    def _end(self, status: ToolCallStatus, reason: str | None) -> None:
-        self.status = status
-        change = ToolCallChange(self.id, status=status)
-        if reason is not None:
-            self._content.append(Content(TextContent(reason)))
-            change.content = self._content
-        self._turn.ended(self, change)
-
-    # -- what it shows ------------------------------------------------------------------------------------------
-
-    async def text(self, text: str) -> None:
-        """Show some text, after what is shown already."""
-        await self._show(Content(TextContent(text)))
-
-    async def content(self, *blocks: ContentBlock) -> None:
-        """Show content blocks, after what is shown already."""
-        await self._show(*(Content(block) for block in blocks))
-
-    async def diff(self, path: "str | PathLike[str]", *, old: str | None, new: str) -> None:
-        """Show a change of a file; `old=None` means that the file is new."""
-        await self._show(Diff(self._turn.session.path(path), new, old))
-
-    async def terminal(self, terminal: "ClientTerminal") -> None:
-        """Show a terminal live. It stays visible after its release, but must be shown before."""
-        if terminal.released:
-            raise UsageError(f"terminal {terminal.id} was released; show it in the tool call before that")
-        await self._show(Terminal(terminal.id))
-
-    async def replace(self, content: Iterable[ToolCallContent]) -> None:
-        """Show this instead of what is shown."""
-        self._content = list(content)
-        await self._change(ToolCallChange(self.id, content=self._content))
-
-    async def locations(self, *places: Location) -> None:
-        """The files it is about, so that an editor can follow along; replaces those before."""
-        await self._change(ToolCallChange(self.id, locations=[self._location(place) for place in places]))
-
-    async def title(self, title: str) -> None:
-        """Name it differently."""
-        await self._change(ToolCallChange(self.id, title=title))
-
-    async def raw_input(self, value: Any) -> None:
-        """What the tool was called with, as JSON."""
-        await self._change(ToolCallChange(self.id, raw_input=value))
-
-    async def raw_output(self, value: Any) -> None:
-        """What the tool gave back, as JSON."""
-        await self._change(ToolCallChange(self.id, raw_output=value))
-
-    async def ask_permission(
-        self, options: Sequence[PermissionOption] | None = None, *, timeout: float | None = None
-    ) -> PermissionAnswer:
-        """Ask whether it may run, showing what it shows now. A yes starts it; after a no it ends as failed."""
-        if self._turn.live and not self.open:
-            raise UsageError(f"tool call {self.id} is not open; ask inside its `async with` block")
-        first = self._first
-        question = ToolCallUpdate(
-            self.id,
-            title=first.title,
-            kind=first.kind,
-            locations=first.locations,
-            raw_input=first.raw_input,
-        )
-        if self._content:
-            question.content = self._content
-        answer = await self._turn.ask_permission(question, options, timeout=timeout)
-        self._refused = not answer
-        if answer:
-            await self.start()
-        return answer
-
-    async def _show(self, *content: ToolCallContent) -> None:
-        self._content += content
-        await self._change(ToolCallChange(self.id, content=self._content))
-
-    async def _change(self, change: ToolCallChange) -> None:
-        if self.status is None:
-            raise UsageError(
-                f"tool call {self.id} is not announced yet; use it inside its `async with` block"
-            )
-        self._turn.tell(change)
-        await self._turn.drain()
-
-    def _location(self, place: Location) -> ToolCallLocation:
-        path, line = place if isinstance(place, tuple) else (place, None)
-        if isinstance(path, ToolCallLocation):
-            path, line = path.path, path.line or None
-        if line is not None and line < 1:
-            raise UsageError(f"lines count from 1: {path}:{line}")
-        return ToolCallLocation(self._turn.session.path(path), UNSET if line is None else line)
+async def limited(work: Coroutine[Any, Any, T], seconds: float | None, clock: Clock) -> T:
+    """Run a coroutine; cancel it after so many seconds of the clock and raise TimeoutError."""
+    if seconds is None:
+        return await work
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        if await within(clock, seconds, task):
+            return task.result()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+        elif not task.cancelled():
+            task.exception()  # mark it as retrieved, in case this function itself was canceled

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
 
-from accord.agent.agent_session import AgentSession, Command
+from accord.agent.agent_session import AgentSession, Command, SessionCore
 from accord.agent.client import LOG, ClientPeer, SessionClient
-from accord.agent.session_updates import Compaction, Step, Subagent, block_of, entries
+from accord.agent.session_updates import Compaction, PlanReporter, Step, Subagent, content_block, plan_entry
 from accord.agent.tool_call_scope import (
     ALLOW_OR_REJECT,
     Location,
@@ -48,27 +48,24 @@ if TYPE_CHECKING:
     from accord.agent.client_services import ClientTerminal, CommandResult
     from accord.agent.elicitation import ElicitationAnswer, ElicitationScope, Form, UrlAnswer
 
+TurnResult: TypeAlias = StopReason | PromptResponse | None
+"""The result of a prompt handler: a stop reason (None: `end_turn`), or the whole response."""
 
-# MERGED agent.turn: One prompt turn, as the code that answers it sees it: what was asked, and everything it can say and do about it.
+_STOP_REASONS: Final = frozenset(get_args(StopReason))
 
 
 class Turn:
-    """A prompt and its answer in the making. Usable until the prompt is answered."""
+    """One prompt and its answer. Usable until the prompt is answered."""
 
-    def __init__(self, peer: ClientPeer, session: AgentSession, request: PromptRequest) -> None:
-        self.session = session
-        self.request = request
+    def __init__(self, core: "TurnCore", request: PromptRequest) -> None:
+        """Internal: Accord creates a turn for each prompt."""
+        self.session: AgentSession = core.session
+        self.request: PromptRequest = request
         self.blocks: list[ContentBlock] = request.prompt
-        """What the user sent: text, links, and what else the agent accepts."""
-        self.cancelled = False
-        """Whether the client has asked to stop."""
-        self._peer = peer
-        self._connection = peer.connection
-        self._notify = peer.connection.notify
-        self._state: Literal["live", "answered", "dropped"] = "live"
-        self._voice: type[AgentMessageChunk | AgentThoughtChunk] | None = None
-        self._message_id = ""
-        self._calls: dict[str, ToolCallScope] = {}
+        """The content of the prompt: text, links, and the other types that the agent accepts."""
+        self._core = core
+        self._connection = core.peer.connection
+        self._notify = core.peer.connection.notify
 
     @property
     def text(self) -> str:
@@ -77,106 +74,111 @@ class Turn:
 
     @property
     def command(self) -> tuple[str, str] | None:
-        """The slash command that the prompt begins with, and what follows it; None if it is none of the session's."""
+        """The slash command at the start of the prompt and its argument; None if it is not on offer."""
         text = next((block.text for block in self.blocks if isinstance(block, TextContent)), "")
         name, rest = (*text.split(None, 1), "", "")[:2]
-        if name.startswith("/") and name[1:] in self.session.known_commands:
+        if name.startswith("/") and name[1:] in self.session.command_names:
             return name[1:], rest.strip()
         return None
 
     @property
     def client(self) -> SessionClient:
-        """The client: what it can do, its files, and extension calls."""
+        """The client: its capabilities, its files, and extension calls."""
         return self.session.client
 
     @property
     def live(self) -> bool:
         """Whether the prompt is still unanswered."""
-        return self._state == "live"
+        return self._core.live
 
-    # -- saying things ------------------------------------------------------------------------------------------
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has canceled the turn."""
+        return self._core.cancelled
+
+    # -- messages --
 
     async def say(self, content: str | ContentBlock) -> None:
-        """Add a piece to the answer. Waits only while the client reads more slowly than this agent writes."""
+        """Append to the answer. Waits only while the client reads more slowly than the agent writes."""
         self.say_now(content)
         await self._connection.drain()
 
     def say_now(self, content: str | ContentBlock) -> None:
-        """Add a piece to the answer, without waiting."""
-        if self._voice is not AgentMessageChunk and not self._speak(AgentMessageChunk):
+        """Append to the answer without waiting."""
+        core = self._core
+        if core.chunk_type is not AgentMessageChunk and not core.start_message(AgentMessageChunk):
             return
-        chunk = AgentMessageChunk(block_of(content), self._message_id)
-        if self.session.listener is not None:
-            self.session.listener(chunk)
+        chunk = AgentMessageChunk(content_block(content), core.message_id)
+        if self.session.on_update is not None:
+            self.session.on_update(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     async def think(self, content: str | ContentBlock) -> None:
-        """Add a piece to the agent's reasoning."""
+        """Append to the reasoning."""
         self.think_now(content)
         await self._connection.drain()
 
     def think_now(self, content: str | ContentBlock) -> None:
-        """Add a piece to the agent's reasoning, without waiting."""
-        if self._voice is not AgentThoughtChunk and not self._speak(AgentThoughtChunk):
+        """Append to the reasoning without waiting."""
+        core = self._core
+        if core.chunk_type is not AgentThoughtChunk and not core.start_message(AgentThoughtChunk):
             return
-        chunk = AgentThoughtChunk(block_of(content), self._message_id)
-        if self.session.listener is not None:
-            self.session.listener(chunk)
+        chunk = AgentThoughtChunk(content_block(content), core.message_id)
+        if self.session.on_update is not None:
+            self.session.on_update(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
-    async def aside(self, text: str) -> None:
-        """Say something as a message of its own, apart from what is being said.
+    async def say_separately(self, text: str) -> None:
+        """Send a separate message.
 
-        Blank lines set it apart, too: some clients put all messages of a turn behind each other.
+        Blank lines surround it, because some clients join all messages of a turn.
         """
-        before = "" if self._voice is None else "\n\n"
-        self._voice = None
+        before = "" if self._core.chunk_type is None else "\n\n"
+        self._core.chunk_type = None
         await self.say(f"{before}{text}\n\n")
-        self._voice = None
+        self._core.chunk_type = None
 
     async def update(self, update: SessionUpdate) -> None:
         """Send any update of the session."""
-        self.push(update)
+        self._core.push(update)
         await self._connection.drain()
 
     def push(self, update: SessionUpdate) -> None:
-        """Send any update of the session, without waiting."""
-        if self._usable():
-            self._voice = None
-            self.session.push(update)
+        """Send any update of the session without waiting."""
+        self._core.push(update)
 
     async def drain(self) -> None:
-        """Wait while the client reads more slowly than this agent writes."""
+        """Wait while the client reads more slowly than the agent writes."""
         await self._connection.drain()
 
-    # -- plans --------------------------------------------------------------------------------------------------
+    # -- plans --
 
     async def plan(self, steps: Iterable[Step], *, id: str | None = None) -> None:
-        """Show the plan, all of it, every time. With an `id` (unstable) it is one of several."""
-        listed = entries(steps)
+        """Show the complete plan. With an `id` (unstable) it is one of several plans."""
+        entries = [plan_entry(step) for step in steps]
         if id is None:
-            await self.update(Plan(listed))
+            await self.update(Plan(entries))
         else:
-            await self._put_plan(PlanItems(id, listed))
+            await self._put_plan(PlanItems(id, entries))
 
     async def plan_text(self, markdown: str, *, id: str) -> None:
-        """Unstable. Show a plan as text. A client that shows only one plan gets its heading as a step."""
+        """Unstable. Show a plan as text. A client with only one plan gets its heading as a step."""
         await self._put_plan(PlanMarkdown(id, markdown))
 
     async def plan_file(self, uri: str, *, id: str) -> None:
-        """Unstable. Show a plan that is kept in a file."""
+        """Unstable. Show a plan that is stored in a file."""
         await self._put_plan(PlanFile(id, uri))
 
-    async def drop_plan(self, id: str) -> None:
-        """Unstable. Take one of several plans away."""
-        update = self.session.plans.remove(id, several=self.client.shows_plans)
+    async def remove_plan(self, id: str) -> None:
+        """Unstable. Remove one of several plans."""
+        update = self._core.plans.remove(id, several=self.client.shows_plans)
         if update is not None:
             await self.update(update)
 
     async def _put_plan(self, plan: PlanItems | PlanMarkdown | PlanFile) -> None:
-        await self.update(self.session.plans.put(plan, several=self.client.shows_plans))
+        await self.update(self._core.plans.put(plan, several=self.client.shows_plans))
 
-    # -- tools --------------------------------------------------------------------------------------------------
+    # -- tools --
 
     def tool_call(
         self,
@@ -188,9 +190,9 @@ class Turn:
         raw_input: Any = UNSET,
         start: bool = False,
     ) -> ToolCallScope:
-        """A tool call, as an async context manager. It is pending until it starts, unless `start` is set."""
+        """Return an async context manager that shows a tool call. `start` skips the status `pending`."""
         return ToolCallScope(
-            self, title, kind=kind, name=name, locations=locations, raw_input=raw_input, start=start
+            self._core, title, kind=kind, name=name, locations=locations, raw_input=raw_input, start=start
         )
 
     async def ask_permission(
@@ -200,13 +202,10 @@ class Turn:
         *,
         timeout: float | None = None,
     ) -> PermissionAnswer:
-        """Ask whether a tool call may run. The answer is true only for an offered allow option."""
-        if not self._usable():
-            return PermissionAnswer()
+        """Ask the user to allow a tool call. The answer is true only for an offered allow option."""
         if isinstance(tool_call, ToolCallScope):
             return await tool_call.ask_permission(options, timeout=timeout)
-        offered = ALLOW_OR_REJECT if options is None else options
-        return await ask_permission(self._peer, self.session.id, tool_call, offered, timeout)
+        return await self._core.ask_permission(tool_call, options, timeout)
 
     def terminal(
         self,
@@ -217,12 +216,18 @@ class Turn:
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> "ClientTerminal":
-        """A command run by the client, as an async context manager that always releases it."""
+        """Return an async context manager that runs a command at the client and releases the terminal."""
         from accord.agent.client_services import ClientTerminal
 
-        self._must_be_live()
+        self._core.require_live()
         return ClientTerminal(
-            self._peer, self.session, command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit
+            self._core.peer,
+            self.session,
+            command,
+            args,
+            env=env,
+            cwd=cwd,
+            output_byte_limit=output_byte_limit,
         )
 
     async def run(
@@ -236,191 +241,217 @@ class Turn:
         timeout: float | None = None,
         call: ToolCallScope | None = None,
     ) -> "CommandResult":
-        """Run a command at the client from start to end; one that takes longer than `timeout` is killed."""
+        """Run a command at the client until it ends; kill it after `timeout` seconds. `call` shows it."""
         from accord.agent.client_services import run_terminal
 
         terminal = self.terminal(command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
         return await run_terminal(terminal, timeout, call)
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    # -- questions --
 
     async def elicit(
         self, message: str, form: "Form", *, call: ToolCallScope | None = None, timeout: float | None = None
     ) -> "ElicitationAnswer":
-        """Ask the user by a form. Never for secrets: those need `elicit_url`."""
+        """Ask the user with a form. Never ask for secrets; use `elicit_url` for them."""
         from accord.agent.elicitation import ask_form
 
-        self._must_be_live()
+        self._core.require_live()
         return await ask_form(
-            self._peer, self.client.can_show_forms, message, form, self._scope(call), timeout
+            self._core.peer, self.client.can_show_forms, message, form, self._scope(call), timeout
         )
 
     async def elicit_url(
         self, message: str, url: str, *, call: ToolCallScope | None = None, timeout: float | None = None
     ) -> "UrlAnswer":
-        """Ask the user to open a web page, for whatever must not pass through the client."""
+        """Ask the user to open a web page, for data that must not pass through the client."""
         from accord.agent.elicitation import ask_url
 
-        self._must_be_live()
-        return await ask_url(self._peer, self.client.can_open_urls, message, url, self._scope(call), timeout)
+        self._core.require_live()
+        return await ask_url(
+            self._core.peer, self.client.can_open_urls, message, url, self._scope(call), timeout
+        )
 
     def _scope(self, call: ToolCallScope | None) -> "ElicitationScope":
         return {"session_id": self.session.id, "tool_call_id": UNSET if call is None else call.id}
 
-    # -- about the session --------------------------------------------------------------------------------------
+    # -- session --
 
     async def usage(self, used: int, size: int, *, cost: Cost | tuple[float, str] | None = None) -> None:
-        """Report how full the context window is, in tokens."""
-        if self._usable():
+        """Report the used tokens of the context window."""
+        if self._core.writable():
             await self.session.usage(used, size, cost=cost)
 
     async def commands(self, commands: Iterable[Command]) -> None:
-        """Offer these slash commands, and no others."""
-        if self._usable():
+        """Replace the slash commands on offer."""
+        if self._core.writable():
             await self.session.commands(commands)
 
     async def title(self, title: str | None) -> None:
-        """Name the session; None takes the name away."""
-        if self._usable():
+        """Set the title of the session; None removes it."""
+        if self._core.writable():
             await self.session.title(title)
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
-        """Tell the user something of the moment. A client without notices gets it as a message of its own."""
-        if self._usable():
+        """Show a notice. A client without notices gets a separate message."""
+        if self._core.writable():
             await self.session.notice(title, description, severity=severity)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode of the session; the client is told."""
-        if self._usable():
+        """Change the mode of the session and notify the client."""
+        if self._core.writable():
             await self.session.set_mode(mode_id)
 
     async def set_option(self, config_id: str, value: str | bool) -> None:
-        """Change a config option of the session; the client is told."""
-        if self._usable():
+        """Change a config option of the session and notify the client."""
+        if self._core.writable():
             await self.session.set_option(config_id, value)
 
     def compaction(self) -> Compaction:
-        """Show that the context is being compacted, as an async context manager."""
+        """Return an async context manager that shows a compaction of the context."""
         return self.session.compaction()
 
     def subagent(self, title: str | None = None, *, cancel: Callable[[], object] | None = None) -> Subagent:
-        """Unstable. A child session, shown to clients that can; `cancel` is called when the user stops it."""
-        self._must_be_live()
+        """Unstable. Show a child session; `cancel` is called when the user stops it."""
+        self._core.require_live()
         return self.session.subagent(title, cancel=cancel)
 
-    # -- for the tool calls and the course of the turn ----------------------------------------------------------
 
-    def announce(self, call: ToolCallScope, first: ToolCall) -> None:
-        """A tool call begins."""
-        if self._usable():
-            self.push(first)
-            self._calls[call.id] = call
+class TurnCore:
+    """The state of a turn that its `Turn`, its tool calls and its task share."""
 
-    def tell(self, change: ToolCallChange) -> None:
-        """A tool call changed."""
-        if self._usable():
-            self.session.push(change)
+    def __init__(self, core: SessionCore, request: PromptRequest) -> None:
+        self.peer: ClientPeer = core.peer
+        self.session: AgentSession = core.session
+        self.plans: PlanReporter = core.plans
+        self.cancelled: bool = False
+        self.chunk_type: type[AgentMessageChunk | AgentThoughtChunk] | None = None
+        """The type of the current message. None: the next chunk starts a new message."""
+        self.message_id: str = ""
+        self.turn: Turn = Turn(self, request)
+        self._state: Literal["live", "answered", "abandoned"] = "live"
+        self._open_calls: dict[str, Callable[[], None]] = {}
 
-    def ended(self, call: ToolCallScope, last: ToolCallChange) -> None:
-        """A tool call is over. Nothing is left to say where the turn has closed it already."""
-        if self._calls.pop(call.id, None) is not None:
-            self.tell(last)
-
-    def close(self, *, dropped: bool = False) -> None:
-        """The answer is next: what is still open fails. `dropped` code that goes on is no longer listened to."""
-        for call in list(self._calls.values()):
-            call.close(asyncio.CancelledError())
-        self._state = "dropped" if dropped else "answered"
-        self._voice = None
-
-    def _speak(self, voice: type[AgentMessageChunk | AgentThoughtChunk]) -> bool:
-        if not self._usable():
-            return False
-        self._voice = voice
-        self._message_id = self.session.ids.message()
-        return True
-
-    def _usable(self) -> bool:
-        if self._state == "answered":
-            self._must_be_live()
+    @property
+    def live(self) -> bool:
         return self._state == "live"
 
-    def _must_be_live(self) -> None:
+    def require_live(self) -> None:
         if self._state != "live":
-            raise UsageError("the turn is over: its prompt is answered, and nothing can be added to it")
+            raise UsageError("the turn has ended; its prompt is already answered")
 
+    def writable(self) -> bool:
+        """Whether output is sent. Output of an abandoned turn is dropped; after an answer it is an error."""
+        if self._state == "answered":
+            self.require_live()
+        return self._state == "live"
 
-# MERGED agent.course: The course of a turn: the application's code runs in a task of its own, and the prompt is answered, once, in any case.
+    def start_message(self, chunk_type: type[AgentMessageChunk | AgentThoughtChunk]) -> bool:
+        if not self.writable():
+            return False
+        self.chunk_type = chunk_type
+        self.message_id = self.session.new_message_id()
+        return True
 
-TurnResult: TypeAlias = StopReason | PromptResponse | None
-"""What the code of a turn gives: why it stopped (None: the turn is done), or the whole answer."""
+    def push(self, update: SessionUpdate) -> None:
+        if self.writable():
+            self.chunk_type = None
+            self.session.push(update)
 
-_REASONS: Final = frozenset(get_args(StopReason))
+    def start_call(self, call: ToolCall, close: Callable[[], None]) -> None:
+        """Announce a tool call; `close` ends it if it is still open at the end of the turn."""
+        if self.writable():
+            self.push(call)
+            self._open_calls[call.tool_call_id] = close
+
+    def change_call(self, change: ToolCallChange) -> None:
+        if self.writable():
+            self.session.push(change)
+
+    def end_call(self, change: ToolCallChange) -> None:
+        """Send the last change of a tool call, unless the end of the turn has closed it."""
+        if self._open_calls.pop(change.tool_call_id, None) is not None:
+            self.change_call(change)
+
+    async def ask_permission(
+        self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption] | None, timeout: float | None
+    ) -> PermissionAnswer:
+        if not self.writable():
+            return PermissionAnswer()
+        offered = ALLOW_OR_REJECT if options is None else options
+        return await ask_permission(self.peer, self.session.id, tool_call, offered, timeout)
+
+    def close(self, *, abandoned: bool = False) -> None:
+        """End the open tool calls and refuse further output; drop it silently if `abandoned`."""
+        for close_call in list(self._open_calls.values()):
+            close_call()
+        self._state = "abandoned" if abandoned else "answered"
+        self.chunk_type = None
 
 
 class TurnTask:
-    """One prompt being worked on, from its start to its answer."""
+    """Runs the prompt handler in a task of its own and answers the prompt exactly once."""
 
-    def __init__(self, peer: ClientPeer, turn: Turn) -> None:
-        self.turn = turn
+    def __init__(self, session: SessionCore, request: PromptRequest) -> None:
+        self._core = core = TurnCore(session, request)
+        self.turn: Turn = core.turn
         loop = asyncio.get_running_loop()
         self.answered: asyncio.Future[None] = loop.create_future()
-        """Done once the answer is on its way."""
-        self._over: asyncio.Future[None] = loop.create_future()
-        self._peer = peer
+        """Done when the response is queued."""
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._peer = session.peer
         self._work: asyncio.Task[TurnResult] | None = None
 
     async def run(self, function: Callable[[Turn], Awaitable[TurnResult] | TurnResult]) -> PromptResponse:
-        """Do the work and return the answer. Cancelling this cancels the turn; it still returns."""
-        self._work = asyncio.get_running_loop().create_task(_done(function, self.turn))
+        """Run the handler and return the response. Canceling this cancels the turn; it still returns."""
+        self._work = asyncio.get_running_loop().create_task(_call(function, self.turn))
         self._work.add_done_callback(lambda _: self._end())
-        if self.turn.cancelled:
+        if self._core.cancelled:
             self._work.cancel()
-        while not self._over.done():
+        while not self._ended.done():
             try:
-                await asyncio.wait((self._over,))
+                await asyncio.wait((self._ended,))
             except asyncio.CancelledError:
                 self.cancel()
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
-        return self._answer(self._work)
+        return self._finish(self._work)
 
     def cancel(self) -> None:
-        """Stop the work. Once: a second cancellation would only disturb its cleaning up. Bounded."""
-        if self.turn.cancelled or (self._work is not None and self._work.done()):
+        """Cancel the handler, once: a second cancellation would disturb its cleanup. Bounded."""
+        if self._core.cancelled or (self._work is not None and self._work.done()):
             return
-        self.turn.cancelled = True
+        self._core.cancelled = True
         if self._work is not None:
             self._work.cancel()
-        timer = self._peer.clock.call_later(self._peer.grace, self._end)
-        self._over.add_done_callback(lambda _: timer.cancel())
+        timer = self._peer.clock.call_later(self._peer.cancel_grace, self._end)
+        self._ended.add_done_callback(lambda _: timer.cancel())
 
     def _end(self) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(None)
 
-    def _answer(self, work: "asyncio.Task[TurnResult]") -> PromptResponse:
+    def _finish(self, work: "asyncio.Task[TurnResult]") -> PromptResponse:
         if not work.done():
             LOG.warning(
-                "a cancelled turn of session %s does not stop; answered without it", self.turn.session.id
+                "a canceled turn of session %s does not stop; answered without it", self.turn.session.id
             )
-            self.turn.close(dropped=True)
+            self._core.close(abandoned=True)
             self._peer.adopt(work)
             return PromptResponse("cancelled")
-        self.turn.close()
+        self._core.close()
         if work.cancelled():
             return PromptResponse("cancelled")
         error = work.exception()
-        if error is not None and not (self.turn.cancelled or isinstance(error, RpcError)):
+        if error is not None and not (self._core.cancelled or isinstance(error, RpcError)):
             LOG.error("the turn of session %s failed", self.turn.session.id, exc_info=error)
-        if self.turn.cancelled:
+        if self._core.cancelled:
             return PromptResponse("cancelled", usage=UNSET if error is not None else _usage(work.result()))
         if error is not None:
             raise error
         return _response(work.result())
 
 
-async def _done(function: Callable[[Turn], Any], turn: Turn) -> TurnResult:
+async def _call(function: Callable[[Turn], Any], turn: Turn) -> TurnResult:
     result = function(turn)
     return await result if hasattr(result, "__await__") else result
 
@@ -435,9 +466,11 @@ def _response(result: TurnResult) -> PromptResponse:
         if isinstance(result, PromptResponse)
         else PromptResponse("end_turn" if result is None else result)
     )
-    if not isinstance(response.stop_reason, str) or response.stop_reason not in _REASONS:
+    if not isinstance(response.stop_reason, str) or response.stop_reason not in _STOP_REASONS:
         LOG.error(
-            "a turn gave %r; a stop reason is one of %s", response.stop_reason, ", ".join(sorted(_REASONS))
+            "a prompt handler returned %r; use one of %s",
+            response.stop_reason,
+            ", ".join(sorted(_STOP_REASONS)),
         )
-        raise InternalError(data="the agent gave no valid stop reason")
+        raise InternalError(data="the agent returned an invalid stop reason")
     return response

@@ -117,19 +117,19 @@ class SessionLifecycle:
                 self._offer(session, conversation, mode_of(self._coder.first_mode))
                 conversation.note_choice()
                 self._note_servers(conversation)
-        session.listener = conversation.log
+        session.on_update = conversation.log
 
     async def load(self, session: AgentSession) -> None:
         """Take a session up again: tell all of it, give the model its history back."""
         state, conversation = self._taken_up(session, self._head(session.id))
         with _until_it_fails(conversation.journal):
             await replay(session, state)
-        session.listener = conversation.log
+        session.on_update = conversation.log
 
     async def resume(self, session: AgentSession) -> None:
         """Take a session up again without telling it."""
         _, conversation = self._taken_up(session, self._head(session.id))
-        session.listener = conversation.log
+        session.on_update = conversation.log
 
     async def fork(self, session: AgentSession, source_id: str) -> None:
         """Begin a session with all that another one knows."""
@@ -146,7 +146,7 @@ class SessionLifecycle:
             with suppress(StoreError):
                 self._coder.store.delete(session.id)  # nobody has heard of it
             raise
-        session.listener = conversation.log
+        session.on_update = conversation.log
 
     async def _continued(self, session: AgentSession, wanted: str | bool) -> bool:
         """Make a new session the continuation of an old one, which is told once the client knows its id."""
@@ -162,7 +162,7 @@ class SessionLifecycle:
 
         def catch_up() -> None:
             replay_now(session, state)
-            session.listener = conversation.log
+            session.on_update = conversation.log
 
         session.after_open(catch_up)
         return True
@@ -272,7 +272,7 @@ class SessionLifecycle:
         session.data = conversation
         session.modes = session_options.modes(mode)
         session.config_options = session_options.options(conversation)
-        session.open_options = frozenset((session_options.MODEL,))
+        session.custom_value_options = frozenset((session_options.MODEL,))
         conversation.journal.append(
             SessionOpened(
                 session.id,

@@ -98,7 +98,7 @@ async def set_model(conversation: CoderSession, text: str, *, tell: bool = False
     if name != before:
         conversation.use_model(name)
         preload(coder.models, name)
-    await conversation.session.set_options(options(conversation), tell=tell and name != before)
+    await conversation.session.set_options(options(conversation), notify=tell and name != before)
     if name.provider != before.provider:
         conversation.soon(ask_for_models(conversation))
     return name

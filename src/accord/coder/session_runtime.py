@@ -266,7 +266,7 @@ class SessionRuntime:
         conversation = self.conversation
         if conversation.titled:
             return
-        title = title_of(turn.blocks, commands=turn.session.known_commands)
+        title = title_of(turn.blocks, commands=turn.session.command_names)
         if title:
             conversation.titled = True
             await turn.title(title)

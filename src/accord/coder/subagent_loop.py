@@ -172,12 +172,12 @@ class SubagentCall:
         """Ask the user, about a tool call of the session."""
         scope = await self._of_session()
         self._mark("asking")
-        await self._child.requires_action()
+        await self._child.set_requires_action()
         try:
             answer = await scope.ask_permission(options, timeout=timeout)
         finally:
             self._mark("running")
-        await self._child.running()
+        await self._child.set_running()
         if answer:
             await self._running()
         return answer
@@ -324,7 +324,7 @@ class SubagentOutput:
         self._speaking = None
         places = [place for place in locations if isinstance(place, ToolCallLocation)]
         first = ToolCall(
-            self._turn.session.ids.tool_call(),
+            self._turn.session.new_tool_call_id(),
             title,
             UNSET if kind is None else kind,
             "pending",
@@ -339,7 +339,7 @@ class SubagentOutput:
             return
         if self._speaking is not kind:
             self._speaking = kind
-            self._message_id = self._turn.session.ids.message()
+            self._message_id = self._turn.session.new_message_id()
         await self._child.update(kind(TextContent(text), self._message_id))
 
 
@@ -388,7 +388,7 @@ class _Delegating:
         steps = SubagentSteps()
         work = _Work()
         child = self._turn.subagent(task.title, cancel=work.stop)
-        await child.sent(task.prompt)
+        await child.add_message(task.prompt)
         context = replace(
             self._context,
             ledger=ReadFiles(),
@@ -410,19 +410,19 @@ class _Delegating:
         try:
             reason = await work.done(run)
         except ModelError as error:
-            await child.failed(InternalError(str(error)))
+            await child.set_failed(InternalError(str(error)))
             return _outcome(run, steps, context, "error", f"The sub-agent stopped: {error}")
         except asyncio.CancelledError:
-            await child.idle("cancelled")
+            await child.set_idle("cancelled")
             raise
         except Exception as error:  # noqa: BLE001 - the boundary of a tool's run: a defect must not end the turn
             _LOG.error("a sub-agent failed", exc_info=error)
-            await child.failed(InternalError(type(error).__name__))
+            await child.set_failed(InternalError(type(error).__name__))
             return _outcome(run, steps, context, "error", "The sub-agent failed by a defect of its own.")
         finally:
             showing.cancel()
             await asyncio.gather(showing, return_exceptions=True)
-        await child.idle(reason)
+        await child.set_idle(reason)
         return _outcome(run, steps, context, reason, _UNFINISHED.get(reason, ""))
 
 

@@ -74,7 +74,7 @@ class _Asker:
     async def _by_extension(self, question: UserQuestion) -> str | None:
         client = self._turn.client
         announced = _announced(client.capabilities.meta or {}, client.info.meta or {} if client.info else {})
-        if announced is False or METHOD in client.refused:
+        if announced is False or METHOD in client.unsupported_methods:
             return None
         params: dict[str, Any] = {"sessionId": self._turn.session.id, "question": question.text}
         if question.options:
@@ -85,7 +85,7 @@ class _Asker:
             return None  # the client itself remembers that
         except RpcError:
             if announced is None:
-                client.refused.add(METHOD)
+                client.unsupported_methods.add(METHOD)
             return None
         except AccordError:
             return None

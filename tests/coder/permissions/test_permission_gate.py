@@ -311,7 +311,7 @@ async def test_each_decision_is_one_private_audit_line_without_secrets(tmp_path:
     session = make_session(tmp_path)
     await session.ruling("read_file", path="a.py")
     await session.ruling("bash", ALLOW, command="TOKEN=geheim make")
-    said = PermissionAnswer(None, "cancelled", word="use the key sk-abcdefghijklmnopqrstuvwx")
+    said = PermissionAnswer(None, "cancelled", message="use the key sk-abcdefghijklmnopqrstuvwx")
     await session.ruling("bash", lambda *_: said, command="make")
     lines = session.audit_lines()
     assert [(line["session"], line["tool"], line["effect"]) for line in lines] == [

@@ -63,8 +63,8 @@ def denied(decision: Decision) -> PermissionRuling:
 
 def refused(decision: Decision, answer: PermissionAnswer) -> PermissionRuling:
     """The user, or nobody, said no."""
-    if answer.word:
-        why = f"The user said: {answer.word}"
+    if answer.message:
+        why = f"The user said: {answer.message}"
     elif answer.option is not None and answer.always:
         why = f"The user rejected this for the rest of the session. {_GO_ON}"
     elif answer.option is not None:
@@ -306,7 +306,7 @@ class PermissionGate:
             if latest.effect == "deny":
                 self._write(now, latest, read)
                 return denied(latest)
-        said = redacted(answer.word) or ("" if answer.reason == "selected" else answer.reason)
+        said = redacted(answer.message) or ("" if answer.reason == "selected" else answer.reason)
         error = self._write(request, decision, read, said)
         if read.allowed and error is not None:
             return unwritten(decision, error)
