@@ -1,4 +1,4 @@
-"""`AgentSession`: its directories, modes, options and updates, and `SessionCore`, its internal state.
+"""`AgentSession`: its directories, modes, options and updates, and `AgentSessionCore`, its internal state.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -48,7 +48,7 @@ Command: TypeAlias = AvailableCommand | tuple[str, str] | tuple[str, str, str]
 class AgentSession:
     """A session of one client. `data` is for the application."""
 
-    def __init__(self, core: "SessionCore", session_id: str, request: OpeningRequest) -> None:
+    def __init__(self, core: "AgentSessionCore", session_id: str, request: OpeningRequest) -> None:
         """Internal: sessions are created by requests of the client."""
         self.id: str = session_id
         self.request: OpeningRequest = request
@@ -244,7 +244,7 @@ class AgentSession:
         task.add_done_callback(self._core.tasks.discard)
 
 
-class SessionCore:
+class AgentSessionCore:
     """The state of a session that only this package uses. Applications get its `session`."""
 
     def __init__(self, peer: ClientPeer, session_id: str, request: OpeningRequest, *, hold: bool) -> None:

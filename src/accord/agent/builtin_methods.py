@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
-from accord.agent.agent_session import OpeningRequest, SessionCore
+from accord.agent.agent_session import AgentSessionCore, OpeningRequest
 from accord.agent.capabilities import (
     OpeningResponse,
     advertise,
@@ -75,21 +75,21 @@ class BuiltinMethods:
     def __init__(
         self, agent: "Agent", handlers: AgentHandlers, connection: "AgentConnection", peer: ClientPeer
     ) -> None:
-        self.sessions: dict[str, SessionCore] = {}
+        self.sessions: dict[str, AgentSessionCore] = {}
         self._agent = agent
         self._handlers = handlers
         self._connection = connection
         self._peer = peer
         self._disconnected = False
 
-    def session(self, session_id: str) -> SessionCore:
+    def session(self, session_id: str) -> AgentSessionCore:
         """Return an open session; raise the "session not found" error if there is none."""
         session = self.sessions.get(session_id)
         if session is None:
             raise unknown_session(session_id)
         return session
 
-    def client_request(self, call: IncomingCall, session: SessionCore | None = None) -> ClientRequest:
+    def client_request(self, call: IncomingCall, session: AgentSessionCore | None = None) -> ClientRequest:
         """Return the second argument of request handlers."""
         return ClientRequest(self._peer, self._connection, call, None if session is None else session.session)
 
@@ -118,7 +118,9 @@ class BuiltinMethods:
         if stored and (active := self.sessions.get(params.session_id)) is not None and active.turn_task:
             raise InvalidRequest("A prompt is running in this session")
         session_id = params.session_id if stored else new_session_id()
-        session = SessionCore(self._peer, session_id, params, hold=not isinstance(params, LoadSessionRequest))
+        session = AgentSessionCore(
+            self._peer, session_id, params, hold=not isinstance(params, LoadSessionRequest)
+        )
         result = await self._call_opening_handler(session, params, call)
         if isinstance(result, NewSessionResponse | ForkSessionResponse):
             session.session.id = session_id = result.session_id
@@ -132,7 +134,7 @@ class BuiltinMethods:
         return response
 
     async def _call_opening_handler(
-        self, session: SessionCore, params: OpeningRequest, call: IncomingCall
+        self, session: AgentSessionCore, params: OpeningRequest, call: IncomingCall
     ) -> OpeningResponse | None:
         method = _opening_method(params)
         override = self._handlers.overrides.get(method)
@@ -188,11 +190,11 @@ class BuiltinMethods:
         if session is not None:
             await self._end_shielded(session)
 
-    async def _end_shielded(self, session: SessionCore) -> None:
+    async def _end_shielded(self, session: AgentSessionCore) -> None:
         # The session is already out of `sessions`: a canceled request must not leave it half closed.
         await asyncio.shield(self._peer.spawn(self._end(session)))
 
-    async def _end(self, session: SessionCore) -> None:
+    async def _end(self, session: AgentSessionCore) -> None:
         """Cancel the turn, wait for its response, close the session, call the close handler."""
         turn_task = session.turn_task
         if turn_task is not None:
@@ -218,7 +220,7 @@ class BuiltinMethods:
             done = asyncio.gather(*tasks, return_exceptions=True)
             await within(self._peer.clock, self._peer.cancel_grace, done)
 
-    async def _end_quietly(self, session: SessionCore) -> None:
+    async def _end_quietly(self, session: AgentSessionCore) -> None:
         try:
             await self._end(session)
         except Exception:  # noqa: BLE001 - already logged, and the client is gone
@@ -445,18 +447,20 @@ class OptionMethods:
         )
         return SetSessionConfigOptionResponse(options.for_client())
 
-    async def _call_mode_handler(self, session: SessionCore, mode_id: str) -> None:
+    async def _call_mode_handler(self, session: AgentSessionCore, mode_id: str) -> None:
         hook = self._handlers.hooks.get("session/set_mode")
         if hook is not None:
             await self._methods.call_handler(hook, session.session, mode_id)
 
-    async def _call_option_handler(self, session: SessionCore, config_id: str, value: str | bool) -> None:
+    async def _call_option_handler(
+        self, session: AgentSessionCore, config_id: str, value: str | bool
+    ) -> None:
         hook = self._handlers.hooks.get("session/set_config_option")
         if hook is not None:
             await self._methods.call_handler(hook, session.session, config_id, value)
 
 
-def _push_all(session: SessionCore, updates: list[SessionUpdate]) -> None:
+def _push_all(session: AgentSessionCore, updates: list[SessionUpdate]) -> None:
     if not session.closed:
         for update in updates:
             session.push(update)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from accord.agent.agent_session import OpeningRequest, SessionCore
+from accord.agent.agent_session import AgentSessionCore, OpeningRequest
 from accord.errors import InvalidParams, NotFound, UsageError
 from accord.schema.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from accord.schema.initialize import (
@@ -183,7 +183,7 @@ def _check_system_prompt(prompt: SystemPrompt, accepts: AgentFeatures) -> None:
         raise InvalidParams("systemPrompt: needs at least one block, and only text blocks")
 
 
-def session_response(core: SessionCore, result: OpeningResponse | None) -> OpeningResponse:
+def session_response(core: AgentSessionCore, result: OpeningResponse | None) -> OpeningResponse:
     """Return the response that opens a session, with the modes and options that the handler set."""
     session, options = core.session, core.options
     if result is not None:

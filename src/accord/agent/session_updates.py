@@ -44,7 +44,7 @@ from accord.schema.updates import (
 )
 
 if TYPE_CHECKING:
-    from accord.agent.agent_session import SessionCore
+    from accord.agent.agent_session import AgentSessionCore
 
 Step: TypeAlias = (
     PlanEntry | str | tuple[str, PlanEntryStatus] | tuple[str, PlanEntryStatus, PlanEntryPriority]
@@ -67,7 +67,7 @@ _CONTENT_BLOCKS: Final = get_args(ContentBlock)
 class Compaction:
     """`async with session.compaction() as compaction:`. Sends nothing to clients without compactions."""
 
-    def __init__(self, core: "SessionCore") -> None:
+    def __init__(self, core: "AgentSessionCore") -> None:
         self.id: str = core.ids.compaction()
         self._core = core
         self._open = False
@@ -103,7 +103,9 @@ class Compaction:
 class Subagent:
     """A child session (unstable), announced on its parent. Sends nothing to clients without subagents."""
 
-    def __init__(self, parent: "SessionCore", title: str | None, cancel: Callable[[], object] | None) -> None:
+    def __init__(
+        self, parent: "AgentSessionCore", title: str | None, cancel: Callable[[], object] | None
+    ) -> None:
         self.id: str = new_session_id()
         self.shown: bool = parent.session.client.shows_subagents
         """Whether the client shows subagents."""

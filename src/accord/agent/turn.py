@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
 
-from accord.agent.agent_session import AgentSession, Command, SessionCore
+from accord.agent.agent_session import AgentSession, AgentSessionCore, Command
 from accord.agent.client import LOG, ClientPeer, SessionClient
 from accord.agent.session_updates import Compaction, PlanReporter, Step, Subagent, content_block, plan_entry
 from accord.agent.tool_call_scope import (
@@ -319,7 +319,7 @@ class Turn:
 class TurnCore:
     """The state of a turn that its `Turn`, its tool calls and its task share."""
 
-    def __init__(self, core: SessionCore, request: PromptRequest) -> None:
+    def __init__(self, core: AgentSessionCore, request: PromptRequest) -> None:
         self.peer: ClientPeer = core.peer
         self.session: AgentSession = core.session
         self.plans: PlanReporter = core.plans
@@ -391,7 +391,7 @@ class TurnCore:
 class TurnTask:
     """Runs the prompt handler in a task of its own and answers the prompt exactly once."""
 
-    def __init__(self, session: SessionCore, request: PromptRequest) -> None:
+    def __init__(self, session: AgentSessionCore, request: PromptRequest) -> None:
         self._core = core = TurnCore(session, request)
         self.turn: Turn = core.turn
         loop = asyncio.get_running_loop()
