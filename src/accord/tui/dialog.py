@@ -196,7 +196,7 @@ _INDENT: Final = 5
 class AnswerList(Widget):
     """A list of answers; the dialog keeps the keys."""
 
-    DEFAULT_CSS = "Options { height: auto; margin: 1 0 0 0; }"
+    DEFAULT_CSS = "AnswerList { height: auto; margin: 1 0 0 0; }"
 
     class Clicked(Message):
         """One was clicked."""
@@ -286,7 +286,7 @@ class DialogText(TranscriptView, can_focus=False):
     """What is to be read before one answers: from its beginning, as high as it needs to be."""
 
     DEFAULT_CSS = """
-    Reading { height: auto; min-height: 1; background: $surface; scrollbar-gutter: auto; }
+    DialogText { height: auto; min-height: 1; background: $surface; scrollbar-gutter: auto; }
     """
 
     def __init__(self, items: "Sequence[Item]") -> None:

@@ -100,7 +100,7 @@ class ListRows(ScrollView, can_focus=False):
     """The rows. One of them is marked."""
 
     DEFAULT_CSS = """
-    Rows {
+    ListRows {
         height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; background: $surface;
         scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface;
     }
@@ -244,7 +244,7 @@ class ListScreen(ModalScreen[Any]):
     ListScreen #letters:focus { border: none; }
     ListScreen #told { height: auto; max-height: 3; padding: 0 1; }
     ListScreen.small > #frame { height: auto; max-height: 80%; }
-    ListScreen.small Rows { height: auto; max-height: 24; }
+    ListScreen.small ListRows { height: auto; max-height: 24; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Close", show=False),

@@ -233,8 +233,8 @@ class SessionTabs(Vertical):
     """The sessions that are open."""
 
     DEFAULT_CSS = """
-    Desk { height: 1fr; }
-    Desk > ContentSwitcher { height: 1fr; }
+    SessionTabs { height: 1fr; }
+    SessionTabs > ContentSwitcher { height: 1fr; }
     """
 
     def __init__(

@@ -228,11 +228,11 @@ class SessionView(Vertical):
     async def _connect(self) -> None:
         """The client is imported when the prompt is on the screen and can be used."""
         module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
-        asking: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
+        dialogs: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
         await asyncio.to_thread(import_module, "accord.tui.transcript.transcript_follower")
         leave_alone()
-        conversation = module.Conversation(
-            self.start, self.showing, asking.Questions(self), self.queue, self.clock
+        conversation = module.ChatSession(
+            self.start, self.showing, dialogs.DialogHandler(self), self.queue, self.clock
         )
         self.conversation = conversation
         conversation.begin()

@@ -67,8 +67,8 @@ class CompletionPopup(Widget):
     """Shows completions; the editor keeps the keys and moves the mark."""
 
     DEFAULT_CSS = """
-    Popup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1; background: $surface; }
-    Popup.open { display: block; }
+    CompletionPopup { display: none; height: auto; max-height: 8; margin: 0 1; padding: 0 1; background: $surface; }
+    CompletionPopup.open { display: block; }
     """
 
     class Chosen(Message):

@@ -19,8 +19,8 @@ class PromptQueue(Widget, can_focus=True):
     """The queue."""
 
     DEFAULT_CSS = """
-    Waiting { display: none; height: auto; max-height: 6; margin: 0 1; padding: 0 1; }
-    Waiting.some { display: block; }
+    PromptQueue { display: none; height: auto; max-height: 6; margin: 0 1; padding: 0 1; }
+    PromptQueue.some { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),

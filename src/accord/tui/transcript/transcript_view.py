@@ -75,7 +75,7 @@ class VirtualScroll(ScrollView):
     """Items from top to bottom."""
 
     DEFAULT_CSS = """
-    Paper {
+    VirtualScroll {
         height: 1fr;
         padding: 0;
         scrollbar-size-vertical: 1;
