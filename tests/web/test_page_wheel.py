@@ -55,5 +55,5 @@ def test_wheel_without_node_has_no_page_and_warns_in_one_line(checkout: Path) ->
     assert "accord/__init__.py" in names
     assert not [name for name in names if "gateway/page" in name]
     assert [line for line in output.splitlines() if "page" in line] == [
-        "accord: built without the gateway's page, because npm was not found; all else works"
+        "accord: npm not found; the wheel does not include the gateway's page (everything else works)"
     ]

@@ -1,8 +1,8 @@
-"""Agents on the network: WebSocket and streamable HTTP in front, sessions that outlive connections behind.
+"""The gateway behind `accord serve`: agents on the network, and sessions that outlive connections.
 
-The parts, from the socket to the agent:
-* `front/` listens, speaks HTTP and WebSocket, keeps a line alive over dropped sockets, serves the page;
-* `access/` knows tokens, tickets, origins, limits, and keeps the audit log;
-* `line.py` is the seam between the front and the rest;
-* the modules beside it own the agents' processes, the live sessions and who is attached to them, and the inbox.
+The parts, from the socket to the agent: `http/` listens, speaks HTTP and WebSocket, keeps a client
+connection alive across dropped sockets and serves the page. `access/` has tokens, browser logins, origins,
+limits and the audit log. `client_connection.py` is the contract between `http/` and the rest. `methods/`
+serves the requests of clients. The other modules own the agent processes, the live sessions, their clients
+and the inbox.
 """

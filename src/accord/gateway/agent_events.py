@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
 
 
-# MERGED gateway.workplace: Files and terminals of a session, on the gateway's machine: what an agent asks of its client, `fs/*` and `terminal/*`.
-
 WorkspaceHandler: TypeAlias = Callable[["GatewayWorkspace", Any], Awaitable[Any]]
 
 WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
@@ -52,11 +50,11 @@ WORKSPACE_METHODS: Final[dict[str, WorkspaceHandler]] = {
     "terminal/kill": agent_requests.kill_terminal,
     "terminal/release": agent_requests.release_terminal,
 }
-"""What the gateway does itself, by method."""
+"""Methods that the gateway serves itself, on its own machine."""
 
 
 class GatewayWorkspace:
-    """The folders of one session; what was started in it ends with it."""
+    """Files and terminals of one session. Closing it ends what was started in it."""
 
     def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
         self.folders = folders
@@ -67,11 +65,11 @@ class GatewayWorkspace:
 
     @property
     def workspace(self) -> "GatewayWorkspace":
-        """Itself: it lends what it makes."""
+        """Itself, as `agent_requests` expects."""
         return self
 
     def use(self) -> LocalWorkspace:
-        """Files and terminals, made when they are first needed."""
+        """Return the workspace, created on first use."""
         if self._workspace is None:
             self._workspace = LocalWorkspace(
                 self._roots, terminals=Terminals(self._roots, on_output=self.terminals.printed)
@@ -79,13 +77,13 @@ class GatewayWorkspace:
         return self._workspace
 
     def run(self, work: Awaitable[None]) -> None:
-        """Serve a request; it ends, at the latest, with this workplace."""
+        """Run a request in a task that `aclose` cancels."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """End everything that was started here."""
+        """Cancel the running requests and end the terminals."""
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
@@ -95,14 +93,12 @@ class GatewayWorkspace:
             await workspace.aclose()
 
 
-# MERGED gateway.hearing: What agents say: updates into the log and to everybody attached, requests to whoever serves them, and their end.
-
 LOG = getLogger("accord.gateway")
 
 _MAX_EARLY_UPDATES: Final = 256
 _MAX_EARLY_BYTES: Final = 4 << 20
 _UNSCOPED_NOTIFICATIONS: Final = ("elicitation/complete",)
-"""Notifications that name no session, and tell nothing to who was not asked."""
+"""Notifications without a session that any client of the agent may receive."""
 _MAX_LOGGED_METHOD: Final = 100
 _TERMINAL_END_METHODS: Final = (
     "terminal/output",
@@ -111,28 +107,26 @@ _TERMINAL_END_METHODS: Final = (
     "terminal/release",
 )
 _MESSAGE_UPDATES: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
-"""Updates that everybody gets, and that change nothing but the conversation."""
+"""Updates that every client gets and that change nothing but the messages."""
 _FILTERED_UPDATES: Final = CAPABILITY_GATED | {ConfigOptionUpdate}
-"""Updates that not every client gets, or not all of them."""
+"""Updates that depend on the capabilities of the client."""
 
 
 class AgentEvents:
-    """The gateway's ears, for all agents."""
+    """Handles the events of all hosted agents."""
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
         self._early_updates: dict[str, list[tuple[SessionNotification, bytes]]] = {}
-        self._last_session: LiveSession | None = (
-            None  # updates come in bursts: most are of the same session as the one before
-        )
+        self._last_session: LiveSession | None = None  # consecutive updates are usually of the same session
 
     def on_batch_end(self) -> None:
-        """All of one read has been heard: log it, then send it."""
+        """Log everything of one read, then send it."""
         self._last_session = None
         self._gateway.flush()
 
     def on_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """An update: into the log, and to everybody attached. The end of the batch sends it."""
+        """Log an update and queue it for the attached clients. The end of the batch sends it."""
         session = self._last_session
         if session is None or session.id != notification.session_id or session.agent is not agent:
             session = self._gateway.sessions.find(agent.name, notification.session_id)
@@ -143,9 +137,7 @@ class AgentEvents:
         if session.discards_updates:
             return
         outgoing = OutgoingFrame(frame)
-        if (
-            type(notification.update) in _MESSAGE_UPDATES and session.replay_buffer is None
-        ):  # most of all updates, by far
+        if type(notification.update) in _MESSAGE_UPDATES and session.replay_buffer is None:  # the common case
             session.log.append_one(cast(SessionUpdate, notification.update))
             if session.clients:
                 self._gateway.post_in_batch(session.clients, outgoing, session.id)
@@ -179,7 +171,7 @@ class AgentEvents:
         outgoing: OutgoingFrame,
         clients: Sequence[GatewayClient],
     ) -> None:
-        """Not every client knows every kind of option."""
+        """Send config options, adapted to each client."""
         for client in clients:
             adapted = client.adapt(update)
             if adapted is update:
@@ -188,7 +180,10 @@ class AgentEvents:
                 self._gateway.send_update(session, adapted, (client,))
 
     def _keep_early_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
-        """Some agents speak of a session before they have named it: kept while they are about to name one."""
+        """Keep an update for a session that the agent has not named yet.
+
+        Some agents send updates before they answer `session/new`.
+        """
         early = self._early_updates.setdefault(agent.name, [])
         upstream = agent.upstream
         if upstream is None or not upstream.is_creating_session:
@@ -200,7 +195,7 @@ class AgentEvents:
             early.append((notification, frame))
 
     def deliver_early_updates(self, agent: HostedAgent, session: LiveSession) -> None:
-        """A session got its name: what was said of it before is heard now."""
+        """Handle the updates that arrived before the session was named."""
         early = self._early_updates.pop(agent.name, [])
         for update, frame in early:
             if update.session_id == session.id:
@@ -211,7 +206,7 @@ class AgentEvents:
     def on_request(
         self, agent: HostedAgent, id: RequestId, method: str, params: Raw | None, alias: Alias | None
     ) -> None:
-        """A request of an agent: files and terminals are served here, all else by whoever is attached."""
+        """Handle a request of an agent: serve files and terminals here, show the rest to clients."""
         upstream = agent.upstream
         if upstream is None:
             return
@@ -244,7 +239,7 @@ class AgentEvents:
         async def work() -> None:
             try:
                 result = encode(await WORKSPACE_METHODS[method](workspace, value))
-            except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
+            except Exception as error:  # noqa: BLE001 - request boundary: every error becomes a response
                 upstream.refuse(id, to_rpc_error(error))
             else:
                 upstream.answer(id, result)
@@ -254,7 +249,7 @@ class AgentEvents:
         workspace.run(work())
 
     def _send_terminal_end(self, session: LiveSession, terminal_id: str) -> None:
-        """Clients that cannot look at the gateway's terminals are told what was printed."""
+        """Send the output of a finished terminal to clients that cannot show the gateway's terminals."""
         without_terminals = [client for client in session.clients if not client.extensions.get("terminal")]
         adapted = session.terminal_end_update(terminal_id)
         if without_terminals and adapted is not None:
@@ -272,7 +267,7 @@ class AgentEvents:
                         None, upstream, id, method, encode(value), value, [client]
                     )
                     return
-            raise InvalidParams("the request that this question belongs to is not open")
+            raise InvalidParams("requestId names no open request")
         session_id = _as_dict(value).get("sessionId") or getattr(value, "session_id", None)
         if not isinstance(session_id, str):
             raise MethodNotFound(data={"method": method})
@@ -281,7 +276,7 @@ class AgentEvents:
         self._gateway.overview.notify_changed(session)
 
     def on_notification(self, agent: HostedAgent, method: str, params: Raw | None, frame: bytes) -> None:
-        """Any other notification: to those it concerns."""
+        """Forward any other notification to the clients that it concerns."""
         try:
             value = read_untyped(params).value
         except RpcError:
@@ -312,7 +307,7 @@ class AgentEvents:
         if session is not None:
             self._gateway.post(session.clients, OutgoingFrame(frame), session.id)
         elif session_id is None:
-            # It may concern any of them: only for who may see them all.
+            # It may concern any session: send it only to clients that may see all of them.
             folders = {folder for one in self._gateway.sessions.of(agent) for folder in one.folders}
             clients = tuple(
                 client
@@ -324,7 +319,7 @@ class AgentEvents:
             self._gateway.post(clients, OutgoingFrame(frame), None)
 
     def lease_process(self, agent: HostedAgent) -> LimitLease:
-        """A program is about to be started. Raises LimitReached."""
+        """Count a process that is about to start. Raise GatewayLimitReached."""
         limit_counter, metrics = self._gateway.limit_counter, self._gateway.metrics
         lease = limit_counter.process(agent.name)
         metrics.processes = limit_counter.processes
@@ -336,7 +331,7 @@ class AgentEvents:
         return LimitLease(release)
 
     def on_agent_end(self, agent: HostedAgent, end: TransportEnd) -> None:
-        """Its sessions are no longer live, and nobody waits for it any more. The prompts were answered before this."""
+        """Close what the agent left open in its sessions. Its prompts are already answered."""
         for session in self._gateway.sessions.of(agent):
             session.live = False
             session.release_lease()
@@ -363,7 +358,7 @@ class AgentEvents:
     def _session(self, agent: HostedAgent, session_id: str) -> LiveSession:
         session = self._gateway.sessions.find(agent.name, session_id)
         if session is None:
-            raise NotFound("There is no such session", {"sessionId": session_id})
+            raise NotFound("session not found", {"sessionId": session_id})
         return session
 
     def _send_terminal_output(self, session: LiveSession, event: TerminalPrinted) -> None:

@@ -1,7 +1,8 @@
-"""The seam between sockets and sessions: a frame on its way out, the two ends of a client's connection.
+"""The contract between the HTTP server and the gateway: an outgoing frame, and the two ends of a client's
+connection.
 
-The front knows sockets, streams and resumption, and nothing of ACP beyond an envelope. The other end, the `ConnectionHandler`, knows
-ACP and nothing of sockets: a line that drops and comes back is one line to it.
+The HTTP server knows sockets, streams and resumption, but of ACP only the envelope. The `ConnectionHandler`
+knows ACP but not sockets: a connection that drops and resumes is one connection to it.
 """
 
 from typing import Final, Protocol
@@ -13,23 +14,23 @@ _MEDIUM_FRAME = 1 << 16
 
 
 MAX_UNSENT_HISTORY: Final = 1 << 20
-"""Bytes of a history that may lie unsent to a client before the rest waits."""
+"""Bytes of a replayed history that may be unsent to a client before the replay pauses."""
 
 
 class OutgoingFrame:
-    """One frame for any number of clients. Each wire form is made once, whoever asks first."""
+    """One frame for any number of clients. Each wire form is encoded once, on first use."""
 
     __slots__ = ("_event_form", "_websocket_form", "body")
 
     def __init__(self, body: bytes) -> None:
         self.body = body
-        """The JSON-RPC object, without a line end."""
+        """The JSON-RPC object without a line end."""
         self._websocket_form: bytes | None = None
         self._event_form: bytes | None = None
 
     @property
     def websocket(self) -> bytes:
-        """As an unmasked text frame, whole."""
+        """The frame as one unmasked WebSocket text frame."""
         encoded = self._websocket_form
         if encoded is None:
             encoded = self._websocket_form = _text_frame(self.body)
@@ -37,10 +38,10 @@ class OutgoingFrame:
 
     @property
     def event(self) -> bytes:
-        """As the data of a server-sent event; an id line may be put before it."""
+        """The frame as the data of a server-sent event, without an id line."""
         encoded = self._event_form
         if encoded is None:
-            # A bare CR, which is white space in JSON, would end the line there.
+            # A bare CR is whitespace in JSON but ends a line in an event stream.
             encoded = self._event_form = b"data: " + self.body.replace(b"\r", b" ") + b"\n\n"
         return encoded
 
@@ -55,44 +56,51 @@ def _text_frame(body: bytes) -> bytes:
 
 
 class ClientConnection(Protocol):
-    """The front's end of one connection. It outlives the sockets that carry it."""
+    """The HTTP server's end of one connection. It outlives the sockets that carry it."""
 
     @property
     def id(self) -> str:
-        """What `Acp-Connection-Id` says."""
+        """The value of `Acp-Connection-Id`."""
         ...
 
     @property
     def unsent(self) -> int:
-        """Bytes taken by `send` that have not left."""
+        """Bytes passed to `send` that have not been written yet."""
         ...
 
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Queue a frame behind those before it; never blocks, never raises. `stream` is the session whose event stream
-        carries it, None the connection's own; a WebSocket carries them all.
+        """Queue a frame. Never blocks, never raises.
+
+        `stream` is the session whose event stream carries the frame; None is the connection's own stream. A
+        WebSocket carries all of them.
         """
         ...
 
     def end(self, code: int, reason: str) -> None:
-        """Close for good, with a WebSocket close code and a short reason; `ConnectionHandler.gone` follows."""
+        """Close for good, with a WebSocket close code and a short reason. `ConnectionHandler.closed`
+        follows.
+        """
         ...
 
 
 class ConnectionHandler(Protocol):
-    """The other end of a line."""
+    """The gateway's end of a connection."""
 
     def frames(self, frames: list[bytes]) -> None:
-        """What arrived, in order; never raises."""
+        """Handle frames that arrived, in order. Never raises."""
         ...
 
     def closed(self, reason: str) -> None:
-        """The line is over for good; called once."""
+        """Handle the end of the connection; called once."""
         ...
 
 
 class ConnectionOpener(Protocol):
-    """Where the front asks for the other end of a new line."""
+    """Creates the gateway's end of a new connection."""
 
     def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> ConnectionHandler:
-        """`agent` is the name in the address, None for the default one. Raises NotFound for an unknown name, LimitReached."""
+        """Open a connection to an agent; None is the default agent.
+
+        Raises NotFound for an unknown agent, and GatewayLimitReached.
+        """
         ...

@@ -1,5 +1,8 @@
 """The gateway object: hosted agents, connected clients and the sessions between them; the inbox and session
 overview.
+
+Everything that one read of an agent brings is logged in one transaction and then sent. A frame is encoded
+once for all attached clients. Nothing here waits for a client: the HTTP server disconnects slow ones.
 """
 
 import asyncio
@@ -26,17 +29,15 @@ from accord.schema import CloseSessionRequest, SessionNotification, SessionUpdat
 from accord.schema.codec import encode
 from accord.store import iso_time
 
-# MERGED gateway.overview: What is open over all sessions: the inbox of questions that wait for a person, the list of sessions, and who watches them.
-
 
 class SessionOverview:
-    """The inbox and the list, as each token may see them."""
+    """The inbox of pending requests and the list of sessions, limited to what each token may see."""
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
 
     def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
-        """Whether this client may see it and answer it."""
+        """Whether this client may see the request and answer it."""
         session = pending.session
         if pending.method not in USER_REQUESTS or session is None or client.rights.read_only:
             return False
@@ -62,7 +63,7 @@ class SessionOverview:
             self.notify_changed(pending.session)
 
     def sessions(self, rights: TokenRights) -> list[dict[str, Any]]:
-        """All sessions that were ever here and that the token covers, the ones used last first."""
+        """List the sessions that the token covers, most recently used first."""
         self._gateway.sessions.logs.commit()
         clients: list[dict[str, Any]] = []
         for recorded in self._gateway.sessions.logs.list():
@@ -71,7 +72,7 @@ class SessionOverview:
                 continue
             session = self._gateway.sessions.find(agent.name, recorded.session_id)
             if session is not None and not session.log.is_kept:
-                session = None  # it only has the same id
+                session = None  # a different session with the same id
             head = recorded.head
             folders = session.folders if session else (head.cwd, *head.additional_directories)
             if not rights.covers(agent.name, folders):
@@ -89,7 +90,7 @@ class SessionOverview:
         return clients
 
     def notify_changed(self, session: LiveSession) -> None:
-        """Tell those who watch the sessions how this one stands."""
+        """Send the state of a session to the clients that subscribed to sessions."""
         self._gateway.metrics.sessions.clear()
         self._gateway.metrics.sessions.update(session.state for session in self._gateway.sessions)
         clients = tuple(
@@ -106,7 +107,7 @@ class SessionOverview:
             self._gateway.post(clients, OutgoingFrame(body), None)
 
     def notify_removed(self, agent: str, session_id: str, folders: Sequence[str]) -> None:
-        """Tell those who watch the sessions that one is no more."""
+        """Tell the clients that subscribed to sessions that one was deleted."""
         params = encode({"removed": {"agent": agent, "sessionId": session_id}})
         clients = tuple(
             client
@@ -136,23 +137,18 @@ def _session_entry(
     return clients
 
 
-# MERGED gateway.gateway: The gateway: agents on one side, clients on the other, the sessions between.
-#
-# What one read of an agent brought is logged in one transaction and then sent, encoded once for everybody who is attached.
-# Nothing here waits for a client: a line that is slow is the front's to cut off.
-
 T = TypeVar("T")
 
 LOG = getLogger("accord.gateway")
 
 IDLE_SECONDS: Final = 15 * 60.0
-"""Seconds after which an agent that nobody needs is ended."""
+"""How long an agent may be unused before it is stopped."""
 
 _IDLE_CHECK_SECONDS: Final = 30.0
 
 
 class Gateway:
-    """Made with the agents it offers; `aclose` ends them all."""
+    """Hosts agents for clients. `aclose` stops all agents."""
 
     def __init__(
         self,
@@ -165,7 +161,7 @@ class Gateway:
         idle: float = IDLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        assert sources, "a gateway offers one agent at least"
+        assert sources, "a gateway needs at least one agent"
         self.agent_events = AgentEvents(self)
         self.agents = {source.name: HostedAgent(source, self.agent_events, clock) for source in sources}
         self.default_agent = next(iter(self.agents.values()))
@@ -178,7 +174,7 @@ class Gateway:
         self.metrics = metrics or Metrics()
         self.clients: list[GatewayClient] = []
         self.stopping = False
-        """Whether it only waits for the running turns to end."""
+        """Set while the gateway only waits for running turns to end."""
         self.clock = clock
         self._idle_seconds = idle
         self._queue: list[tuple[Iterable[GatewayClient], OutgoingFrame, str | None]] = []
@@ -187,14 +183,14 @@ class Gateway:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._idle_timer: Any = None
 
-    # -- clients ------------------------------------------------------------------------------------------------
+    # -- clients
 
     def open(self, connection: ClientConnection, rights: TokenRights, agent: str | None) -> GatewayClient:
-        """The other end of a new line. Raises NotFound for an agent that is not here, or not for this token."""
+        """Add a client. Raise NotFound for an unknown agent or one that the token does not cover."""
         hosted = self.agents.get(agent) if agent is not None else self._default_for(rights)
         if hosted is None or not rights.may_use(hosted.name):
             raise NotFound(
-                f"there is no agent {agent!r} here" if agent else "there is no agent for this token"
+                f"unknown agent {agent!r}" if agent else "this token covers no agent of this gateway"
             )
         client = GatewayClient(self, connection, rights, hosted)
         self.clients.append(client)
@@ -209,7 +205,7 @@ class Gateway:
         return next((agent for agent in self.agents.values() if rights.may_use(agent.name)), None)
 
     def remove_client(self, client: GatewayClient) -> None:
-        """A client is gone for good; what it asked for goes on."""
+        """Forget a closed client. Turns that it started continue."""
         if client in self.clients:
             self.clients.remove(client)
         for session in tuple(client.sessions.values()):
@@ -219,7 +215,7 @@ class Gateway:
         self.flush()
 
     def attach(self, client: GatewayClient, session: LiveSession) -> None:
-        """From now on it sees what happens in the session, and what waits in it; unless it has left meanwhile."""
+        """Attach a client to a session and show it the pending requests, if it is still connected."""
         if not client.connected:
             session.last_detached = self.clock.now()
             return
@@ -232,7 +228,7 @@ class Gateway:
         self.overview.notify_changed(session)
 
     def detach(self, client: GatewayClient, session: LiveSession) -> None:
-        """It sees no more of the session."""
+        """Detach a client from a session."""
         client.sessions.pop(session.id, None)
         session.clients = tuple(other for other in session.clients if other is not client)
         self.pending_requests.remove_client(client, session)
@@ -240,16 +236,16 @@ class Gateway:
         self.overview.notify_changed(session)
 
     def change_folders(self, session: LiveSession, additional: tuple[str, ...]) -> None:
-        """It gets other additional folders: clients whose token does not cover them see no more of it."""
+        """Set other additional folders. Detaches the clients whose token does not cover them."""
         session.additional = additional
         for client in session.clients:
             if not client.rights.covers(session.agent.name, session.folders):
                 self.detach(client, session)
 
-    # -- sending ------------------------------------------------------------------------------------------------
+    # -- sending
 
     def post(self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame to these, once everything logged before it is in the file."""
+        """Send a frame to these clients after everything logged before it is committed."""
         self._queue.append((clients, frame, stream))
         if not self._flushing:
             self._flushing = True
@@ -258,11 +254,11 @@ class Gateway:
     def post_in_batch(
         self, clients: Iterable[GatewayClient], frame: OutgoingFrame, stream: str | None
     ) -> None:
-        """The same within a batch, whose end flushes."""
+        """Like `post`, but without scheduling a flush: the end of the batch flushes."""
         self._queue.append((clients, frame, stream))
 
     def flush(self) -> None:
-        """Write the log, then send what waits for it."""
+        """Commit the session logs, then send the queued frames."""
         self._flushing = False
         queue, self._queue = self._queue, []
         self.sessions.logs.commit()
@@ -274,7 +270,7 @@ class Gateway:
     def send_update(
         self, session: LiveSession, update: SessionUpdate, clients: Iterable[GatewayClient]
     ) -> OutgoingFrame:
-        """Send an update of our own to some of those attached, as each of them takes it."""
+        """Send an update made by the gateway, adapted to the capabilities of each client."""
         frame = _update_frame(session, update)
         for client in clients:
             adapted = client.adapt(update)
@@ -282,17 +278,17 @@ class Gateway:
         return frame
 
     async def wait_until_sent(self, client: GatewayClient, below: int) -> None:
-        """Return once less is unsent to this client, or it is gone."""
+        """Return when at most `below` bytes are unsent to this client, or when it disconnects."""
         pause = 0.001
         while client.connected and client.connection.unsent > below:
             await self.clock.sleep(pause)
             pause = min(pause * 2, 0.1)
 
-    # -- sessions and agents that end ---------------------------------------------------------------------------
+    # -- sessions and agents that end
 
     @asynccontextmanager
     async def session_lock(self, agent: str, session_id: str) -> AsyncGenerator[None]:
-        """One at a time opens a session."""
+        """Hold the lock for opening this session: one task at a time opens it."""
         key = (agent, session_id)
         lock = self._session_locks.setdefault(key, asyncio.Lock())
         try:
@@ -309,22 +305,26 @@ class Gateway:
     def add_new_session(
         self, agent: HostedAgent, session_id: str, cwd: str, additional: tuple[str, ...]
     ) -> LiveSession:
-        """The agent has named a new session. If the name was another one's, as with agents that count from one at each
-        start, that one is set aside: who saw it does not see this one, and neither is its log continued.
+        """Add the session that the agent has just created.
+
+        Some agents reuse ids, for example by counting from 1 at each start. An earlier session with the
+        same id is then detached from its clients, and its log is kept under another id.
         """
         old = self.sessions.find(agent.name, session_id)
         if old is not None:
             if old.live and old.folders == (cwd, *additional):
-                return old  # one session for everybody, says the agent
-            self._detach_all(old, "the agent began another session under this name")
+                return old  # the agent shares one session between clients
+            self._detach_all(old, "the agent started another session with this id")
             self.start_task(self._release(old))
             self.sessions.forget(old)
         logged = self.sessions.logs.set_aside(agent.name, session_id)
         return self.sessions.add(agent, session_id, cwd, additional, logged=logged)
 
     async def reserve_session(self, rights: TokenRights) -> LimitLease:
-        """A place for one more live session. Where there is none left, sessions that can be loaded again and that nobody uses
-        are closed, the longest unused first. Raises LimitReached.
+        """Take a place for one more live session.
+
+        If the limit is reached, close unused sessions that the agent can reopen, least recently used first.
+        Raise GatewayLimitReached if there are none.
         """
         while True:
             try:
@@ -343,7 +343,7 @@ class Gateway:
                 await self.close_session(session)
 
     async def close_session(self, session: LiveSession) -> None:
-        """Nobody needs it: end what runs in it, and let the agent forget it."""
+        """Close an unneeded session: cancel its turn and close it at the agent."""
         upstream = session.agent.upstream
         if upstream is not None and session.live:
             self.cancel(session, "the session was closed")
@@ -352,21 +352,21 @@ class Gateway:
                     await upstream.request("session/close", CloseSessionRequest(session.id))
                 except AccordError as error:
                     self.log_warning(
-                        "session %s of %s was not closed: %s", session.id, session.agent.name, error
+                        "cannot close session %s of %s: %s", session.id, session.agent.name, error
                     )
                 session.live = False
         await self._release(session)
         self.overview.notify_changed(session)
 
     def cancel(self, session: LiveSession, reason: str) -> None:
-        """What runs in it is to stop, and what waits for an answer is answered so."""
+        """Cancel the running turn and dismiss the pending requests of the session."""
         upstream = session.agent.upstream
         if upstream is not None and session.live and session.running_turns:
             upstream.notify("session/cancel", encode({"sessionId": session.id}))
         self.pending_requests.dismiss(session, reason)
 
     async def drop_session(self, session: LiveSession) -> None:
-        """It is deleted: everybody is detached from it."""
+        """Remove a deleted session and detach its clients."""
         self._detach_all(session, "the session was deleted")
         await self._release(session)
         self.sessions.forget(session)
@@ -383,7 +383,7 @@ class Gateway:
             await workspace.aclose()
 
     def _stop_idle(self) -> None:
-        """End agents that nobody has needed for long."""
+        """Stop agents that have been unused for too long, and forget unused sessions."""
         self._idle_timer = self.clock.call_later(_IDLE_CHECK_SECONDS, self._stop_idle)
         now = self.clock.now()
         for agent in self.agents.values():
@@ -399,7 +399,7 @@ class Gateway:
             waiting = any(session.pending_requests or session.running_turns for session in sessions)
             needed = any(session.clients for session in sessions)
             if not waiting and (agent.can_reopen_sessions or not needed):
-                LOG.info("agent %s has been idle: it is ended", agent.name)
+                LOG.info("agent %s: stopping, it was idle", agent.name)
                 self.start_task(agent.stop())
         for session in self.sessions:
             if session.is_unused and not session.live and session.key not in self._session_locks:
@@ -411,7 +411,7 @@ class Gateway:
         return any(session.running_turns for session in self.sessions)
 
     async def aclose(self) -> None:
-        """End every agent. Bounded; lines are the front's to end."""
+        """Stop every agent, in bounded time. The HTTP server closes the client connections."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
@@ -425,18 +425,18 @@ class Gateway:
             self.sessions.forget(session)
 
     def start_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start some work that belongs to nobody else."""
+        """Run a coroutine in a task that the gateway owns."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work to its end, also if whoever wanted it leaves meanwhile."""
+        """Await a coroutine that continues even if its caller is cancelled."""
         return await asyncio.shield(self.start_task(work))
 
     def log_warning(self, text: str, *args: object) -> None:
-        """Write a line of the gateway's log."""
+        """Write a warning to the gateway's log."""
         LOG.warning(text, *args)
 
 

@@ -1,4 +1,8 @@
-"""One connected client: takes its messages in order and answers each once."""
+"""One connected client of the gateway: handles its messages in order and answers each request once.
+
+Messages about one session are handled one after the other. Messages about different sessions, and the
+gateway's own methods, run concurrently. Responses of the client are never queued.
+"""
 
 import asyncio
 from collections import deque
@@ -57,13 +61,14 @@ if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
 
 
-# MERGED gateway.ending: How an error reaches a client: as an answer that says what happened, and of an agent that ended, how, and the last it said.
-
 _MAX_STDERR: Final = 2000
 
 
 def rpc_error(error: BaseException) -> RpcError:
-    """The error answer for whatever came in the way."""
+    """Convert an exception to the error response for a client.
+
+    If the agent ended, the data has its exit code, signal and the end of its stderr.
+    """
     if isinstance(error, ConnectionClosed):
         members = {
             "exitCode": error.exit_code,
@@ -77,20 +82,18 @@ def rpc_error(error: BaseException) -> RpcError:
     return to_rpc_error(error)
 
 
-# MERGED gateway.incoming: One message of a client that wants something done: what it is about, and how it is answered, once.
-
 Lane: TypeAlias = str | tuple[str, str] | None
-"""Messages of one lane are handled one after the other: those about one session, or of one method."""
+"""Messages with the same lane are handled one after the other: those of one session or one method."""
 
 
 class _SessionParams(Struct):
-    """Which session a message is about."""
+    """The session id in the params of a message."""
 
     session_id: Any = msgspec.field(name="sessionId", default=None)
 
 
 class ClientCall:
-    """One request of the client, or a notification (`id` is UNSET)."""
+    """One request of a client, or a notification (then `id` is UNSET)."""
 
     __slots__ = ("client", "id", "is_answered", "lane", "method", "params", "session_id")
 
@@ -103,33 +106,33 @@ class ClientCall:
         self.params = params
         self.session_id = session_id
         self.lane = self._lane
-        """Among which messages of its client it keeps its place."""
+        """Decides which messages of the client this one waits for."""
         self.is_answered = id is UNSET
-        """Whether it has been answered."""
+        """Set once the request has its response; always set for a notification."""
 
     @property
     def _lane(self) -> Lane:
         if self.client.capabilities is None:
-            return None  # everything waits for `initialize`
+            return None  # before `initialize`, all messages share one lane
         if self.method.startswith("_accord/") or self.method == "session/list":
             return (
                 "",
                 self.method,
-            )  # a list that an agent does not give keeps nothing else waiting, least of all an answer
+            )  # a slow list must not delay other messages
         return self.session_id
 
     @property
     def entry(self) -> Method | None:
-        """The method in the table."""
+        """The method in the protocol's table."""
         return request("agent", self.method)
 
     def read_params(self) -> OfficialMessage:
-        """Its parameters. Raises InvalidParams."""
+        """Decode the params. Raise InvalidParams."""
         entry = self.entry
         return read_untyped(self.params) if entry is None else self.client.reader.params(entry, self.params)
 
     def answer(self, result: bytes) -> None:
-        """Answer it, once."""
+        """Send the result, unless the request is already answered."""
         if not self.is_answered:
             self.is_answered = True
             self.client.request_done(self.id)
@@ -137,19 +140,22 @@ class ClientCall:
             self.client.post(OutgoingFrame(body), self._stream)
 
     def fail(self, error: BaseException) -> None:
-        """Answer it with an error, once."""
+        """Send an error response, unless the request is already answered."""
         if not self.is_answered:
             self.is_answered = True
             self.client.request_done(self.id)
             self.client.post(OutgoingFrame(encode_failure(self.id, rpc_error(error))), self._stream)
 
     def answer_value(self, value: Any, body: bytes | None = None) -> None:
-        """Answer with a value, whose JSON text may be known; options that the client does not know are left out."""
+        """Send a value as the result, without the options that the client does not support.
+
+        `body` is the JSON text of the value, if known.
+        """
         adapted = self.client.adapt(value)
         self.answer(encode(adapted) if body is None or adapted is not value else body)
 
     def answer_reply(self, upstream: Upstream, answer: AgentReply) -> Any:
-        """Answer as the agent did, in official shape; gives the result as it was understood, None for an error."""
+        """Forward the agent's reply in official shape. Return the decoded result; None for an error."""
         if answer.error is not None:
             self.fail(answer.error)
             return None
@@ -167,12 +173,12 @@ class ClientCall:
 
     @property
     def _stream(self) -> str | None:
-        # Those open a session: whoever asked reads the connection's own stream.
+        # These open a session, so the client reads the connection's own stream.
         return None if self.method in ("session/new", "session/load", "session/fork") else self.session_id
 
 
 def session_of(params: Raw | None) -> str | None:
-    """Which session parameters name, if they do."""
+    """Return the session id in the params, if any."""
     if params is None:
         return None
     try:
@@ -182,27 +188,22 @@ def session_of(params: Raw | None) -> str | None:
     return found if isinstance(found, str) else None
 
 
-# MERGED gateway.visitor: A client of the gateway: the session's end of one line. Takes what the client sends in order, and answers it.
-#
-# Messages about one session are handled one after the other, those about different sessions, and what the gateway itself is
-# asked, side by side; answers wait for nobody.
-
 LOG = getLogger("accord.gateway")
 
 MethodHandler: TypeAlias = Callable[["GatewayClient", "ClientCall"], Awaitable[None] | None]
 
 CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
-"""Updates that only clients get who announced that they show them."""
+"""Updates that are sent only to clients with the matching capability."""
 
 _MAX_WAITING: Final = 1024
-"""Messages of one client that wait for their turn."""
+"""Messages of one client that may wait in one lane."""
 
 _MAX_UNSENT: Final = 64 << 20
 """Bytes that an agent may leave unread before it gets no more requests."""
 
 
 class GatewayClient:
-    """One client. `gateway.open` makes it."""
+    """One client. `Gateway.open` creates it."""
 
     def __init__(
         self, gateway: "Gateway", connection: ClientConnection, rights: TokenRights, agent: HostedAgent
@@ -212,11 +213,11 @@ class GatewayClient:
         self.rights = rights
         self.agent = agent
         self.capabilities: ClientCapabilities | None = None
-        """What it can do, once it has said `initialize`."""
+        """Set by `initialize`."""
         self.extensions: dict[str, Any] = {}
-        """What it said about extensions of ours."""
+        """The client's own announcement about Accord's extensions (`_meta.accord`)."""
         self.sessions: dict[str, LiveSession] = {}
-        """Those it is attached to."""
+        """The sessions that it is attached to."""
         self.message_reader = MessageReader()
         self.reader = OfficialReader(self.message_reader)
         self.wants_inbox = False
@@ -226,22 +227,22 @@ class GatewayClient:
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks: dict[asyncio.Task[None], ClientCall] = {}
 
-    # -- what it can show ---------------------------------------------------------------------------------------
+    # -- what it can show
 
     @property
     def shows_forms(self) -> bool:
-        """Whether it shows forms."""
+        """Whether it supports form elicitation."""
         elicitation = self.capabilities.elicitation if self.capabilities else None
         return bool(elicitation) and elicitation.form is not UNSET and elicitation.form is not None
 
     @property
     def opens_urls(self) -> bool:
-        """Whether it opens addresses."""
+        """Whether it supports URL elicitation."""
         elicitation = self.capabilities.elicitation if self.capabilities else None
         return bool(elicitation) and elicitation.url is not UNSET and elicitation.url is not None
 
     def wants_update(self, update: object) -> bool:
-        """Whether it wants updates of this kind: some are sent only to those who said so."""
+        """Whether to send this kind of update: some need a capability."""
         kind = type(update)
         if kind not in CAPABILITY_GATED:
             return True
@@ -252,7 +253,7 @@ class GatewayClient:
         return members is not UNSET and members is not None
 
     def adapt(self, value: Any) -> Any:
-        """The same without options that are on or off, for a client that did not say it takes them."""
+        """Return the value without boolean config options if the client does not support them."""
         options = getattr(value, "config_options", None)
         if not options or not any(isinstance(option, SessionConfigBoolean) for option in options):
             return value
@@ -263,22 +264,21 @@ class GatewayClient:
         options_kept = [option for option in options if not isinstance(option, SessionConfigBoolean)]
         return msgspec.structs.replace(value, config_options=options_kept)
 
-    # -- to the client ------------------------------------------------------------------------------------------
+    # -- to the client
 
     def post(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame, once everything logged before it is in the file."""
+        """Send a frame after everything logged before it is committed."""
         self.gateway.post((self,), frame, stream)
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification."""
         body = b'{"jsonrpc":"2.0","method":%s,"params":%s}' % (encode(method), encode(params))
         self.post(OutgoingFrame(body), None)
 
     def request_done(self, id: RequestId) -> None:
-        """A request of its was answered."""
+        """Forget a request that was answered."""
         self._forwarded.pop(id, None)
 
-    # -- to the agent -------------------------------------------------------------------------------------------
+    # -- to the agent
 
     def forward(
         self,
@@ -287,7 +287,7 @@ class GatewayClient:
         body: bytes,
         on_reply: Callable[[AgentReply], None] | None = None,
     ) -> None:
-        """Hand a request on; without `then`, its answer goes back as it comes."""
+        """Forward a request to the agent. Without `on_reply`, the reply goes to the client unchanged."""
         id = upstream.call(
             call.method, body, on_reply or (lambda answer: call.answer_reply(upstream, answer))
         )
@@ -295,25 +295,25 @@ class GatewayClient:
             self._forwarded[call.id] = (upstream, id)
 
     def client_request_id(self, upstream: Upstream, id: Any) -> RequestId | None:
-        """The client's own id of a request that was handed on; None if it is not open."""
+        """Return the client's id of an open forwarded request; None if there is none."""
         return next(
-            (client_id_ for client_id_, forwarded in self._forwarded.items() if forwarded == (upstream, id)),
+            (id_ for id_, forwarded in self._forwarded.items() if forwarded == (upstream, id)),
             None,
         )
 
-    # -- from the client ----------------------------------------------------------------------------------------
+    # -- from the client
 
     def frames(self, frames: list[bytes]) -> None:
-        """Take what arrived."""
+        """Handle the frames that arrived."""
         for frame in frames:
             try:
                 self._handle_frame(frame)
             except Exception as error:
-                LOG.exception("a message of a client could not be handled: %s", type(error).__name__)
+                LOG.exception("handling a client's message failed: %s", type(error).__name__)
         self.gateway.flush()
 
     def closed(self, reason: str) -> None:
-        """The line is over for good."""
+        """Handle the end of the connection."""
         self.connected = False
         for task in tuple(self._tasks):
             task.cancel()
@@ -338,12 +338,12 @@ class GatewayClient:
         if lane is None:
             self._dispatch(call)
         elif len(lane) >= _MAX_WAITING:
-            call.fail(InvalidRequest(f"{_MAX_WAITING} messages about this wait already"))
+            call.fail(InvalidRequest(f"too many waiting messages for this session (at most {_MAX_WAITING})"))
         else:
             lane.append(call)
 
     def _dispatch(self, call: ClientCall) -> None:
-        """Serve it now; what takes longer keeps the messages behind it waiting."""
+        """Start the call. If it does not finish at once, later messages of its lane wait."""
         work = self._start(call)
         if work is None:
             return
@@ -355,17 +355,17 @@ class GatewayClient:
     def _start(self, call: ClientCall) -> Awaitable[None] | None:
         try:
             if self.capabilities is None and call.method != "initialize":
-                raise InvalidRequest("`initialize` comes first")
-            serve = self.gateway.methods.find(call)
-            if serve is None:
+                raise InvalidRequest("the first request must be `initialize`")
+            handler = self.gateway.methods.find(call)
+            if handler is None:
                 raise MethodNotFound(data={"method": call.method})
             upstream = self.agent.upstream
             if upstream is not None and upstream.unsent > _MAX_UNSENT:
-                raise RpcError(f"The agent {self.agent.name} does not read what it is sent: try again later")
+                raise RpcError(f"agent {self.agent.name} is not reading its input; try again later")
             if self.gateway.methods.is_audited(call.method):
                 self._record(call, "request")
-            return serve(self, call)
-        except Exception as error:  # noqa: BLE001 - the boundary of a request: whatever it was, it is answered
+            return handler(self, call)
+        except Exception as error:  # noqa: BLE001 - request boundary: every error becomes a response
             self._fail(call, error)
             return None
 
@@ -382,12 +382,12 @@ class GatewayClient:
             self.gateway.flush()
 
     def _run_waiting(self, key: Lane) -> None:
-        """Serve what waited behind; with nothing left, messages are served as they come again."""
+        """Dispatch the messages that waited in this lane."""
         lane = self._waiting.pop(key, None)
         while lane and self.connected:
             self._dispatch(lane.popleft())
             waiting = self._waiting.get(key)
-            if waiting is not None:  # it takes longer: the rest waits behind it
+            if waiting is not None:  # this call is still running; the rest waits for it
                 waiting.extend(lane)
                 return
 

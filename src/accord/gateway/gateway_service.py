@@ -1,4 +1,4 @@
-"""A whole gateway, put together: the door, the front, the agents behind them, and the order in which they begin and end."""
+"""Runs a whole gateway: creates its parts in order and stops them in reverse order."""
 
 import asyncio
 import errno
@@ -26,29 +26,29 @@ LOG = getLogger("accord.gateway")
 
 _POLL_SECONDS: Final = 0.1
 _HURRIED_STOP_SECONDS: Final = 0.5
-"""Seconds for clients to take note of a stop that does not wait."""
+"""How long clients get to close when the stop does not wait for turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
-    """What a gateway is made of."""
+    """The configuration of a gateway."""
 
     sources: Sequence[AgentSource]
-    """The first is the default one."""
+    """The first one is the default agent."""
     origins: Origins
     server_config: ServerConfig = field(default_factory=ServerConfig)
     ports: Iterable[int] = (0,)
-    """Tried in turn, as long as one is taken."""
+    """Tried in order until one is free."""
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     proxies: Proxies = field(default_factory=Proxies)
     folders: tuple[str, ...] | None = None
-    """Real paths; no token reaches beyond them."""
+    """Real paths that bound every token; None for no bound."""
     idle: float = IDLE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayService:
-    """A gateway that runs."""
+    """A running gateway."""
 
     authenticator: Authenticator
     gateway: Gateway
@@ -57,7 +57,10 @@ class GatewayService:
     clock: Clock
 
     async def wait_for_turns(self, seconds: float, hurry: asyncio.Event) -> bool:
-        """Wait for the running turns to end: so long at most, and no longer than until `hurry`. Whether all did."""
+        """Wait until no turn runs, `seconds` have passed or `hurry` is set.
+
+        Return whether all turns ended.
+        """
         until = self.clock.now() + seconds
         while self.gateway.busy and self.clock.now() < until and not hurry.is_set():
             await self.clock.sleep(_POLL_SECONDS)
@@ -70,7 +73,11 @@ class GatewayService:
 
 @asynccontextmanager
 async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGenerator[GatewayService]:
-    """A gateway that runs until the block is left; then lines are closed first, and the agents ended. Raises UsageError, StoreError."""
+    """Run a gateway until the block is left.
+
+    At the end, client connections are closed first, then the agents are stopped. Raises UsageError and
+    StoreError.
+    """
     async with AsyncExitStack() as stack:
         session_logs = SessionLogs.open()
         stack.callback(session_logs.close)
@@ -113,7 +120,8 @@ async def run_gateway(plan: GatewayPlan, clock: Clock = SYSTEM_CLOCK) -> AsyncGe
             ports = list(plan.ports)
             which = f"port {ports[0]} is" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]} are"
             raise UsageError(
-                f"{which} taken on {plan.server_config.hosts[0]}: choose another with --port, 0 for any free one"
+                f"{which} in use on {plan.server_config.hosts[0]}; "
+                "choose another with --port (0 for any free port)"
             )
         audit.record(None, "start", address=http_server.url)
         stack.callback(audit.record, None, "stop")

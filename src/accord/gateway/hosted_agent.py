@@ -1,4 +1,4 @@
-"""One agent of the gateway: its program, started when it is first needed, started again when it died, ended when idle."""
+"""One agent of the gateway: starts its program on first use, restarts it after a crash, stops it when idle."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,25 +43,25 @@ PROTOCOL_VERSION: Final = 1
 
 AgentState: TypeAlias = Literal["stopped", "starting", "ready", "failed"]
 StartAgent: TypeAlias = Callable[[Callable[[str], None]], Awaitable[Transport]]
-"""Starts the program; the function it is given gets each line of its stderr. Raises NeverStarted."""
+"""Starts the program. The callback gets each line of its stderr. Raises NeverStarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSource:
-    """What the gateway knows of an agent before it runs."""
+    """How to start an agent, and how to present it."""
 
     name: str
     start: StartAgent
     title: str = ""
     description: str = ""
     mcp_servers: Callable[[], Sequence[McpServer]] = field(default=tuple[McpServer, ...])
-    """Those that every session gets. Raises UsageError where a reference cannot be resolved."""
+    """MCP servers for every session. Raises UsageError for an unresolvable reference."""
     startup: float = 60.0
-    """Seconds from the start of the program to the answer of `initialize`."""
+    """Seconds from the start of the program to its answer to `initialize`."""
 
 
 class HostedAgentListener(Protocol):
-    """Who is told what an agent says and does."""
+    """Receives the events of a hosted agent."""
 
     def on_update(self, agent: "HostedAgent", notification: SessionNotification, frame: bytes) -> None: ...
     def on_request(
@@ -76,7 +76,7 @@ class HostedAgentListener(Protocol):
 
 
 class HostedAgent:
-    """An agent by its name, whether its program runs or not."""
+    """An agent by its name, whether or not its program runs."""
 
     def __init__(
         self, source: AgentSource, listener: HostedAgentListener, clock: Clock = SYSTEM_CLOCK
@@ -85,10 +85,10 @@ class HostedAgent:
         self.name = source.name
         self.state: AgentState = "stopped"
         self.reason = ""
-        """Why it failed, where it did."""
+        """Why the last start failed; "" otherwise."""
         self.starts = 0
         self.last_used = clock.now()
-        """When it was last of use."""
+        """On the gateway's clock."""
         self.on_update = partial(listener.on_update, self)
         self._listener = listener
         self._clock = clock
@@ -100,44 +100,47 @@ class HostedAgent:
         self._stopped_for_good = False
         self._lease: LimitLease | None = None
         self.running_turns: dict[str, int] = {}
-        """Sessions with a turn, and how many."""
+        """The number of running turns by session id."""
 
     @property
     def upstream(self) -> Upstream | None:
-        """The running program, if it runs, has been agreed with, and is not being ended."""
+        """The connection to the running program; None unless it is initialized and not stopping."""
         return self._upstream if self.state == "ready" and self._stopping is None else None
 
     @property
     def initialize_response(self) -> InitializeResponse:
-        """Its answer to `initialize`, the latest one."""
-        assert self._initialize_response is not None, "asked for once it has been ready"
+        """The latest answer to `initialize`."""
+        assert self._initialize_response is not None, "the agent has not been started"
         return self._initialize_response
 
     @property
     def capabilities(self) -> AgentCapabilities:
-        """What it can do; nothing is known before its first start."""
+        """Empty before the first start."""
         initialize_response = self._initialize_response
         return (
             initialize_response.agent_capabilities if initialize_response else None
         ) or AgentCapabilities()
 
     def offers(self, method: str) -> bool:
-        """Whether it serves this method."""
+        """Whether the agent serves this method."""
         entry = request("agent", method)
         return entry is not None and entry.offered(self.capabilities, None)
 
     @property
     def can_reopen_sessions(self) -> bool:
-        """Whether it can open a session again."""
+        """Whether the agent can load or resume a session."""
         return self.offers("session/load") or self.offers("session/resume")
 
     async def ready(self) -> Upstream:
-        """The running program; started if it is not. Raises ConnectionClosed and its kin, RequestTimeout, UsageError."""
+        """Return the connection to the running program, and start it if needed.
+
+        Raises ConnectionClosed and its subclasses, RequestTimeout, UsageError.
+        """
         self.last_used = self._clock.now()
         while self._stopping is not None:
             await asyncio.wait((self._stopping,))
         if self._stopped_for_good:
-            raise ConnectionClosed(f"{self.name} is not started: the gateway is being stopped")
+            raise ConnectionClosed(f"cannot start {self.name}: the gateway is stopping")
         if self.state == "ready" and self._upstream is not None:
             return self._upstream
         if self._starting is None or self._starting.done():
@@ -145,7 +148,7 @@ class HostedAgent:
         return await asyncio.shield(self._starting)
 
     async def stop(self, *, for_good: bool = False) -> None:
-        """End the program; bounded. It starts again when it is needed, unless this is for good."""
+        """Stop the program, in bounded time. It restarts on the next use, unless `for_good`."""
         self._stopped_for_good = self._stopped_for_good or for_good
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
@@ -171,12 +174,12 @@ class HostedAgent:
         self.starts += 1
         try:
             upstream = await self._initialize(await self.source.start(self._log_stderr))
-            if upstream.end is not None:  # it died in the very moment it was ready
+            if upstream.end is not None:  # it ended right after `initialize`
                 raise HandshakeFailed(f"{self.name}: {upstream.end.reason}")
         except BaseException as error:
             lease.release()
             self.state = "failed"
-            self.reason = str(error) if isinstance(error, AccordError) else "its start was given up"
+            self.reason = str(error) if isinstance(error, AccordError) else "the start was cancelled"
             LOG.warning("agent %s: %s", self.name, self.reason)
             raise
         self.state, self._lease = "ready", lease
@@ -193,12 +196,13 @@ class HostedAgent:
         try:
             if not await within(self._clock, self.source.startup, answer):
                 raise RequestTimeout(
-                    f"{self.name}: initialize was not answered within {self.source.startup:g} s; is this an ACP agent?"
+                    f"{self.name}: no answer to initialize in {self.source.startup:g} s; is it an ACP agent?"
                 )
             initialize_response: InitializeResponse = answer.result()
             if initialize_response.protocol_version != PROTOCOL_VERSION:
                 raise HandshakeFailed(
-                    f"{self.name} speaks version {initialize_response.protocol_version} of the protocol, this gateway {PROTOCOL_VERSION}"
+                    f"{self.name} speaks protocol version {initialize_response.protocol_version}, "
+                    f"the gateway speaks {PROTOCOL_VERSION}"
                 )
         except (RpcError, BadAnswer) as error:
             await upstream.aclose()
@@ -217,7 +221,7 @@ class HostedAgent:
         self._initialize_response = initialize_response
         return upstream
 
-    # -- what the program says ----------------------------------------------------------------------------------
+    # -- events of the connection
 
     def on_request(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
         self._listener.on_request(self, id, method, params, alias)
@@ -264,4 +268,4 @@ CLIENT_CAPABILITIES: Final = ClientCapabilities(
     ),
     elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities(), url=ElicitationUrlCapabilities()),
 )
-"""What the gateway tells every agent: files and terminals are its own, all else is shown by whoever is attached."""
+"""What the gateway announces to agents. It serves files and terminals itself; clients show the rest."""

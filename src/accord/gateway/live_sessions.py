@@ -1,4 +1,6 @@
-"""The sessions of the gateway: each with its log, its settings, what it waits for, and who is attached to it."""
+"""The sessions that clients have opened since the gateway started: log, settings, pending requests,
+attached clients.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 
 LiveSessionState: TypeAlias = Literal["running", "waiting", "idle"]
 SessionKey: TypeAlias = tuple[str, str]
-"""The agent's name and the agent's id of the session: two agents may use the same id."""
+"""The agent's name and its session id: two agents may use the same id."""
 
 
 class LiveSession:
-    """A session that somebody opened here since the gateway runs."""
+    """A session that a client has opened since the gateway started."""
 
     def __init__(
         self,
@@ -55,30 +57,30 @@ class LiveSession:
         self.title: str | None = None
         self.updated: str | None = None
         self.live = False
-        """Whether the running program knows it."""
+        """Whether the running agent process has the session open."""
         self.replay_buffer: list[Event] | None = None
-        """While the agent sends the history again: what is to be logged once that has worked."""
+        """During `session/load`: the replayed events, to be logged if the load succeeds. None otherwise."""
         self.loading_client: GatewayClient | None = None
-        """Who asked for that history, and alone gets it."""
+        """The client that asked for the load; only it gets the replay."""
         self.replay_held_from: int | None = None
-        """From which update of that history on it waits, since its client reads more slowly than the agent sends."""
+        """Index of the first replayed update that was not sent because the client reads too slowly."""
         self.discards_updates = False
-        """While the agent sends the history again and nobody wants it."""
+        """Set while the agent replays a history that is already in the log."""
         self.clients: tuple[GatewayClient, ...] = ()
-        """Who is attached, in the order of coming."""
+        """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
         self.running_turns = 0
         self.mcp_servers: bytes = b"[]"
-        """Those it was opened with, to open it again."""
+        """The client's MCP servers as JSON, for reopening the session."""
         self.workspace: GatewayWorkspace | None = None
         self.lease: LimitLease | None = None
-        """What it counts for among the limits."""
+        """Its place under the session limit."""
         self.opened_by = ""
-        """The token that it counts for."""
+        """The id of the token that it counts for."""
         self.joining_clients = 0
-        """Clients that are being sent its history."""
+        """Number of clients that are receiving its history."""
         self.last_detached = 0.0
-        """When the last client left it."""
+        """When the last client detached."""
         self._terminal_calls: dict[str, ToolCall] = {}
         self._current_updates: dict[type, OutgoingFrame] = {}
         self._expected_echo = ""
@@ -86,42 +88,41 @@ class LiveSession:
 
     @property
     def key(self) -> SessionKey:
-        """By which it is found."""
+        """The key in `LiveSessions`."""
         return self.agent.name, self.id
 
     @property
     def state(self) -> LiveSessionState:
-        """What a list shows."""
         if self.pending_requests:
             return "waiting"
         return "running" if self.running_turns else "idle"
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """All its folders."""
+        """The working directory and the additional folders."""
         return (self.cwd, *self.additional)
 
     @property
     def current_updates(self) -> list[OutgoingFrame]:
-        """For whoever joins without history: the latest of those updates that say how things stand."""
+        """The latest settings-like updates, for a client that joins without history."""
         return list(self._current_updates.values())
 
     def take_lease(self, lease: LimitLease, rights: TokenRights) -> None:
-        """It counts for this token among the limits; once, whoever opens it."""
+        """Count the session for this token. A session that already counts releases the new lease."""
         if self.lease is not None:
             lease.release()
         else:
             self.lease, self.opened_by = lease, rights.token
 
     def release_lease(self) -> None:
-        """It no longer counts."""
+        """Stop counting the session."""
         lease, self.lease = self.lease, None
         if lease is not None:
             lease.release()
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody looks at it, and nothing happens in it."""
+        """Whether it has no client, no turn, no pending request and no load in progress."""
         return not (
             self.clients
             or self.running_turns
@@ -131,12 +132,12 @@ class LiveSession:
         )
 
     def record_opened(self, event: SessionOpened) -> None:
-        """The agent told how things stand."""
+        """Record the agent's answer that opened the session."""
         self.settings.open(event)
         self.log.append(event)
 
     def record_update(self, notification: SessionNotification, out: OutgoingFrame) -> bool:
-        """Take in and log an update; whether it is the agent's echo of the running prompt, which the others know."""
+        """Log an update. Return True, without logging, if it echoes the running prompt."""
         update = notification.update
         kind = type(update)
         if kind is UserMessageChunk and self._is_echo(cast(UserMessageChunk, update)):
@@ -166,12 +167,12 @@ class LiveSession:
             self._current_updates[type(update)] = out
 
     def terminal_text(self, terminal_id: str) -> str | None:
-        """What a terminal of this session printed, as far as it is known."""
+        """The output of a terminal of this session; None if the terminal is unknown."""
         view = self.workspace.terminals.get(terminal_id) if self.workspace is not None else None
         return view.text if view is not None else None
 
     def terminal_end_update(self, terminal_id: str) -> ToolCallChange | None:
-        """A terminal is over: what tells clients that cannot look at it what it printed. Once for each."""
+        """Return the update that shows a finished terminal's output as text; once for each terminal."""
         view = self.workspace.terminals.get(terminal_id) if self.workspace is not None else None
         if view is None or not (view.released or view.exit_status is not None):
             return None
@@ -182,7 +183,7 @@ class LiveSession:
         return without_terminals(change, self.terminal_text)
 
     def begin_turn(self, started: TurnStarted) -> None:
-        """A prompt goes out. Where the agent gave the session no title, its first prompt names it in lists."""
+        """Record a prompt. The first prompt names the session if the agent gave it no title."""
         if not self.title and not self._has_name and (name := one_line(text_of(started.prompt), _MAX_NAME)):
             self._has_name = True
             self.log.append(SessionInfoUpdate(title=name))
@@ -196,7 +197,7 @@ class LiveSession:
         running_turns[self.id] = running_turns.get(self.id, 0) + 1
 
     def end_turn(self, ended: TurnEnded) -> None:
-        """A prompt was answered, or never will be."""
+        """Record that a prompt ended."""
         self.running_turns = max(self.running_turns - 1, 0)
         self._expected_echo = ""
         running_turns = self.agent.running_turns
@@ -217,7 +218,7 @@ class LiveSession:
 
 
 _MAX_TERMINAL_CALLS = 256
-"""Terminals of a session whose end is still to be told."""
+"""Terminals of a session whose end is still to be reported."""
 _MAX_NAME = 80
 _TOOL_CALL_UPDATES = frozenset({ToolCall, ToolCallChange})
 _SETTING_UPDATES = frozenset(
@@ -226,7 +227,7 @@ _SETTING_UPDATES = frozenset(
 
 
 class LiveSessions:
-    """All of them, by agent and id."""
+    """The live sessions by agent and id."""
 
     def __init__(self, logs: SessionLogs) -> None:
         self.logs = logs
@@ -239,11 +240,10 @@ class LiveSessions:
         return len(self._by_key)
 
     def find(self, agent: str, session_id: str) -> LiveSession | None:
-        """The session, if it was opened here."""
         return self._by_key.get((agent, session_id))
 
     def of(self, agent: HostedAgent) -> list[LiveSession]:
-        """Those of one agent."""
+        """List the sessions of one agent."""
         return [session for session in self._by_key.values() if session.agent is agent]
 
     def add(
@@ -255,7 +255,7 @@ class LiveSessions:
         *,
         logged: bool = True,
     ) -> LiveSession:
-        """Begin to know a session."""
+        """Return the session, added if it is new."""
         session = self._by_key.get((agent.name, session_id))
         if session is not None:
             session.cwd, session.additional = cwd, additional
@@ -269,6 +269,6 @@ class LiveSessions:
         return session
 
     def forget(self, session: LiveSession) -> None:
-        """No longer know it; its log stays."""
+        """Remove the session and close its log."""
         self._by_key.pop(session.key, None)
         session.log.close()

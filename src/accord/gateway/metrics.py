@@ -1,21 +1,21 @@
-"""What the gateway counts, and its Prometheus text. Counting is adding to an attribute: it costs nothing on the hot path."""
+"""The gateway's counters, and their Prometheus text. Counting is adding to an attribute, so it is cheap."""
 
 from collections import Counter
 from typing import Final
 
 _FAMILIES: Final = (
-    ("connections", "gauge", "Lines that are open, those waiting for their client to come back included."),
-    ("sockets", "gauge", "Sockets that are open."),
-    ("streams", "gauge", "Event streams that are being read."),
+    ("connections", "gauge", "Open client connections, including those waiting for their client to resume."),
+    ("sockets", "gauge", "Open sockets."),
+    ("streams", "gauge", "Open event streams."),
     ("frames_in", "counter", "Messages received from clients."),
     ("frames_out", "counter", "Messages written to clients."),
     ("bytes_in", "counter", "Bytes of the messages received from clients."),
     ("bytes_out", "counter", "Bytes of the messages written to clients."),
-    ("resumed", "counter", "Lines that a returning client took up again."),
+    ("resumed", "counter", "Connections resumed by their client."),
     ("cut_off", "counter", "Sockets closed because their client did not read."),
-    ("lost", "counter", "Lines given up because too much was waiting for an absent client."),
-    ("processes", "gauge", "Agent processes that run."),
-    ("pending_approvals", "gauge", "Approvals and questions that wait for an answer."),
+    ("lost", "counter", "Connections closed because too much was buffered for an absent client."),
+    ("processes", "gauge", "Running agent processes."),
+    ("pending_approvals", "gauge", "Permission requests and questions waiting for an answer."),
 )
 _LABELLED: Final = (
     ("sessions", "state", "gauge", "Live sessions by state."),
@@ -25,7 +25,7 @@ _LABELLED: Final = (
 
 
 class Metrics:
-    """The numbers of one gateway. The front counts what concerns sockets, the core the rest."""
+    """The numbers of one gateway. The HTTP server counts sockets and frames, the gateway the rest."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -45,10 +45,10 @@ class Metrics:
         self.requests: Counter[str] = Counter()
         """By status code."""
         self.refused: Counter[str] = Counter()
-        """By reason; few and fixed words, never what a peer sent."""
+        """By reason: a few fixed words, never text from a peer."""
 
     def text(self) -> str:
-        """All of it in the Prometheus text format."""
+        """Return the Prometheus text format."""
         lines: list[str] = []
         for name, kind, meaning in _FAMILIES:
             full = _full(name, kind)

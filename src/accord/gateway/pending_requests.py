@@ -1,7 +1,9 @@
-"""What agents wait for: permissions, forms, questions. Each is shown to everybody who may answer, and answered once.
+"""Requests of agents that wait for a client: permissions, forms, questions. Each is shown to all clients
+that may answer.
 
-A question stays open while nobody is attached; it ends with the first good answer, with its turn, or with its agent. An
-answer that cannot be read decides nothing; if nobody else is left to answer, it is a no.
+A request stays open while no client is attached. It ends with the first valid answer, with its turn or with
+its agent. An invalid answer is ignored; if no other client is left to answer, a permission request is
+cancelled.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +42,7 @@ PERMISSION: Final = "session/request_permission"
 ELICITATION: Final = "elicitation/create"
 AGENTAO_QUESTION: Final = "_agentao.cn/ask_user"
 USER_REQUESTS: Final = (PERMISSION, ELICITATION, AGENTAO_QUESTION)
-"""Those that a person answers, so that they wait for one."""
+"""Requests that a user answers. They stay open until a client attaches."""
 
 
 class PendingRequest:
@@ -73,22 +75,22 @@ class PendingRequest:
 
     @property
     def stream(self) -> str | None:
-        """Which event stream carries it."""
+        """The session whose event stream carries it."""
         return self.session.id if self.session is not None else None
 
     @property
     def can_wait(self) -> bool:
-        """Whether somebody may come later who answers it: a person, by the session it is of."""
+        """Whether it can wait for a client that attaches later."""
         return self.method in USER_REQUESTS and self.session is not None
 
     @property
     def options(self) -> list[PermissionOption]:
-        """What a permission request offers."""
+        """The options of a permission request."""
         return self.value.options if isinstance(self.value, RequestPermissionRequest) else []
 
     @property
     def inbox_item(self) -> bytes:
-        """As the inbox shows it, in JSON."""
+        """The inbox entry as JSON."""
         members: dict[str, str | None] = {"id": str(self.number), "method": self.method, "since": self.since}
         if self.session is not None:
             session = self.session
@@ -112,7 +114,7 @@ class PendingRequests:
     """All open requests of all agents."""
 
     def __init__(self, on_change: "Callable[[PendingRequest, bool, str], None]") -> None:
-        """`told` hears of a question that a person should answer, when it comes and when it goes, and why."""
+        """`on_change` is called with a user request, whether it is pending, and the reason when it ended."""
         self._numbers = count(1)
         self._open: dict[int, PendingRequest] = {}
         self._on_change = on_change
@@ -124,7 +126,6 @@ class PendingRequests:
         return len(self._open)
 
     def find(self, number: int) -> PendingRequest | None:
-        """An open one."""
         return self._open.get(number)
 
     def add(
@@ -137,7 +138,7 @@ class PendingRequests:
         value: Any,
         clients: "list[GatewayClient]",
     ) -> None:
-        """A request came: show it to these clients."""
+        """Add a request and show it to these clients."""
         pending = PendingRequest(next(self._numbers), session, upstream, agent_id, method, body, value)
         if not pending.can_wait and not any(map(pending.is_for, clients)):
             if method == ELICITATION:
@@ -156,7 +157,7 @@ class PendingRequests:
             self._on_change(pending, True, "")
 
     def show(self, pending: PendingRequest, client: "GatewayClient") -> None:
-        """Show it to one more client, if that one can answer."""
+        """Show it to one more client that can answer it."""
         if client not in pending.shown_to and pending.is_for(client):
             pending.shown_to.append(client)
             client.post(pending.frame, pending.stream)
@@ -164,7 +165,9 @@ class PendingRequests:
     def handle_response(
         self, client: "GatewayClient", number: int, result: Raw | None, error: RpcError | None
     ) -> None:
-        """A client answered. Late answers, and answers to what it was never shown, are dropped."""
+        """Handle the response of a client. Ignores late responses and responses to requests it was not
+        shown.
+        """
         pending = self._open.get(number)
         if pending is None or client not in pending.shown_to:
             return
@@ -178,9 +181,9 @@ class PendingRequests:
                 self.settle(pending, body, option, by=client)
                 return
         pending.shown_to.remove(client)
-        pending.failure = error or InternalError("The client gave neither a result nor an error")
+        pending.failure = error or InternalError("the client's response has neither a result nor an error")
         if not pending.shown_to:
-            self._close(pending, "nobody could answer")
+            self._close(pending, "no client could answer")
             if pending.method == PERMISSION:
                 pending.upstream.answer(pending.agent_id, CANCELLED)
                 self._log_permission(pending, None)
@@ -190,7 +193,7 @@ class PendingRequests:
     def settle(
         self, pending: PendingRequest, body: bytes, option: PermissionOption | None, *, by: "GatewayClient"
     ) -> None:
-        """It is decided: tell the agent, and everybody else who was asked."""
+        """Answer the agent and withdraw the request from the other clients."""
         self._close(pending, f"answered by {by.rights.name or by.rights.token}")
         session = pending.session
         by.gateway.audit.record(
@@ -207,19 +210,19 @@ class PendingRequests:
     def read_answer(
         self, pending: PendingRequest, reader: MessageReader, result: Raw
     ) -> tuple[bytes, PermissionOption | None]:
-        """An answer given elsewhere, in official shape. Raises BadAnswer, RpcError."""
+        """Decode an answer that was given through the inbox. Raises BadAnswer, RpcError."""
         return _read_answer(pending, reader, result)
 
     def cancel(self, agent_id: RequestId, upstream: Upstream) -> None:
-        """The agent took a request back."""
+        """Close a request that the agent cancelled."""
         for pending in self:
             if pending.agent_id == agent_id and pending.upstream is upstream:
-                self._close(pending, "the agent took it back")
+                self._close(pending, "the agent cancelled the request")
                 upstream.refuse(agent_id, RequestCancelled())
                 self._log_permission(pending, None)
 
     def dismiss(self, session: "LiveSession", reason: str) -> None:
-        """The turn is being cancelled: everything open in it is answered so."""
+        """Answer everything open in the session as cancelled."""
         for pending in tuple(session.pending_requests.values()):
             if pending.method == PERMISSION:
                 self._close(pending, reason)
@@ -233,20 +236,20 @@ class PendingRequests:
                 pending.upstream.refuse(pending.agent_id, RequestCancelled())
 
     def drop_agent(self, upstream: Upstream, reason: str) -> None:
-        """The agent is gone: nobody waits for these any more."""
+        """Close the requests of an agent that ended."""
         for pending in self:
             if pending.upstream is upstream:
                 self._close(pending, reason)
                 self._log_permission(pending, None)
 
     def remove_client(self, client: "GatewayClient", session: "LiveSession | None" = None) -> None:
-        """A client is gone, or no longer attached to this session: what it was shown waits for others."""
+        """Withdraw requests from a client that disconnected or detached from this session."""
         for pending in self:
             if client in pending.shown_to and (session is None or pending.session is session):
                 pending.shown_to.remove(client)
                 if not pending.shown_to and not pending.can_wait:
-                    self._close(pending, "the client is gone")
-                    pending.upstream.refuse(pending.agent_id, InternalError("The client is gone"))
+                    self._close(pending, "the client disconnected")
+                    pending.upstream.refuse(pending.agent_id, InternalError("the client disconnected"))
 
     def _close(self, pending: PendingRequest, reason: str) -> None:
         del self._open[pending.number]
@@ -269,13 +272,13 @@ class PendingRequests:
 
 
 class _Action(Struct):
-    """What was done with a form or an address."""
+    """The action of an elicitation answer."""
 
     action: Any = None
 
 
 def _decision(pending: PendingRequest, body: bytes, option: PermissionOption | None) -> str:
-    """In one word, for the audit log."""
+    """Return the decision in one word, for the audit log."""
     if pending.method == PERMISSION:
         return "cancelled" if option is None else option.kind
     try:
@@ -291,7 +294,7 @@ CANCELLED: Final = encode(RequestPermissionResponse(CancelledOutcome()))
 def _read_answer(
     pending: PendingRequest, reader: MessageReader, result: Raw
 ) -> tuple[bytes, PermissionOption | None]:
-    """The answer as it goes to the agent; for a permission the chosen option, which is one of those offered."""
+    """Return the answer for the agent and, for a permission, the chosen option."""
     if pending.method == PERMISSION:
         return _read_permission(pending, reader, result)
     entry = request("client", pending.method)

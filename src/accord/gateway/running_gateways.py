@@ -1,6 +1,7 @@
-"""Which gateways of this user run and where, found by their lock files; the lock between processes.
+"""The running gateways of this user, found by their lock files; file locks between processes.
 
-Keep heavy imports out.
+Each gateway has a small file in the user data that it keeps locked. A file without a lock belongs to a
+gateway that died. Keep heavy imports out.
 """
 
 import os
@@ -15,12 +16,13 @@ from msgspec import Struct
 
 from accord.paths import data_dir, private_folder
 
-# MERGED gateway.access.filelock: Locks between processes, on files of their own. A lock goes with the process that holds it, however that ends.
-
 
 @contextmanager
 def locked(path: Path) -> Generator[int]:
-    """Wait for the lock and hold it for the block; the file's descriptor is what is given. Raises OSError."""
+    """Wait for the lock and hold it for the block; yields the file descriptor. Raises OSError.
+
+    The lock ends with the process that holds it, even if the process is killed.
+    """
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         _lock(descriptor, wait=True)
@@ -30,7 +32,7 @@ def locked(path: Path) -> Generator[int]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process holds the lock; False where there is no such file."""
+    """Whether another process holds the lock; False if the file does not exist."""
     try:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except OSError:
@@ -57,28 +59,22 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# MERGED gateway.running: Which gateways of this user run, and where: so that a new token comes with the right link, and `accord doctor` can tell.
-#
-# Each has a small file in user data that it holds a lock on; a file without a lock is of one that died.
-
-
 class RunningGateway(Struct, frozen=True):
-    """A gateway that runs."""
+    """A running gateway."""
 
     url: str
-    """Where it is reached; no token in it."""
+    """The address, without a token."""
     pid: int
     since: float
 
 
 def running_folder() -> Path:
-    """Where the files are."""
     return data_dir() / "gateway" / "running"
 
 
 @contextmanager
 def announce(url: str) -> Generator[RunningGateway]:
-    """While the block runs, this process is known as a gateway at this address. Raises OSError."""
+    """List this process as a gateway at this URL while the block runs. Raises OSError."""
     running = RunningGateway(url, os.getpid(), time.time())
     path = private_folder(running_folder()) / f"{running.pid}.json"
     with locked(path) as descriptor:
@@ -92,7 +88,7 @@ def announce(url: str) -> Generator[RunningGateway]:
 
 
 def all_running() -> list[RunningGateway]:
-    """Those that live, the newest first. What dead ones left is removed."""
+    """List the running gateways, newest first. Removes the files of dead ones."""
     found: list[RunningGateway] = []
     with suppress(OSError):
         for path in running_folder().iterdir():

@@ -1,6 +1,7 @@
-"""The gateway's own log of every session: written before anybody is shown anything, read when somebody joins.
+"""The gateway's own log of every session: written before clients see anything, replayed when a client
+joins.
 
-A log that cannot be written is told of once, and never stops a turn.
+A log that cannot be written is reported once. It never stops a turn.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,6 @@ from accord.store import Journal, SessionSummary, Store, open_store, repair, sto
 LOG = getLogger("accord.gateway")
 
 STORE_NAME: Final = "gateway"
-"""The name of the store."""
 
 
 class SessionLogs:
@@ -32,7 +32,7 @@ class SessionLogs:
 
     @staticmethod
     def open() -> "SessionLogs":
-        """The user's own. Raises StoreError."""
+        """Open the user's store. Raises StoreError."""
         path = store_path(STORE_NAME)
         private_folder(path.parent)
         return SessionLogs(open_store(path))
@@ -40,8 +40,10 @@ class SessionLogs:
     def open_log(
         self, agent: str, session_id: str, cwd: str, additional: Iterable[str] = (), *, is_kept: bool = True
     ) -> "SessionLog":
-        """The log of a session, begun if there is none. One that is not kept has the id of another session's log: it neither
-        writes nor reads that.
+        """Return the log of a session, created if needed.
+
+        With `is_kept` False the stored log with this id belongs to another session: it is neither written
+        nor read.
         """
         journal: Journal | None = None
         if not is_kept:
@@ -51,13 +53,13 @@ class SessionLogs:
                 session_id, agent=agent, cwd=cwd, additional_directories=tuple(additional)
             )
         except StoreError as error:
-            LOG.error("session %s of %s is not logged: %s", session_id, agent, error)
+            LOG.error("cannot log session %s of %s: %s", session_id, agent, error)
         log = SessionLog(self, agent, session_id, journal)
-        log.close_open_items()  # a gateway that was killed ended nothing
+        log.close_open_items()  # a killed gateway left items open
         return log
 
     def find(self, agent: str, session_id: str) -> RecordedSession | None:
-        """What is known of a session that was here once."""
+        """Return the stored session; None if there is none."""
         try:
             return self.records.find(session_id, agent=agent)
         except StoreError as error:
@@ -65,7 +67,7 @@ class SessionLogs:
             return None
 
     def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
-        """All that were here, the ones used last first."""
+        """List the stored sessions, most recently used first."""
         try:
             return list(self.records.list(cwd, agent=agent))
         except StoreError as error:
@@ -73,13 +75,14 @@ class SessionLogs:
             return []
 
     def delete(self, agent: str, session_id: str) -> bool:
-        """Forget one; whether it was there."""
+        """Delete a stored session; return whether it existed."""
         recorded = self.find(agent, session_id)
         return recorded is not None and self.records.delete(recorded)
 
     def set_aside(self, agent: str, session_id: str) -> bool:
-        """Another session begins under this id: what was logged under it is kept under an id of its own. Whether the id is
-        free now; it is not while another gateway writes there.
+        """Move the log with this id to another id, because a new session uses the id.
+
+        Return whether the id is free now. It is not while another gateway writes to that log.
         """
         recorded = self.find(agent, session_id)
         if recorded is None:
@@ -94,12 +97,12 @@ class SessionLogs:
                 self.store.delete(copy_id)
                 raise
         except (StoreError, UsageError) as error:
-            LOG.error("session %s of %s is not logged, its id is another one's: %s", session_id, agent, error)
+            LOG.error("cannot log session %s of %s, its id is in use: %s", session_id, agent, error)
             return False
         return True
 
     def commit(self) -> None:
-        """Write what was noted in any log."""
+        """Write and commit all pending events."""
         if self._dirty_logs:
             dirty, self._dirty_logs = self._dirty_logs, []
             for log in dirty:
@@ -108,23 +111,23 @@ class SessionLogs:
             self.store.commit()
         except StoreError as error:
             if not self._commit_failing:
-                LOG.error("sessions are not logged at the moment: %s", error)
+                LOG.error("cannot write the session logs: %s", error)
             self._commit_failing = True
         else:
             self._commit_failing = False
 
     def mark_unwritten(self, log: "SessionLog") -> None:
-        """This log has something to write."""
+        """Remember a log that has pending events."""
         self._dirty_logs.append(log)
 
     def close(self) -> None:
-        """Commit, and let the store go."""
+        """Commit and close the store."""
         self.commit()
         self.store.close()
 
 
 class SessionLog:
-    """The log of one session. Nothing here raises."""
+    """The log of one session. No method raises."""
 
     __slots__ = ("_agent", "_journal", "_logs", "_pending", "_session_id", "_write_failing", "is_kept")
 
@@ -132,7 +135,7 @@ class SessionLog:
         self, logs: SessionLogs, agent: str, session_id: str, journal: Journal | None, *, is_kept: bool = True
     ) -> None:
         self.is_kept = is_kept
-        """Whether what the store has under this id is of this session."""
+        """Whether the stored log with this id belongs to this session."""
         self._logs = logs
         self._agent = agent
         self._session_id = session_id
@@ -141,19 +144,19 @@ class SessionLog:
         self._pending: list[Event | SessionUpdate] = []
 
     def append(self, *items: Event | SessionUpdate) -> None:
-        """Note what happens; it is in the file after the next commit."""
+        """Add events; the next commit writes them."""
         if not self._pending:
             self._logs.mark_unwritten(self)
         self._pending += items
 
     def append_one(self, item: Event | SessionUpdate) -> None:
-        """The same for one, as fast as it can be."""
+        """Like `append` for one event, on the hot path."""
         if not self._pending:
             self._logs.mark_unwritten(self)
         self._pending.append(item)
 
     def write(self) -> None:
-        """Hand what was noted to the store, all at once; it is committed next."""
+        """Pass the pending events to the store; the caller commits."""
         pending, self._pending = self._pending, []
         if self._journal is None:
             return
@@ -161,13 +164,13 @@ class SessionLog:
             self._journal.append(*pending)
         except StoreError as error:
             if not self._write_failing:
-                LOG.error("session %s is not logged: %s", self._session_id, error)
+                LOG.error("cannot log session %s: %s", self._session_id, error)
             self._write_failing = True
         else:
             self._write_failing = False
 
     def close_open_items(self) -> list[Event]:
-        """Nobody works on it any more: what was left open, such as a tool call, is closed in the log. Gives what was added."""
+        """Close what was left open, such as a tool call, and return the events that were added."""
         if self._journal is None:
             return []
         self._logs.commit()
@@ -181,19 +184,19 @@ class SessionLog:
 
     @property
     def summary(self) -> SessionSummary | None:
-        """What a list shows of it."""
+        """The stored summary; None if there is none."""
         self._logs.commit()
         recorded = self._logs.find(self._agent, self._session_id) if self.is_kept else None
         return recorded.head if recorded else None
 
     def reader(self) -> "SessionLogReader":
-        """Everything that happened so far, and then what happens on."""
+        """Return a reader of the log from its beginning."""
         return SessionLogReader(
             self._logs, self._logs.find(self._agent, self._session_id) if self.is_kept else None
         )
 
     def close(self) -> None:
-        """Let others write to it."""
+        """Close the journal, so that another process can write."""
         self._logs.commit()
         journal, self._journal = self._journal, None
         if journal is not None:
@@ -204,7 +207,7 @@ class SessionLog:
 
 
 class SessionLogReader:
-    """A reader of a session's log: first the history in as few updates as say it all, then what came since."""
+    """Reads a session's log: the history as few updates, then the new ones."""
 
     def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
         self.state = SessionState()
@@ -213,14 +216,14 @@ class SessionLogReader:
         self._last_read = 0
 
     def history(self) -> Iterator[SessionUpdate]:
-        """What happened until now. Raises StoreError."""
+        """Yield the history so far. Raises StoreError."""
         for _ in self._new_events():
             pass
         for event in self.state.history.events():
             yield from cast(list[SessionUpdate], updates_of(event))
 
     def skip(self) -> None:
-        """Leave out what happened until now. Raises StoreError."""
+        """Skip everything so far. Raises StoreError."""
         if self._key is not None:
             self._logs.commit()
             try:
@@ -229,7 +232,7 @@ class SessionLogReader:
                 return
 
     def more(self) -> Iterator[SessionUpdate]:
-        """What happened since; nothing once all has been read. Raises StoreError."""
+        """Yield the updates since the last read. Raises StoreError."""
         for event in self._new_events():
             yield from cast(list[SessionUpdate], updates_of(event))
 

@@ -1,4 +1,9 @@
-"""The JSON-RPC connection to one agent process, and messages in official shape."""
+"""The JSON-RPC connection to one agent process, and the conversion of messages to the official shape.
+
+Updates, replies and requests are passed on in the order of the wire, within the read that brought them: no
+task and no queue lies between. Everything of one read is one batch, so that it is logged in one
+transaction.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -23,23 +28,23 @@ from accord.wire.envelope import (
 )
 from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 
-# MERGED gateway.official: What a peer sends, in official shape: what is right already stays the bytes it was, a dialect is written anew.
-#
-# One of these stands for each peer, since a dialect is noted once per peer.
-
 _MAX_ID_DIGITS: Final = 19
-"""More than any number of ours has."""
+"""More than any of the gateway's ids has."""
 
 
 class OfficialMessage(NamedTuple):
-    """One message's parameters or result, as it goes on and as we understand it."""
+    """Params or a result: the JSON to forward, and the decoded value."""
 
     body: bytes
     value: Any
 
 
 class OfficialReader:
-    """Reads parameters and results of one peer."""
+    """Decodes params and results of one peer.
+
+    A message that follows the specification keeps its bytes. A message in a known dialect is repaired and
+    encoded again. Each peer has its own reader, because a dialect is reported once per peer.
+    """
 
     def __init__(self, reader: MessageReader) -> None:
         self._reader = reader
@@ -47,7 +52,7 @@ class OfficialReader:
         self._results: dict[Method, Callable[[Raw], Any]] = {}
 
     def params(self, method: Method, raw: Raw | None, alias: Alias | None = None) -> OfficialMessage:
-        """The parameters of a method of the table. Raises InvalidParams."""
+        """Decode the params of a known method. Raises InvalidParams."""
         if (
             raw is not None
             and alias is None
@@ -65,7 +70,7 @@ class OfficialReader:
         return OfficialMessage(b"" if isinstance(value, SplitUpdate) else encode(value), value)
 
     def result(self, method: Method, raw: Raw) -> OfficialMessage:
-        """The result of a method of the table. Raises BadAnswer."""
+        """Decode the result of a known method. Raises BadAnswer."""
         if not _contains_any(raw, RESULT_TELLTALES.get(method.name, ())):
             try:
                 return OfficialMessage(one_line(raw), decoder(method.result).decode(raw))
@@ -79,7 +84,9 @@ class OfficialReader:
 
 
 def one_line(raw: Raw) -> bytes:
-    """The JSON text on one line, as pipes and event streams want it. Raises one of `UNFIT` where it is not UTF-8."""
+    """Return the JSON text on one line, for pipes and event streams. Raises one of `UNFIT` if it is not
+    UTF-8.
+    """
     text = bytes(raw)
     if not text.isascii() and not is_utf8(text):
         text.decode()
@@ -89,7 +96,7 @@ def one_line(raw: Raw) -> bytes:
 
 
 def read_untyped(raw: Raw | None) -> OfficialMessage:
-    """The parameters or result of a method that is in no table. Raises InvalidParams."""
+    """Decode the params or result of a method without a type. Raises InvalidParams."""
     if raw is None:
         return OfficialMessage(b"", None)
     try:
@@ -99,7 +106,7 @@ def read_untyped(raw: Raw | None) -> OfficialMessage:
 
 
 def request_number(id: Any) -> int | None:
-    """The number that an answer names: we number our requests, and some peers give numbers back as texts."""
+    """Return the id of a response as a number. Some peers send our numeric ids back as strings."""
     if isinstance(id, str) and len(id) < _MAX_ID_DIGITS and id.isascii() and id.isdecimal():
         return int(id)
     return id if isinstance(id, int) and not isinstance(id, bool) else None
@@ -108,11 +115,6 @@ def request_number(id: Any) -> int | None:
 def _contains_any(raw: Raw, telltales: tuple[bytes, ...]) -> bool:
     return bool(telltales) and any(telltale in bytes(raw) for telltale in telltales)
 
-
-# MERGED gateway.upstream: One life of an agent's program, at the wire: frames in and out, ids, and calls that are answered in the order of the wire.
-#
-# Everything happens in the read that brought it: an update, an answer and a request of the agent are handed on in the order
-# in which they came, without a task or a queue between. What one read brought is one batch, so that it can be logged at once.
 
 T = TypeVar("T")
 
@@ -124,7 +126,7 @@ _UPDATE_PREFIX: Final = b'{"jsonrpc":"2.0","method":"session/update",'
 
 
 class AgentReply(Struct, frozen=True):
-    """What a call came to: the raw result, or an error."""
+    """The reply to a call: the raw result, or an error."""
 
     result: Raw | None = None
     error: RpcError | ConnectionClosed | None = None
@@ -134,36 +136,36 @@ ReplyCallback = Callable[[AgentReply], None]
 
 
 class UpstreamListener(Protocol):
-    """Who hears an agent. All calls come from one read, in the order of the wire; `batch_over` ends each."""
+    """Receives what an agent sends, in the order of the wire. `on_batch_end` ends each read."""
 
     @property
     def on_update(self) -> Callable[[SessionNotification, bytes], None]:
-        """Hears a `session/update` in official shape, and its frame."""
+        """Handle a `session/update` in official shape, and its frame."""
         ...
 
     def on_request(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
-        """The agent asks for something."""
+        """Handle a request of the agent."""
         ...
 
     def on_notification(self, method: str, params: Raw | None, frame: bytes) -> None:
-        """Any other notification."""
+        """Handle any other notification."""
         ...
 
     def on_batch_end(self) -> None:
-        """That was all of one read."""
+        """Handle the end of one read."""
         ...
 
     def on_end(self, upstream: "Upstream", end: TransportEnd) -> None:
-        """The program is gone; every open call has been failed."""
+        """Handle the end of the process. Every open call has failed by then."""
         ...
 
     def on_problem(self, problem: str) -> None:
-        """Something was survived."""
+        """Report a message that was ignored."""
         ...
 
 
 class Upstream:
-    """A running agent. `start` it, then call and answer."""
+    """The connection to a running agent. Call `start` before anything else."""
 
     def __init__(self, transport: Transport, listener: UpstreamListener, reader: MessageReader) -> None:
         self.end: TransportEnd | None = None
@@ -186,23 +188,23 @@ class Upstream:
 
     @property
     def open_calls(self) -> int:
-        """Calls that have not been answered."""
+        """The number of calls without a reply."""
         return len(self._open)
 
     @property
     def is_creating_session(self) -> bool:
-        """Whether it is about to name a session."""
+        """Whether a call that creates a session is open."""
         return any(method in _SESSION_CREATING for method, _ in self._open.values())
 
     @property
     def unsent(self) -> int:
-        """Bytes that the agent has not taken."""
+        """Bytes that the agent has not read."""
         return self._transport.unsent
 
-    # -- to the agent -------------------------------------------------------------------------------------------
+    # -- to the agent
 
     def call(self, method: str, params: bytes, on_reply: ReplyCallback) -> int:
-        """Send a request; `done` is called exactly once, in the order of the wire. Gives the id."""
+        """Send a request and return its id. `on_reply` is called exactly once, in the order of the wire."""
         self._last_id += 1
         id = self._last_id
         if self.end is not None:
@@ -215,7 +217,10 @@ class Upstream:
         return id
 
     async def request(self, method: str, params: Any) -> Any:
-        """A call of our own: the typed result. Raises RpcError, BadAnswer, ConnectionClosed."""
+        """Send a request of the gateway and return the typed result.
+
+        Raises RpcError, BadAnswer, ConnectionClosed.
+        """
         entry = _required(request("agent", method))
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -235,37 +240,36 @@ class Upstream:
             raise
 
     def result(self, method: Method, answer: AgentReply) -> Any:
-        """The answer read and in official shape. Raises what it says, and BadAnswer."""
+        """Decode a reply. Raises its error, or BadAnswer."""
         if answer.error is not None:
             raise answer.error
         assert answer.result is not None
         return self.reader.result(method, answer.result)
 
     def cancel(self, id: int) -> None:
-        """Ask the agent to give up a request, if it is still open."""
+        """Ask the agent to cancel a request, if it is still open."""
         if id in self._open:
             self.notify(CANCEL_REQUEST, encode({"requestId": id}))
 
     def notify(self, method: str, params: bytes) -> None:
-        """Send a notification."""
         self._transport.send(_with_params(b'{"jsonrpc":"2.0","method":%s' % encode(method), params))
 
     def answer(self, id: RequestId, result: bytes) -> None:
-        """Answer a request of the agent."""
+        """Send the result of a request of the agent."""
         self._transport.send(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (encode(id), result))
 
     def refuse(self, id: RequestId, error: RpcError) -> None:
-        """Answer a request of the agent with an error."""
+        """Send an error response to a request of the agent."""
         self._transport.send(encode_failure(id, error))
 
     async def aclose(self) -> None:
-        """End the program; bounded."""
+        """End the process, in bounded time."""
         await self._transport.aclose()
 
-    # -- from the agent -----------------------------------------------------------------------------------------
+    # -- from the agent
 
     def frames(self, frames: list[Frame]) -> None:
-        """Take everything that one read brought."""
+        """Handle everything that one read brought."""
         read_plain, update = self._read_plain_update, self._listener.on_update
         try:
             for frame in frames:
@@ -282,7 +286,7 @@ class Upstream:
             self._listener.on_batch_end()
 
     def ended(self, end: TransportEnd) -> None:
-        """Nothing more will come."""
+        """Handle the end of the transport."""
         self.end = end
         unanswered, self._open = self._open, {}
         for method, on_reply in unanswered.values():
@@ -294,7 +298,7 @@ class Upstream:
         try:
             envelope = parse_envelope(frame)
         except InvalidMessage as problem:
-            self._listener.on_problem(f"a line that is no message: {problem.reason}")
+            self._listener.on_problem(f"ignored a line that is not a message: {problem.reason}")
             if problem.id is not None:
                 self.refuse(problem.id, RpcError.of(problem.code, problem.message, problem.reason))
             return
@@ -329,7 +333,9 @@ class Upstream:
         number = request_number(id)
         call = self._open.pop(number, None) if number is not None else None
         if call is None:
-            self._listener.on_problem(f"an answer to no open request (id {str(id)[:_MAX_LOGGED_ID]!r})")
+            self._listener.on_problem(
+                f"ignored a response to no open request (id {str(id)[:_MAX_LOGGED_ID]!r})"
+            )
             return
         if envelope.error is not ABSENT and envelope.result is ABSENT:
             call[1](AgentReply(error=read_error(envelope.error)))
@@ -337,7 +343,7 @@ class Upstream:
             call[1](AgentReply(Raw(b"null") if envelope.result is ABSENT else envelope.result))
 
     def _handle_oversized(self, frame: OversizedFrame) -> None:
-        reason = f"a message of {frame.size} bytes is over the size limit"
+        reason = f"message of {frame.size} bytes exceeds the size limit"
         self._listener.on_problem(reason)
         id, is_answer = id_of_oversized(frame)
         if not is_answer:
@@ -355,7 +361,7 @@ def _with_params(head: bytes, params: bytes) -> bytes:
 
 def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
     return ConnectionClosed(
-        f"{method} was not answered: {end.reason}",
+        f"no answer to {method}: {end.reason}",
         exit_code=end.exit_code,
         signal=end.signal,
         stderr=end.stderr,
@@ -363,5 +369,5 @@ def _closed_error(method: str, end: TransportEnd) -> ConnectionClosed:
 
 
 def _required(method: Method | None) -> Method:
-    assert method is not None, "the method is in the table"
+    assert method is not None, "unknown method"
     return method

@@ -26,10 +26,6 @@ from accord.schema import (
 )
 from accord.schema.content import text_of_blocks
 
-# MERGED session.content: Content that grows: blocks come one at a time, and adjacent plain text is merged only when someone looks.
-#
-# Appending costs the same however long the content already is.
-
 
 class GrowingContent:
     """The content of a message or a summary. Equal when the merged blocks are equal."""
@@ -91,8 +87,6 @@ class GrowingContent:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.text!r})"
 
-
-# MERGED session.messages: Messages: what the user said, what the agent said, what it thought; and messages between sessions.
 
 MessageKind: TypeAlias = Literal["user", "agent", "thought"]
 
@@ -174,8 +168,6 @@ class SessionMessageState(GrowingContent):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
 
-# MERGED session.plans: Plans: what the agent intends to do. Version 1 has one without an id; it is kept under the empty id.
-
 THE_PLAN: Final = ""
 """The id of the single plan of version 1."""
 
@@ -200,8 +192,6 @@ class PlanState(Struct):
             return self.body.content
         return "\n".join([entry.content for entry in self.entries])
 
-
-# MERGED session.compactions: Compactions: the agent shortened its context, and may say what it kept.
 
 IN_PROGRESS: Final = "in_progress"
 
@@ -243,8 +233,6 @@ class CompactionState(GrowingContent):
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
-
-# MERGED session.subagents: Subagents: child sessions an agent shows on their parent. Unstable.
 
 _ACTIVITIES: dict[type, str] = {
     RunningStateUpdate: "running",

@@ -17,11 +17,6 @@ from accord.schema import (
 )
 from accord.session.events import ModeChanged, SessionOpened
 
-# MERGED session.pickers: Pickers: everything a user can choose in a session, from whichever of its three forms the agent speaks.
-#
-# Config options are the current form; session modes are shown only where there are none. A list of models, the oldest form,
-# comes as a config option that says how it is set.
-
 PickerSource: TypeAlias = Literal["config", "modes", "models"]
 
 
@@ -100,9 +95,6 @@ def _choices(option: SessionConfigSelect) -> tuple[PickerChoice, ...]:
 
 def _choice(option: SessionConfigSelectOption, group: str = "") -> PickerChoice:
     return PickerChoice(option.value, option.name, option.description or "", group)
-
-
-# MERGED session.settings: Settings: the modes and config options of a session, kept in agreement, and the pickers they add up to.
 
 
 class SessionSettings:

@@ -22,11 +22,6 @@ from accord.schema import (
 )
 from accord.schema.content import text_of_blocks
 
-# MERGED session.toolcalls: Tool calls: the state of one call, and the rules by which reports change it.
-#
-# A report may come in any order: a patch for an unknown id creates the call, and an announcement that comes late fills in
-# what is missing. A finished call is never opened again.
-
 Mark: TypeAlias = Literal["", "cancelled", "ended_without_result"]
 """What this side knows about a call that its reports do not say."""
 
@@ -194,8 +189,6 @@ def text_of_tool_content(items: Iterable[ToolCallContent]) -> str:
 def _or_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
-
-# MERGED session.terminals: Terminals in a tool call, told to somebody who cannot look at them: what each printed, as text.
 
 Call = TypeVar("Call", bound=ToolCall | ToolCallChange)
 

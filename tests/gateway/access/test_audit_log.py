@@ -75,12 +75,12 @@ def test_the_log_is_rotated_by_size_and_the_oldest_file_is_removed(tmp_path: Pat
         path.stat().st_size < 1200 and stat.S_IMODE(path.stat().st_mode) == 0o600
         for path in tmp_path.iterdir()
     )
-    rotated_files = [
+    kept = [
         line["number"]
         for name in ("audit.jsonl.2", "audit.jsonl.1", "audit.jsonl")
         for line in lines(tmp_path / name)
     ]
-    assert rotated_files == list(range(rotated_files[0], 100))
+    assert kept == list(range(kept[0], 100))
 
 
 def test_a_removed_file_is_created_again(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Who may do what: tokens and the passes they give, tickets and cookies for browsers, origins, limits, the audit log."""
+"""Access control of the gateway: tokens and their rights, browser logins, origins, limits, the audit log."""

@@ -1,4 +1,10 @@
-"""Tokens: create, store hashed, find, revoke; the rights they give; pairing link and QR code."""
+"""Access tokens: create, store hashed, find, revoke; the rights they give; pairing link and QR code.
+
+Each token is one small file in the user data (0600). A file never changes once it exists, so processes need
+no lock: creating a token creates the file, revoking removes it, and a running gateway sees both. The time
+of the last use is the file's modification time, which can be set without writing the file: a token that is
+used while it is revoked stays revoked.
+"""
 
 import hashlib
 import hmac
@@ -20,50 +26,51 @@ from msgspec.structs import replace
 from accord.errors import UsageError
 from accord.paths import data_dir, private_folder
 
-# MERGED gateway.access.passes: A pass: what the holder of a token may do. Everybody behind the door asks it, nobody sees the token.
-
 NOT_ALLOWED: Final = -32003
-"""The JSON-RPC code for what a pass does not cover."""
+"""The JSON-RPC error code for something that the token does not cover."""
 
 
 class TokenRights(Struct, frozen=True):
-    """What a token lets its holder do."""
+    """What the holder of a token may do. Only the authenticator sees the token itself."""
 
     token: str
     """The id of the token, not its secret: for the audit log and the limits."""
     name: str = ""
     agents: frozenset[str] | None = None
-    """None is every agent."""
+    """None for every agent."""
     folders: tuple[str, ...] | None = None
-    """Real paths; None is every folder."""
+    """Real paths; None for every folder."""
     read_only: bool = False
     expires: float | None = None
     """In seconds since 1970."""
     peer: str = ""
-    """The address it was shown from, for the audit log."""
+    """The client's address, for the audit log."""
 
     def may_use(self, agent: str) -> bool:
-        """Whether the agent is one of them."""
+        """Whether the token covers this agent."""
         return self.agents is None or agent in self.agents
 
     def may_enter(self, folder: str) -> bool:
-        """Whether the folder, with its symlinks followed, is one of them or below one."""
+        """Whether the token covers this folder, with symlinks resolved."""
         if not isabs(folder) or "\0" in folder:
             return False
         if self.folders is None:
             return True
-        # `link/..` is one place for the system and another for a program that tidies the text first: both count.
+        # `link/..` can resolve differently before and after normalization: check both.
         return all(
             any(commonpath((real, own)) == own for own in self.folders)
             for real in map(realpath, {folder, normpath(folder)})
         )
 
     def covers(self, agent: str, folders: Iterable[str]) -> bool:
-        """Whether a session of this agent in these folders, all of them, is for its holder to see."""
+        """Whether the token covers this agent and all of these folders."""
         return self.may_use(agent) and all(map(self.may_enter, folders))
 
     def within(self, folders: tuple[str, ...] | None) -> "TokenRights":
-        """The same, bound to these folders, too: of each two, the one that lies in the other is left."""
+        """Return the rights restricted to these folders.
+
+        Of two folders of which one contains the other, the inner one remains.
+        """
         if folders is None:
             return self
         if self.folders is None:
@@ -74,11 +81,11 @@ class TokenRights(Struct, frozen=True):
         return replace(self, folders=tuple(dict.fromkeys(shared)))
 
 
-# MERGED gateway.access.privatefile: A small file with something secret about it: made whole and for the owner alone, or not at all.
-
-
 def create_private_file(path: Path, data: bytes, time: float) -> None:
-    """Make a file that is not there yet, closed to everybody but its owner (0600), with this time. Raises OSError."""
+    """Create a file that only its owner can read (0600), with this modification time.
+
+    The file is created whole or not at all. Raises OSError, also if it exists.
+    """
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -92,25 +99,19 @@ def create_private_file(path: Path, data: bytes, time: float) -> None:
         raise
 
 
-# MERGED gateway.access.tokens: The tokens: made, kept as hashes, found again, revoked. One small file each, in user data, for the owner alone (0600).
-#
-# A file never changes once it is there, so processes need no lock: making a token makes one, revoking it removes it, and a
-# running gateway sees both. When a token was last used is the file's time, which can be set without writing it again: a token
-# that is being used while it is revoked stays revoked.
-
 _PREFIX: Final = "acc_"
 TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
-"""A whole token: its id, which is no secret, and the secret."""
+"""A whole token: the id, which is not secret, and the secret."""
 _ID_PATTERN: Final = re.compile("[a-z0-9]{8}")
 _ID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _USE_INTERVAL: Final = 60.0
 NEVER_USED: Final = 0.0
-"""The time of a file that was never used."""
+"""The modification time of a token file that was never used."""
 _NO_HASH: Final = "0" * 64
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a token. It cannot be made into the token again."""
+    """The stored part of a token: a hash instead of the secret."""
 
     id: str
     sha256: str
@@ -123,11 +124,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool = False
 
     def is_expired(self, now: float) -> bool:
-        """Whether its time is over."""
         return self.expires is not None and now >= self.expires
 
     def rights(self, peer: str = "") -> TokenRights:
-        """What it lets its holder do."""
+        """Return the rights of its holder."""
         return TokenRights(
             token=self.id,
             name=self.name,
@@ -158,7 +158,7 @@ class TokenStore:
         read_only: bool = False,
         expires: float | None = None,
     ) -> tuple[Token, str]:
-        """Make one. The text beside it is the token itself, which nobody can read again. Raises UsageError."""
+        """Create a token. Return it with its full text, which is not stored. Raises UsageError."""
         secret = secrets.token_urlsafe(32)
         token = Token(
             id="".join(secrets.choice(_ID_LETTERS) for _ in range(8)),
@@ -174,11 +174,11 @@ class TokenStore:
             private_folder(self.folder)
             create_private_file(Path(self._path(token.id)), msgspec.json.encode(token), NEVER_USED)
         except OSError as error:
-            raise UsageError(f"{self.folder}: a token cannot be kept there ({error.strerror})") from None
+            raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
         return token, f"{_PREFIX}{token.id}_{secret}"
 
     def all(self) -> list[Token]:
-        """Every token, the oldest first, expired ones too."""
+        """List all tokens, oldest first, including expired ones."""
         try:
             ids = [path.stem for path in self.folder.glob("????????.json")]
         except OSError:
@@ -187,7 +187,7 @@ class TokenStore:
         return sorted(found, key=lambda token: (token.created, token.id))
 
     def get(self, id: str) -> Token | None:
-        """The token of this id, expired or not; None if there is none, or no more."""
+        """Return the token with this id, expired or not; None if it does not exist."""
         path = self._path(id)
         try:
             status = os.stat(path)
@@ -205,7 +205,7 @@ class TokenStore:
         return token
 
     def find(self, text: str) -> Token | None:
-        """The token that this is, if it is one and its time is not over. How long that takes tells nothing of the secret."""
+        """Return the valid token with this text; None otherwise. Takes constant time."""
         match = TOKEN_PATTERN.fullmatch(text)
         token = self.get(match[1]) if match is not None else None
         expected = _NO_HASH if token is None else token.sha256
@@ -215,12 +215,12 @@ class TokenStore:
         return token
 
     def is_valid(self, id: str) -> bool:
-        """Whether there still is such a token, and its time is not over."""
+        """Whether the token exists and has not expired."""
         token = self.get(id)
         return token is not None and not token.is_expired(self._now())
 
     def mark_used(self, token: Token) -> None:
-        """Note that it was used now; about once a minute is enough."""
+        """Record the use, at most about once a minute."""
         now = self._now()
         if now - self._use_recorded.get(token.id, -_USE_INTERVAL) < _USE_INTERVAL:
             return
@@ -229,7 +229,7 @@ class TokenStore:
             os.utime(self._path(token.id), (now, now))
 
     def last_used(self, token: Token) -> float | None:
-        """When it was used last; None if never."""
+        """Return when it was last used; None if never."""
         try:
             used = os.stat(self._path(token.id)).st_mtime
         except OSError:
@@ -237,30 +237,28 @@ class TokenStore:
         return None if used == NEVER_USED else used
 
     def revoke(self, id: str) -> Token:
-        """Let nobody in with it any more, at once and in every running gateway. Raises UsageError."""
+        """Delete the token. Running gateways disconnect its clients. Raises UsageError."""
         token = self.get(id)
         if token is None:
-            raise UsageError(f"no token has the id {id!r}: `accord serve token list` shows all")
+            raise UsageError(f"unknown token id {id!r}; `accord serve token list` shows all tokens")
         Path(self._path(id)).unlink(missing_ok=True)
         self._cache.pop(id, None)
         return token
 
     def _path(self, id: str) -> str:
-        """As text: it is needed for every request."""
+        """As text, because it is needed for every request."""
         return os.path.join(self._folder_text, f"{id if _ID_PATTERN.fullmatch(id) else '-'}.json")
 
 
 def _hash(secret: str) -> str:
-    # A secret of 256 random bits needs no slow hash: there is nothing to guess.
+    # A secret of 256 random bits needs no slow hash: it cannot be guessed.
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
 def without_token(text: str) -> str:
-    """The text with the secrets of tokens taken out. The id stays: it says whose it was."""
+    """Remove the secrets of tokens from a text. The ids stay."""
     return TOKEN_PATTERN.sub(r"acc_\1_...", text)
 
-
-# MERGED gateway.access.pairing: How a token gets to another device: a link that holds it behind `#`, which browsers never send, and its QR code.
 
 _QR_BORDER: Final = 2
 _RESET: Final = "\x1b[0m"
@@ -269,14 +267,19 @@ _QR_CHARACTERS: Final = {(False, False): " ", (True, False): "▀", (False, True
 
 
 def pairing_link(url: str, token: str) -> str:
-    """The link that logs a browser in; `url` is the address of the gateway, with or without a slash at its end."""
+    """Return the link that logs a browser in.
+
+    The token is in the fragment, which browsers do not send. `url` is the gateway's address, with or
+    without a final slash.
+    """
     return f"{url.rstrip('/')}/#token={token}"
 
 
 def qr_code(text: str, width: int) -> list[str] | None:
-    """The code as lines for a terminal of this width, two rows of it in one of text; None where it does not fit or cannot be made.
+    """Return the QR code as terminal lines; None if it does not fit or segno is not installed.
 
-    Both colours are given, black on white: a camera reads it on a dark terminal and on a light one.
+    One line shows two rows of the code. Both colors are set, black on white, so that a camera can read it
+    on any terminal.
     """
     if find_spec("segno") is None:
         return None

@@ -1,7 +1,8 @@
-"""The audit log: who did what, when, and what was decided. JSON lines in user data, for the owner alone (0600), no content.
+"""The audit log: which token did what, when, and what was decided. JSON lines without content, in the user
+data (0600).
 
-It is rotated by size, by whichever process comes first, and a disk that is full or gone never stops the gateway: lines that
-could not be written are counted, and the log says how many are missing once it can be written again.
+The log is rotated by size, by the first process that notices. A full or missing disk never stops the
+gateway: lines that could not be written are counted, and the next line that is written reports the number.
 """
 
 import os
@@ -26,12 +27,11 @@ AuditValue = str | int | float | bool | None
 
 
 def audit_file() -> Path:
-    """Where it is kept."""
     return data_dir() / "gateway" / "audit.jsonl"
 
 
 class AuditLog:
-    """Writes the log. Several gateways may write to one file."""
+    """Writes the log. Several gateways may write to the same file."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AuditLog:
     ) -> None:
         self.path = audit_file() if path is None else path
         self.missing = 0
-        """Lines that could not be written since the last one that was."""
+        """Number of lines that could not be written since the last one that was."""
         self._max_bytes = max_bytes
         self._rotated_files = rotated_files
         self._now = now
@@ -53,7 +53,10 @@ class AuditLog:
         self._line_incomplete = False
 
     def record(self, rights: TokenRights | None, event: str, **values: AuditValue) -> None:
-        """One line; never raises. Facts are names, ids and numbers, never what somebody wrote."""
+        """Write one line. Never raises.
+
+        Values are names, ids and numbers, never text that a user or an agent wrote.
+        """
         line: dict[str, AuditValue] = {
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
             "event": event,
@@ -73,7 +76,6 @@ class AuditLog:
             self.missing = 0
 
     def close(self) -> None:
-        """Let go of the file."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -81,14 +83,14 @@ class AuditLog:
     def _append(self, line: bytes) -> None:
         descriptor = self._open_file()
         data = b"\n" + line if self._line_incomplete else line
-        self._line_incomplete = True  # unless all of it is written, the next line begins with a line end
+        self._line_incomplete = True  # after a partial write, the next line starts with a line end
         if os.write(descriptor, data) == len(data):
             self._line_incomplete = False
         else:
-            raise OSError("only part of the line was written")
+            raise OSError("partial write")
 
     def _open_file(self) -> int:
-        """The file to write to, which another process may have put aside, or somebody may have removed."""
+        """Return the descriptor of the log. Reopens the file if another process rotated or removed it."""
         if self._descriptor is not None:
             opened = os.fstat(self._descriptor)
             try:
@@ -112,12 +114,12 @@ class AuditLog:
         return self._descriptor
 
     def _rotate(self) -> None:
-        """`audit.jsonl` becomes `audit.jsonl.1`, and so on; the oldest goes."""
+        """Rename `audit.jsonl` to `audit.jsonl.1` and so on; the oldest file is removed."""
         self.close()
         with locked(self.path.with_name(self.path.name + ".lock")):
             try:
                 if self.path.stat().st_size < self._max_bytes:
-                    return  # another process was faster
+                    return  # another process has rotated it
             except FileNotFoundError:
                 return
             for number in range(self._rotated_files, 0, -1):

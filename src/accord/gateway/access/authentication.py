@@ -1,4 +1,9 @@
-"""Authenticates every request; throttles failures; ends connections of revoked tokens."""
+"""Authenticates every request, throttles failures, and ends connections whose token was revoked or has
+expired.
+
+The checks have a fixed order: the Host header, the Origin header, no token in the URL, then the
+credentials. A refusal says what to do and never repeats what was sent.
+"""
 
 import time
 from collections import OrderedDict
@@ -17,16 +22,17 @@ from accord.gateway.access.browser_logins import COOKIE, LOGIN_LIFETIME, Browser
 from accord.gateway.access.request_origin import Origins, Proxies, RequestRefused
 from accord.gateway.access.resource_limits import LimitLease, TokenBucket
 
-# MERGED gateway.access.throttle: Failed attempts, counted per address: a few are free, then they are slowed down. Who has a right token never waits.
-
 FREE_FAILURES: Final = 20
-"""So many failures at once are answered with the reason."""
+"""So many failures of one address are answered with the reason."""
 FAILURES_PER_SECOND: Final = 0.2
 _MAX_ADDRESSES: Final = 4096
 
 
 class Throttle:
-    """The failures of each address. It remembers so many addresses at most; the one heard of longest ago goes first."""
+    """Counts failed attempts per address. A valid token is never throttled.
+
+    Remembers a bounded number of addresses and forgets the least recently seen first.
+    """
 
     def __init__(
         self, clock: Clock, *, free: int = FREE_FAILURES, per_second: float = FAILURES_PER_SECOND
@@ -40,7 +46,7 @@ class Throttle:
         return len(self._buckets)
 
     def count_failure(self, peer: str) -> int:
-        """Count a failure; the result is how many seconds to stay away, 0 for one of the free ones."""
+        """Count a failure. Return the seconds to wait before the next attempt; 0 for the first ones."""
         key = _key(peer)
         bucket = self._buckets.pop(key, None) or TokenBucket(self._clock, self._per_second, self._free)
         self._buckets[key] = bucket
@@ -50,7 +56,7 @@ class Throttle:
 
 
 def _key(peer: str) -> str:
-    """An IPv6 host has a whole network of addresses to try from; they count as one."""
+    """Count all addresses of one IPv6 network as one."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:
@@ -62,14 +68,15 @@ def _key(peer: str) -> str:
     return str(IPv6Address(int(address) >> 64 << 64))
 
 
-# MERGED gateway.access.watch: What was let in with a token ends with it: when it is revoked, by whatever process, and when its time is over.
-
 CHECK_SECONDS: Final = 0.5
 _OnEnd = Callable[[str], None]
 
 
 class TokenWatcher:
-    """Looks about twice a second whether the tokens are still there that somebody is in with: one call to the system for each."""
+    """Checks twice a second whether the tokens of open connections are still valid.
+
+    Notices a revocation by any process, and expiry. Costs one system call for each token in use.
+    """
 
     def __init__(
         self, tokens: TokenStore, clock: Clock, on_removed: Callable[[str], None] | None = None
@@ -81,14 +88,14 @@ class TokenWatcher:
         self._timer: Timer | None = None
 
     def watch_token(self, rights: TokenRights, on_end: _OnEnd) -> LimitLease:
-        """Until the lease is given back, `ended` is called once with the reason when the token is no more."""
+        """Call `on_end` once with the reason when the token ends, until the lease is released."""
         key = object()
         self._watched.setdefault(rights.token, {})[key] = on_end
         self._start_timer()
         return LimitLease(lambda: self._unwatch(rights.token, key))
 
     def check_now(self) -> None:
-        """End what has to end, now."""
+        """Check all watched tokens."""
         for id in [id for id in self._watched if not self._tokens.is_valid(id)]:
             reason = "the token was revoked" if self._tokens.get(id) is None else "the token has expired"
             for on_end in list(self._watched.pop(id, {}).values()):
@@ -97,7 +104,6 @@ class TokenWatcher:
                 self._on_removed(id)
 
     def close(self) -> None:
-        """Look no more."""
         self._watched.clear()
         self._stop_timer()
 
@@ -125,11 +131,6 @@ class TokenWatcher:
             self._stop_timer()
 
 
-# MERGED gateway.access.door: The door: every request shows here that it is for us, that it comes from no foreign page, and whose token it carries.
-#
-# The order is fixed: the host asked for, the origin of the asking page, no token in the address, then the credentials. A refusal says
-# what to do and never repeats what was shown.
-
 _TOKEN_PARAMETERS: Final = frozenset(
     {"token", "access_token", "accesstoken", "auth", "authorization", "bearer", "api_key", "apikey", "key"}
 )
@@ -138,29 +139,29 @@ _INVALID_TOKEN: Final = _CHALLENGE + ', error="invalid_token"'
 
 
 class AuthRequest(Struct, frozen=True, kw_only=True):
-    """What the door needs to know of a request."""
+    """The parts of a request that authentication needs."""
 
     method: str
     path: str
     query: str = ""
-    """As it stands behind the question mark."""
+    """Without the question mark."""
     headers: Mapping[str, Sequence[str]]
-    """Names in lower case; with HTTP/2, `host` is what `:authority` said."""
+    """Names in lower case. For HTTP/2, `host` is the value of `:authority`."""
     peer: str = ""
-    """The address on the other end of the socket."""
+    """The address of the socket's other end."""
     tls: bool = False
     kind: Literal["http", "websocket"] = "http"
 
     def header(self, name: str) -> str | None:
-        """The value of a header that may come once. Raises Refused if it came twice."""
+        """Return the value of a header that may occur once. Raises RequestRefused if it occurs twice."""
         values = self.headers.get(name, ())
         if len(values) > 1:
-            raise RequestRefused(400, f"The header {name} came more than once.")
+            raise RequestRefused(400, f"Duplicate header {name}.")
         return values[0].strip() if values else None
 
 
 class Authenticator:
-    """Lets in, or raises Refused."""
+    """Authenticates requests, or raises RequestRefused."""
 
     def __init__(
         self,
@@ -184,36 +185,47 @@ class Authenticator:
         self._proxies = proxies or Proxies()
         self._folders = folders
         self.refused = 0
-        """How many were not let in."""
+        """Number of refused requests."""
 
     def authenticate(self, request: AuthRequest) -> TokenRights:
-        """The pass of whoever asks, for everything but the page itself and the health check. Raises Refused."""
+        """Return the rights of the client. Raises RequestRefused.
+
+        Every request needs this, except the page and the health check.
+        """
         return self._rights(self._find_token(request), request)
 
     def check_origin(self, request: AuthRequest) -> None:
-        """For what needs no token: whether the request is for us and from no foreign page. Raises Refused."""
+        """Check Host and Origin only, for requests that need no token. Raises RequestRefused."""
         try:
             self._check_source(request, page=True)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
 
     def watch_token(self, rights: TokenRights, on_end: Callable[[str], None]) -> LimitLease:
-        """Whoever stays in is told once, with the reason, when the token is revoked or expires; until the lease is released."""
+        """Call `on_end` once, with the reason, when the token is revoked or expires, until the lease is
+        released.
+        """
         return self.token_watcher.watch_token(rights, on_end)
 
     def log_in(self, request: AuthRequest) -> tuple[TokenRights, str]:
-        """`POST /api/login` with a token in the header: the pass, and the value of `Set-Cookie`. Raises Refused."""
+        """Serve `POST /api/login` with a bearer token. Return the rights and the `Set-Cookie` value.
+
+        Raises RequestRefused.
+        """
         token = self._find_token(request, methods=("bearer",))
         rights = self._rights(token, request)
         try:
             cookie = self.browsers.log_in(token.id)
         except OSError as error:
-            raise RequestRefused(507, f"The log-in cannot be kept: {error.strerror}.") from None
+            raise RequestRefused(507, f"Cannot store the login: {error.strerror}.") from None
         self._record(rights, "login")
         return rights, self._cookie(request, cookie, LOGIN_LIFETIME)
 
     def log_out(self, request: AuthRequest) -> str:
-        """`POST /api/logout`: the value of `Set-Cookie` that removes the cookie. Raises Refused for a foreign page alone."""
+        """Serve `POST /api/logout`. Return the `Set-Cookie` value that removes the cookie.
+
+        Raises RequestRefused only for a foreign page.
+        """
         try:
             self._check_source(request)
         except RequestRefused as refusal:
@@ -226,29 +238,31 @@ class Authenticator:
         return self._cookie(request, "", 0)
 
     def ticket(self, request: AuthRequest) -> str:
-        """`POST /api/ticket` with a token or a cookie: a ticket that opens one WebSocket. Raises Refused."""
+        """Serve `POST /api/ticket`. Return a ticket that opens one WebSocket. Raises RequestRefused."""
         return self.tickets.issue(self._find_token(request).id, request.header("origin"))
 
     def cors(self, request: AuthRequest) -> dict[str, str]:
-        """The headers that let a page of `--allow-origin` read the answer; none for everybody else."""
+        """Return the headers that let a page of `--allow-origin` read the response."""
         origins = request.headers.get("origin", ())
         if len(origins) != 1 or not self.origins.is_allowed(origins[0]):
             return {"Vary": "Origin"}
         return {
             "Access-Control-Allow-Origin": origins[0],
             "Access-Control-Allow-Methods": "GET, POST, DELETE",
-            "Access-Control-Allow-Headers": "Authorization, Content-Type, Acp-Connection-Id, Acp-Session-Id, Last-Event-ID",
+            "Access-Control-Allow-Headers": (
+                "Authorization, Content-Type, Acp-Connection-Id, Acp-Session-Id, Last-Event-ID"
+            ),
             "Access-Control-Expose-Headers": "Acp-Connection-Id, Retry-After, WWW-Authenticate",
             "Access-Control-Max-Age": "600",
             "Vary": "Origin",
         }
 
     def peer(self, request: AuthRequest) -> str:
-        """Whose address it is: what our own proxy says, if it is one that we were told of."""
+        """Return the client's address: a trusted proxy's value, or the socket's."""
         return self._proxies.peer(request.peer, request.headers)
 
     def is_secure(self, request: AuthRequest) -> bool:
-        """Whether the browser speaks TLS, to us or to a proxy before us."""
+        """Whether the browser uses TLS, to the gateway or to a proxy in front of it."""
         origin = (request.headers.get("origin") or ("",))[0]
         return self._scheme(request) == "https" or origin.lower().startswith("https://")
 
@@ -257,7 +271,7 @@ class Authenticator:
         return "https" if tls else "http"
 
     def _rights(self, token: Token, request: AuthRequest) -> TokenRights:
-        """What the token allows, and no folder beyond those of the whole gateway."""
+        """Return the token's rights, restricted to the folders of the gateway."""
         return token.rights(self.peer(request)).within(self._folders)
 
     def _find_token(
@@ -272,7 +286,10 @@ class Authenticator:
         return token
 
     def _check_source(self, request: AuthRequest, *, page: bool = False) -> bool:
-        """Host, origin and address; whether a page of ours is known to ask. Raises Refused."""
+        """Check Host, Origin and URL. Return whether the gateway's own page sent the request.
+
+        Raises RequestRefused.
+        """
         authority = self.origins.authority(request.headers.get("host", ()))
         origin = request.header("origin")
         fetch_site = request.header("sec-fetch-site")
@@ -282,20 +299,23 @@ class Authenticator:
             if not is_own and not self.origins.is_allowed(origin):
                 raise RequestRefused(
                     403,
-                    "Pages of this origin may not use this gateway; `accord serve --allow-origin` lets one in.",
+                    "This origin is not allowed; start `accord serve` with --allow-origin to allow it.",
                 )
         elif fetch_site in ("cross-site", "same-site") and not (page and _is_navigation(request)):
-            raise RequestRefused(403, "A page from elsewhere may not use this gateway.")
+            raise RequestRefused(403, "Requests from pages of other sites are not allowed.")
         if _has_token_in_url(request):
             raise RequestRefused(
                 400,
-                "A token never belongs into an address, where it would be logged: send it as the header "
-                "Authorization: Bearer TOKEN, and make a new one in place of this.",
+                "Do not put a token into a URL, because URLs are logged. Send it as the header "
+                "Authorization: Bearer TOKEN, and replace this token by a new one.",
             )
         return is_own or (origin is None and fetch_site == "same-origin")
 
     def _token_of(self, request: AuthRequest, browser: bool, methods: tuple[str, ...]) -> Token:
-        """The token behind the credentials. What is shown has to be right: one that is wrong is not made up for by another."""
+        """Return the token behind the credentials.
+
+        The first credentials found must be valid: valid ones of another kind do not make up for them.
+        """
         if (header := request.header("authorization")) is not None:
             scheme, _, text = header.partition(" ")
             if scheme.casefold() != "bearer":
@@ -305,29 +325,29 @@ class Authenticator:
             token = self.tokens.find(text.strip())
             if token is None:
                 raise _invalid_token(
-                    "This token is unknown, revoked or expired: `accord serve token new` makes one."
+                    "Unknown, revoked or expired token; `accord serve token new` creates one."
                 )
             return token
         if "ticket" in methods and (tickets := _tickets(request.query)):
             if request.kind != "websocket":
-                raise _invalid_token("A ticket opens a WebSocket and nothing else: send a token or a cookie.")
+                raise _invalid_token("A ticket is only valid for a WebSocket; send a token or a cookie.")
             id = self.tickets.redeem(tickets[0], request.header("origin")) if len(tickets) == 1 else None
             return self._valid_token(
-                id, "This ticket is unknown, used or older than 30 seconds: ask for a new one."
+                id, "Unknown ticket, or one that was used or is older than 30 seconds; request a new one."
             )
         cookies = self._cookies(request)
         if "cookie" in methods and cookies:
             if request.kind == "websocket":
-                raise _invalid_token("A cookie alone opens no WebSocket: get a ticket from POST /api/ticket.")
+                raise _invalid_token("A WebSocket needs a ticket; request one with POST /api/ticket.")
             if not browser:
-                raise RequestRefused(403, "A cookie counts only for the gateway's own page.")
+                raise RequestRefused(403, "The cookie is only valid for the gateway's own page.")
             found = (self.browsers.token(cookie) for cookie in cookies)
             return self._valid_token(
-                next((id for id in found if id), None), "This log-in is over: log in again."
+                next((id for id in found if id), None), "The login has ended; log in again."
             )
         raise RequestRefused(
             401,
-            "A token is needed: send it as Authorization: Bearer TOKEN.",
+            "Missing token; send it as Authorization: Bearer TOKEN.",
             {"WWW-Authenticate": _CHALLENGE},
         )
 
@@ -338,7 +358,7 @@ class Authenticator:
         return token
 
     def _cookies(self, request: AuthRequest) -> list[str]:
-        """All of our name: a browser may have one of another path or port."""
+        """Return all cookies with our name: a browser may send several, for other paths or ports."""
         pairs = (
             pair.partition("=") for line in request.headers.get("cookie", ()) for pair in line.split(";")
         )
@@ -349,14 +369,17 @@ class Authenticator:
         return f"{COOKIE}={value}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Strict{secure}"
 
     def _count_refusal(self, request: AuthRequest, refusal: RequestRefused) -> RequestRefused:
-        """Every refusal counts against its address; too many are answered, and put into the audit log, no longer one by one."""
+        """Count a refusal for its address.
+
+        Too many are answered with 429 and are no longer written to the audit log.
+        """
         self.refused += 1
         peer = self.peer(request)
         retry_after = self.throttle.count_failure(peer)
         if retry_after:
             return RequestRefused(
                 429,
-                "Too many failed attempts from this address; a right token is let in.",
+                "Too many failed attempts from this address; a valid token still works.",
                 {"Retry-After": str(retry_after)},
             )
         if self.audit is not None:
@@ -376,13 +399,13 @@ class Authenticator:
 
 
 def _is_navigation(request: AuthRequest) -> bool:
-    """Somebody follows a link to the page, which is no page's doing."""
+    """Whether the user follows a link to the page."""
     modes, dests = request.headers.get("sec-fetch-mode", ()), request.headers.get("sec-fetch-dest", ())
     return request.method in ("GET", "HEAD") and list(modes) == ["navigate"] and list(dests) == ["document"]
 
 
 def _has_token_in_url(request: AuthRequest) -> bool:
-    """Whether a token stands in the address, or something that is called one."""
+    """Whether the URL contains a token, or a parameter with a token-like name."""
     if TOKEN_PATTERN.search(request.path):
         return True
     pairs = parse_qsl(request.query, keep_blank_values=True, errors="replace") if request.query else ()

@@ -13,27 +13,27 @@ from accord.clock import Clock
 from accord.gateway.access.access_tokens import create_private_file
 from accord.paths import data_dir, private_folder
 
-# MERGED gateway.access.browsers: Browsers that are logged in: each has a cookie, which stands for the token it logged in with and goes with it.
-#
-# Kept as one small file each, named by the hash of the cookie, so that a restart of the gateway logs nobody out. The file's time is
-# when the browser was heard of last.
-
 COOKIE: Final = "accord"
 LOGIN_LIFETIME: Final = 30 * 24 * 3600
-"""So many seconds without a visit, and the browser has to log in again."""
+"""Seconds without a request after which a browser must log in again."""
 _MAX_PER_TOKEN: Final = 64
 _USE_INTERVAL: Final = 3600.0
 
 
 class BrowserLogins:
-    """All of them."""
+    """The browsers that are logged in.
+
+    Each cookie stands for the token that the browser logged in with, and ends with it. Each is one small
+    file, named by the hash of the cookie, so that a restart of the gateway keeps the logins. The file's
+    modification time is the time of the last request.
+    """
 
     def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
         self.folder = data_dir() / "gateway" / "browsers" if folder is None else folder
         self._now = now
 
     def log_in(self, token: str) -> str:
-        """A new cookie for the holder of the token with this id. Raises OSError."""
+        """Return a new cookie for the token with this id. Raises OSError."""
         private_folder(self.folder)
         self._remove_old(token)
         cookie = secrets.token_urlsafe(32)
@@ -41,7 +41,7 @@ class BrowserLogins:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """The id of the token that the cookie stands for; None if it is none, or too old."""
+        """Return the id of the cookie's token; None if the cookie is unknown or too old."""
         path = self._path(cookie)
         try:
             last_seen = path.stat().st_mtime
@@ -58,18 +58,18 @@ class BrowserLogins:
         return token
 
     def log_out(self, cookie: str) -> None:
-        """The cookie is worth nothing any more."""
+        """Delete the cookie."""
         with suppress(OSError):
             self._path(cookie).unlink(missing_ok=True)
 
     def forget(self, token: str) -> None:
-        """Log out every browser that came with the token of this id."""
+        """Delete all cookies of the token with this id."""
         for path, _ in self._files_of(token):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def _remove_old(self, token: str) -> None:
-        """Drop those too old, and make room: one token has so many browsers at most."""
+        """Delete cookies that are too old, and the oldest of this token if it has too many."""
         for path, last_seen in self._files():
             if self._now() - last_seen >= LOGIN_LIFETIME:
                 with suppress(OSError):
@@ -99,11 +99,6 @@ class BrowserLogins:
         return self.folder / hashlib.sha256(cookie.encode(errors="surrogatepass")).hexdigest()
 
 
-# MERGED gateway.access.tickets: Tickets: what a page shows to open a WebSocket, where a browser can send no header. Used once, within 30 seconds.
-#
-# A ticket may stand in an address: when that is logged, the ticket is spent. It is bound to a token, and to the origin of the page
-# that got it.
-
 TICKET_LIFETIME: Final = 30.0
 _MAX_TICKETS: Final = 1024
 
@@ -115,7 +110,11 @@ class _Ticket(NamedTuple):
 
 
 class Tickets:
-    """Those that are out. Only hashes are kept, in memory: a ticket does not outlive the gateway."""
+    """One-time tickets that open a WebSocket, where a browser cannot send a header.
+
+    A ticket may be in a URL: it is used up by the time the URL is logged. It is bound to a token and to the
+    origin of the page that requested it. Only hashes are kept, in memory.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -125,20 +124,21 @@ class Tickets:
         return len(self._issued)
 
     def issue(self, token: str, origin: str | None = None) -> str:
-        """A new one for the holder of the token with this id."""
+        """Return a new ticket for the token with this id."""
         now = self._clock.now()
         for key in [key for key, ticket in self._issued.items() if ticket.expires <= now]:
             del self._issued[key]
         while len(self._issued) >= _MAX_TICKETS:
-            del self._issued[
-                next(iter(self._issued))
-            ]  # the oldest: whoever asks for so many opens none of them
+            del self._issued[next(iter(self._issued))]  # the oldest one
         cookie = secrets.token_urlsafe(32)
         self._issued[_key(cookie)] = _Ticket(token, origin, now + TICKET_LIFETIME)
         return cookie
 
     def redeem(self, cookie: str, origin: str | None = None) -> str | None:
-        """The id of the token it stands for; None if it is none, spent, too old, or of a page from elsewhere."""
+        """Return the id of the ticket's token.
+
+        None if the ticket is unknown, used, too old or from another origin.
+        """
         ticket = self._issued.pop(_key(cookie), None)
         if ticket is None or ticket.expires <= self._clock.now():
             return None
@@ -146,5 +146,5 @@ class Tickets:
 
 
 def _key(cookie: str) -> bytes:
-    """Looked up by its hash, a ticket cannot be found out by the time that looking takes."""
+    """Look tickets up by hash, so that timing reveals nothing."""
     return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()

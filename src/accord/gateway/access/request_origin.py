@@ -1,4 +1,9 @@
-"""Allowed hosts, origins and reverse proxies; the refusal with its HTTP status."""
+"""Allowed hosts, origins and reverse proxies; the refusal with its HTTP status.
+
+`Host` names the host that a browser asked for. A foreign name there means DNS rebinding: a page made its
+own name resolve to this machine. A foreign `Origin` means a page of another site. Both are refused on
+loopback as well, because every page in the user's browser can reach it.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,22 +13,23 @@ from typing import Final
 
 from accord.errors import AccordError, UsageError
 
-# MERGED gateway.access.proxies: Reverse proxies that we were told of: what they say of a request is believed, what anybody else says is not.
-
 Headers = Mapping[str, Sequence[str]]
 
 
 class Proxies:
-    """Known by address, or by network. Raises UsageError for what is neither."""
+    """Trusted reverse proxies, by address or network. Only their forwarding headers are used.
+
+    Raises UsageError for an invalid address.
+    """
 
     def __init__(self, addresses: Iterable[str] = ()) -> None:
         try:
             self._networks = [ip_network(text.strip()) for text in addresses]
         except ValueError as error:
-            raise UsageError(f"--proxy: {error}: write it as 127.0.0.1 or 172.17.0.0/16") from None
+            raise UsageError(f"invalid --proxy: {error}; write it as 127.0.0.1 or 172.17.0.0/16") from None
 
     def peer(self, peer: str, headers: Headers) -> str:
-        """Whose request it is: the last one that our own proxy names, which is the one it saw itself."""
+        """Return the client's address: the last one that a trusted proxy names, which it saw itself."""
         if not self._is_known(peer):
             return peer
         value = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
@@ -33,7 +39,7 @@ class Proxies:
             return peer
 
     def reports_tls(self, peer: str, headers: Headers) -> bool:
-        """Whether the browser spoke TLS to the proxy."""
+        """Whether the browser used TLS to the proxy."""
         value = headers.get("x-forwarded-proto", ())
         return len(value) == 1 and value[0].strip().lower() == "https" and self._is_known(peer)
 
@@ -47,13 +53,11 @@ class Proxies:
         return any(address in network for network in self._networks)
 
 
-# MERGED gateway.access.refusals: A refusal at the door: the status, one sentence for whoever asked, and the headers that go with it.
-
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class RequestRefused(AccordError):
-    """Nobody is let in. The sentence says what is wrong and what to do, and never repeats a secret."""
+    """A request was refused. The reason says what is wrong and what to do, and never repeats a secret."""
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
         super().__init__(reason)
@@ -61,11 +65,6 @@ class RequestRefused(AccordError):
         self.reason = reason
         self.headers = dict(headers)
 
-
-# MERGED gateway.access.origins: Which names and origins are ours. A browser says in `Host` which name it asked for and in `Origin` whose page asks.
-#
-# A name that is not ours is a page that had its own name lead to us (DNS rebinding); an origin that is not ours is a page of
-# somebody else. Both are refused on loopback, too: every page in the user's browser can reach that.
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _AUTHORITY: Final = re.compile(
@@ -76,7 +75,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def split_authority(text: str) -> tuple[str, int | None] | None:
-    """The name in lower case, without brackets or a last dot, and the port; None for what is no authority."""
+    """Return the name in lower case, without brackets or a final dot, and the port; None if invalid."""
     found = _AUTHORITY.fullmatch(text.lower())
     if found is None:
         return None
@@ -87,7 +86,10 @@ def split_authority(text: str) -> tuple[str, int | None] | None:
 
 
 def split_origin(text: str) -> tuple[str, str, int] | None:
-    """Scheme, name and port of an origin; None for what is none, `null` among it. Apps have schemes of their own, and no port."""
+    """Return scheme, name and port of an origin; None if invalid or `null`.
+
+    Apps have schemes of their own and no port.
+    """
     scheme, mark, rest = text.lower().partition("://")
     parts = split_authority(rest) if mark and _SCHEME.fullmatch(scheme) else None
     return None if parts is None else (scheme, parts[0], parts[1] or _DEFAULT_PORTS.get(scheme, 0))
@@ -99,7 +101,10 @@ def is_loopback(name: str) -> bool:
 
 
 class Origins:
-    """The names that are served, and the origins whose pages may ask. Raises UsageError for one that cannot be meant."""
+    """The host names that are served, and the origins whose pages may send requests.
+
+    Raises UsageError for an invalid one.
+    """
 
     def __init__(self, host: str, *, names: Iterable[str] = (), allowed: Iterable[str] = ()) -> None:
         self._host = host.lower().strip("[]")
@@ -108,41 +113,42 @@ class Origins:
         for name in names:
             parts = split_authority(name)
             if parts is None or "://" in name:
-                raise UsageError(f"--host-name {name!r} is no name of a host: write it as example.org")
+                raise UsageError(f"invalid --host-name {name!r}; write it as example.org")
             self._names.add(parts[0])
         self._allowed: set[tuple[str, str, int]] = set()
         for origin in allowed:
             parsed = split_origin(origin.rstrip("/"))
             if parsed is None:
-                raise UsageError(f"--allow-origin {origin!r} is no origin: write it as https://example.org")
+                raise UsageError(f"invalid --allow-origin {origin!r}; write it as https://example.org")
             self._allowed.add(parsed)
 
     def serves(self, name: str) -> bool:
-        """Whether a request for this name is meant for us.
+        """Whether a request for this host name is for this gateway.
 
-        Where we listen on every address, each of them is ours: an address, other than a name, cannot be led elsewhere.
+        When listening on all addresses, every address is accepted: unlike a name, an address cannot be made
+        to resolve elsewhere.
         """
         if name in LOOPBACK or name in self._names or (name == self._host and not self._all_addresses):
             return True
         return self._all_addresses and _is_address(name) and not ip_address(name).is_unspecified
 
     def authority(self, hosts: Iterable[str]) -> tuple[str, int | None]:
-        """The name and port a request is for. Raises Refused."""
+        """Return the host name and port of a request. Raises RequestRefused."""
         values = list(hosts)
         parts = split_authority(values[0]) if len(values) == 1 else None
         if parts is None:
-            raise RequestRefused(400, "A request needs exactly one Host header with a name or an address.")
+            raise RequestRefused(400, "Exactly one Host header with a name or an address is required.")
         if not self.serves(parts[0]):
             raise RequestRefused(
                 421,
-                "This gateway does not serve the host that was asked for; `accord serve --host-name` adds one.",
+                "The gateway does not serve this host name; start `accord serve` with --host-name to add it.",
             )
         return parts
 
     def is_own(self, origin: str, authority: tuple[str, int | None], scheme: str) -> bool:
-        """Whether the origin is the one that the request itself came to.
+        """Whether the origin is the one that the request was sent to.
 
-        For a name of `--host-name` https counts, too: there TLS may end at a proxy.
+        For a name of `--host-name`, https is accepted too: TLS may end at a proxy.
         """
         parsed = split_origin(origin)
         if parsed is None:

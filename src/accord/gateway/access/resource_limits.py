@@ -1,4 +1,8 @@
-"""Limits per token and in total, with leases, buffers and token buckets."""
+"""Limits per token and in total, with leases, buffered bytes and token buckets.
+
+Something that lasts (a connection, a session, a process) is a lease: taken, and released once. Messages are
+counted by rate.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,11 +14,9 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import RpcError
 from accord.gateway.access.access_tokens import TokenRights
 
-# MERGED gateway.access.bucket: A token bucket: so much at once, so much a second on the average.
-
 
 class TokenBucket:
-    """Filled at a steady rate up to its size; what is taken must be in it."""
+    """A token bucket: refilled at a steady rate up to its size."""
 
     __slots__ = ("_available", "_clock", "_updated", "per_second", "size")
 
@@ -26,7 +28,7 @@ class TokenBucket:
         self._updated = clock.now()
 
     def take(self, amount: float) -> float:
-        """Take it and return 0; or take nothing and return in how many seconds it would be there."""
+        """Take the amount and return 0; or take nothing and return the seconds until it is available."""
         now = self._clock.now()
         available = min(self.size, self._available + (now - self._updated) * self.per_second)
         self._updated = now
@@ -37,10 +39,6 @@ class TokenBucket:
         return (amount - available) / self.per_second
 
 
-# MERGED gateway.access.limits: How much of everything: for one token and in total. Every limit refuses with a sentence that names it.
-#
-# What lasts (a connection, a session, a process) is a lease: taken, and given back once. What passes (a message) is counted.
-
 LIMIT_REACHED: Final = -32029
 _MIB: Final = 1024 * 1024
 
@@ -50,26 +48,31 @@ RateLimit = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 class GatewayLimitReached(RpcError):
-    """A limit of the gateway. On a WebSocket it can be close code 1008."""
+    """A resource limit of the gateway was reached: the error response to a client's request.
+
+    Not to be confused with `accord.errors.LimitReached`, which is raised locally when a time limit runs
+    out. Over HTTP it is status 429, on a WebSocket it can be close code 1008.
+    """
 
     default_code = LIMIT_REACHED
     status: Final = 429
-    """Over HTTP."""
+    """The HTTP status."""
 
     def __init__(self, name: str, limit: float, setting: str, retry_after: float | None = None) -> None:
         super().__init__(
-            f"Limit reached: {name} (at most {limit:,.12g}); the gateway's owner can raise {setting!r} in serve.json.",
+            f"Limit reached: {name} (at most {limit:,.12g}); the gateway's owner can raise {setting!r} "
+            "in serve.json.",
             {"limit": setting, "most": limit} | ({} if retry_after is None else {"retryAfter": retry_after}),
         )
         self.name = name
         self.limit = limit
         self.setting = setting
         self.retry_after = retry_after
-        """In how many seconds it is worth another try, where that is known."""
+        """Seconds after which another try makes sense, if known."""
 
 
 class GatewayLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """All limits; `limits` in serve.json. Those without `total` in their name are for one token."""
+    """All limits; `limits` in serve.json. Those without `total` in their name apply to one token."""
 
     connections: CountLimit = 256
     total_connections: CountLimit = 2048
@@ -77,20 +80,20 @@ class GatewayLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     """Live sessions."""
     total_sessions: CountLimit = 256
     total_processes: CountLimit = 32
-    """Processes of agents."""
+    """Agent processes."""
     message_bytes: ByteLimit = 16 * _MIB
     """The largest message of a client."""
     buffered_bytes: ByteLimit = 256 * _MIB
-    """What waits in memory for clients that do not read it."""
+    """Bytes in memory that wait for clients to read them."""
     total_buffered_bytes: ByteLimit = 1024 * _MIB
     messages_per_second: RateLimit = 500.0
     message_burst: RateLimit = 5000.0
-    """So many messages at once, before the rate counts."""
+    """Messages at once before the rate applies."""
     total_messages_per_second: RateLimit = 20_000.0
 
 
 class LimitLease:
-    """Something taken. Giving it back twice is giving it back once."""
+    """Something taken from a limit. Releasing it twice has no effect."""
 
     __slots__ = ("_release",)
 
@@ -98,7 +101,6 @@ class LimitLease:
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Give it back."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -111,7 +113,7 @@ class LimitLease:
 
 
 class _UsageCounter:
-    """How much of one thing is out: in total, and by whom."""
+    """How much of one resource is in use, in total and by owner."""
 
     __slots__ = ("by_owner", "limit", "name", "setting", "total", "total_limit", "total_setting")
 
@@ -140,7 +142,7 @@ class _UsageCounter:
 
 
 class BufferedBytes:
-    """The bytes that wait for one client. `release` gives all of them back at its end."""
+    """The bytes that wait for one client. `release` returns all of them."""
 
     __slots__ = ("_counter", "_owner", "size")
 
@@ -150,24 +152,23 @@ class BufferedBytes:
         self.size = 0
 
     def add(self, size: int) -> None:
-        """So many more wait. Raises LimitReached, and then counts nothing."""
+        """Count more bytes. Raises GatewayLimitReached, and then counts nothing."""
         self._counter.take(self._owner, size)
         self.size += size
 
     def remove(self, size: int) -> None:
-        """So many have left; more than there are counts as all."""
+        """Count fewer bytes; at most all of them."""
         size = min(size, self.size)
         if size > 0:
             self.size -= size
             self._counter.release(self._owner, size)
 
     def release(self) -> None:
-        """None wait any more."""
         self.remove(self.size)
 
 
 class LimitCounter:
-    """Counts against the limits. For one event loop; nothing here waits."""
+    """Counts against the limits, for one event loop. Never waits."""
 
     def __init__(self, limits: GatewayLimits | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
         self.limits = limits = limits or GatewayLimits()
@@ -195,23 +196,23 @@ class LimitCounter:
         self._total_rate = TokenBucket(clock, total_rate, max(total_rate, limits.message_burst))
 
     def connection(self, rights: TokenRights) -> LimitLease:
-        """A connection of this token. Raises LimitReached."""
+        """Take a connection of this token. Raises GatewayLimitReached."""
         return _take_lease(self._connections, rights.token)
 
     def session(self, rights: TokenRights) -> LimitLease:
-        """A live session that this token opened. Raises LimitReached."""
+        """Take a live session for the token that opened it. Raises GatewayLimitReached."""
         return _take_lease(self._sessions, rights.token)
 
     def process(self, agent: str) -> LimitLease:
-        """A process of this agent. Raises LimitReached."""
+        """Take a process of this agent. Raises GatewayLimitReached."""
         return _take_lease(self._processes, agent)
 
     def buffered_bytes(self, rights: TokenRights) -> BufferedBytes:
-        """What waits for one client of this token."""
+        """Return the counter of bytes that wait for one client of this token."""
         return BufferedBytes(self._buffered, rights.token)
 
     def count_message(self, rights: TokenRights) -> None:
-        """One more message of this token. Raises LimitReached, with the time to wait."""
+        """Count one message of this token. Raises GatewayLimitReached with the time to wait."""
         bucket = self._token_rates.get(rights.token)
         if bucket is None:
             limits = self.limits
@@ -233,22 +234,22 @@ class LimitCounter:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Number of open connections."""
         return self._connections.total
 
     @property
     def sessions(self) -> int:
-        """How many are live."""
+        """Number of live sessions."""
         return self._sessions.total
 
     @property
     def processes(self) -> int:
-        """How many run."""
+        """Number of running agent processes."""
         return self._processes.total
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait for clients."""
+        """Bytes that wait for clients."""
         return self._buffered.total
 
 

@@ -1,7 +1,9 @@
-"""Bytes and sockets: listening, HTTP/1.1, HTTP/2, WebSocket, event streams, lines that outlive sockets, the page's files.
+"""The gateway's HTTP server: HTTP/1.1, HTTP/2, WebSocket, event streams, resumable connections, the page's
+files.
 
-From the socket inwards: `listener` looks at the first bytes; `http1`, `http2` and `websocket` speak their protocol; `routes`
-sends a request to its endpoint (`acp`, `api`, `page`); `line` and `stream` number and keep what goes to a client.
+From the socket inwards: `http_server` detects the protocol; `http1`, `http2` and `websocket_server` speak
+it; `http_routes` passes a request to its endpoint (`acp_endpoint`, the API or the page);
+`resumable_connection` and `frame_stream` number and keep the frames for a client.
 """
 
 from accord.gateway.http.http_server import HttpServer, serve_http

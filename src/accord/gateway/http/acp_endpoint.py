@@ -1,4 +1,4 @@
-"""`/acp`: verbs, headers, and the event streams of streamable HTTP."""
+"""`/acp` and `/acp/NAME`: the HTTP verbs, the headers, and the event streams of streamable HTTP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -34,8 +34,6 @@ from accord.gateway.http.websocket_server import WebSocket, read_envelope
 from accord.schema.methods import notification, request
 from accord.wire.envelope import ABSENT, Envelope, InvalidMessage
 
-# MERGED gateway.front.events: An event stream: the response that carries one stream of an HTTP line, with event ids, and comments while it is quiet.
-
 
 class EventStreamResponse:
     """The open GET of one stream. The id of an event is its number in the stream."""
@@ -55,12 +53,12 @@ class EventStreamResponse:
         self._open = True
 
     def start(self, headers: Headers) -> None:
-        """Send the head, so that the client knows its stream is open."""
+        """Send the response head, so that the client knows that its stream is open."""
         server_state, exchange = self._server_state, self._exchange
         exchange.on_disconnect = self._disconnected
         exchange.on_ready = self._connection.flush
-        own = [("Cache-Control", "no-cache, no-transform"), ("X-Accel-Buffering", "no"), *headers]
-        exchange.start(200, common_headers(server_state, exchange, "text/event-stream", own))
+        stream_headers = [("Cache-Control", "no-cache, no-transform"), ("X-Accel-Buffering", "no"), *headers]
+        exchange.start(200, common_headers(server_state, exchange, "text/event-stream", stream_headers))
         server_state.metrics.requests["200"] += 1
         server_state.metrics.streams += 1
         server_state.event_streams.add(self)
@@ -80,7 +78,7 @@ class EventStreamResponse:
         )
 
     def comment(self, text: str) -> None:
-        """Something that is no event; clients skip it."""
+        """Write a comment, which clients skip."""
         self._exchange.write(b": " + text.encode() + b"\n\n" if text else b":\n\n")
 
     def close(self, code: int, reason: str) -> None:
@@ -102,13 +100,11 @@ class EventStreamResponse:
         self._connection.detach(self._stream, self)
 
     def tick(self, now: float) -> None:
-        """See `Watched`."""
+        """See `TimedConnection.tick`."""
         if now - self._last_write >= self._server_state.config.keep_alive and self.ready:
             self._last_write = now
             self.comment("")
 
-
-# MERGED gateway.front.acp: `/acp` and `/acp/NAME`: which answer each verb gets, and what of a message has to agree with its headers.
 
 CONNECTION: Final = "Acp-Connection-Id"
 SESSION: Final = "acp-session-id"
@@ -117,11 +113,14 @@ _ALLOWED_VERBS: Final = "GET, POST, DELETE, OPTIONS"
 _JSON: Final = "application/json"
 _EVENT_STREAM: Final = "text/event-stream"
 _OPENING_METHODS: Final = frozenset({"session/load", "session/resume", "session/fork", "session/delete"})
-"""They name a session that the client may not have a stream for: the official Python client sends no header with them."""
+"""These name a session for which the client may not have a stream yet.
+
+The official Python client sends no session header with them.
+"""
 
 
 class SessionParams(Struct):
-    """The session that parameters name."""
+    """The session id in the params."""
 
     session_id: str | msgspec.UnsetType = msgspec.field(name="sessionId", default=UNSET)
 
@@ -130,7 +129,7 @@ _read_scope = msgspec.json.Decoder(SessionParams).decode
 
 
 class AcpEndpoint:
-    """The transport of ACP over HTTP."""
+    """The HTTP transport of ACP."""
 
     def __init__(self, server_state: HttpServerState) -> None:
         self._server_state = server_state
@@ -138,7 +137,7 @@ class AcpEndpoint:
         self._config = server_state.config
 
     def handle(self, exchange: HttpExchange, agent: str | None) -> None:
-        """One request. Raises Refused and LimitReached."""
+        """Handle one request. Raises RequestRefused and GatewayLimitReached."""
         verbs: dict[str, Callable[[HttpExchange, TokenRights, str | None], None]] = {
             "POST": self._post,
             "GET": self._get,
@@ -158,7 +157,7 @@ class AcpEndpoint:
             self._websocket(exchange, rights, agent)
             return
         if not _accepts_events(exchange.request.headers.get("accept", ())):
-            raise RequestRefused(406, f"This stream is {_EVENT_STREAM}: send it in the header Accept.")
+            raise RequestRefused(406, f"Send the header Accept: {_EVENT_STREAM}.")
         connection = self._find_connection(exchange, rights, agent)
         session = self._session_id(exchange)
         if (stream := connection.stream(session)) is None:
@@ -167,20 +166,20 @@ class AcpEndpoint:
         if stream.outlet is not None:
             if last is None:
                 raise RequestRefused(
-                    409, "Somebody reads this stream already; send Last-Event-ID to take it over."
+                    409, "The stream already has a reader; send Last-Event-ID to take it over."
                 )
-            former = stream.outlet
-            connection.detach(stream, former)
-            former.close(NORMAL, "another reader took over")
+            old_outlet = stream.outlet
+            connection.detach(stream, old_outlet)
+            old_outlet.close(NORMAL, "another reader took over the stream")
         received = _event_number(last)
         outlet = EventStreamResponse(self._server_state, exchange, connection, stream)
         outlet.start([(CONNECTION, connection.id)])
-        if received is None:  # a reader that has not said how far it got has everything that was written
+        if received is None:  # without Last-Event-ID, the stream continues with the next frame
             received, gap = stream.count, 0
         else:
             gap = stream.missing(received)
         if gap:
-            outlet.comment(f"{gap} events before the next one are no longer kept")
+            outlet.comment(f"{gap} events before the next one were dropped")
         elif gap is None:
             outlet.comment(f"event {last} was never sent")
             received = stream.count
@@ -215,13 +214,15 @@ class AcpEndpoint:
     def _post(self, exchange: HttpExchange, rights: TokenRights, agent: str | None) -> None:
         kind = (exchange.request.header("content-type") or "").partition(";")[0].strip().lower()
         if kind != _JSON:
-            raise RequestRefused(415, f"A message is sent as {_JSON}.")
+            raise RequestRefused(415, f"Send messages as {_JSON}.")
         limit = self._config.message_size
 
         def read(body: bytes | None) -> None:
             if body is None:
                 refuse(
-                    self._server_state, exchange, RequestRefused(413, f"A message has at most {limit} bytes.")
+                    self._server_state,
+                    exchange,
+                    RequestRefused(413, f"The message is larger than {limit} bytes."),
                 )
                 return
             try:
@@ -235,17 +236,19 @@ class AcpEndpoint:
 
     def _message(self, exchange: HttpExchange, rights: TokenRights, agent: str | None, body: bytes) -> None:
         if body.lstrip()[:1] == b"[":
-            raise RequestRefused(501, "Messages are sent one by one; a JSON array is not served.")
+            raise RequestRefused(
+                501, "Batches (JSON arrays) are not supported; send one message per request."
+            )
         try:
             envelope = read_envelope(body)
         except InvalidMessage as error:
-            what = "not JSON" if error.code == PARSE_ERROR else "no message"
+            what = "not JSON" if error.code == PARSE_ERROR else "not a JSON-RPC message"
             raise RequestRefused(400, f"The body is {what}: {error.reason}.") from None
         self._connections.limit_counter.count_message(rights)
         header = exchange.request.header(CONNECTION.lower())
         if envelope.method == "initialize" and envelope.id is not UNSET:
             if header is not None:
-                raise RequestRefused(400, f"initialize begins a connection: send it without {CONNECTION}.")
+                raise RequestRefused(400, f"initialize opens a connection; send it without {CONNECTION}.")
             self._initialize(exchange, rights, agent, envelope, body)
             return
         connection = self._find_connection(exchange, rights, agent)
@@ -261,28 +264,31 @@ class AcpEndpoint:
         answer(self._server_state, exchange, 202)
 
     def _check_call(self, envelope: Envelope, session: str | None) -> None:
-        """The header has to be there for what happens in a session, and to say the same as the parameters."""
+        """Check that the session header is present where needed and agrees with the params."""
         try:
             named = _read_scope(envelope.params).session_id if envelope.params is not ABSENT else UNSET
         except (msgspec.MsgspecError, ValueError):
-            named = UNSET  # not for the front to judge
+            named = UNSET  # the gateway answers invalid params
         method = str(envelope.method)
         if session is None:
             if method not in _OPENING_METHODS and is_session_scoped(method):
-                raise RequestRefused(400, f"{method} happens in a session: send its id as Acp-Session-Id.")
+                raise RequestRefused(400, f"{method} needs a session; send its id as Acp-Session-Id.")
         elif named is not UNSET and named != session:
-            raise RequestRefused(400, "Acp-Session-Id and the sessionId of the parameters differ.")
+            raise RequestRefused(400, "Acp-Session-Id and the sessionId of the params differ.")
 
     def _check_response(
         self, connection: HttpStreamConnection, envelope: Envelope, session: str | None
     ) -> None:
-        """An answer belongs to the stream that asked. The official Python client sends no session with it, so none is fine."""
+        """Check that a response belongs to the stream that carried the request.
+
+        The official Python client sends no session header with it, so a missing header is accepted.
+        """
         if envelope.id is UNSET or session is None:
             return
         is_open, stream = connection.request_stream(envelope.id)
         if is_open and stream != session:
             raise RequestRefused(
-                400, "The request that this answers came on another stream than Acp-Session-Id names."
+                400, "The request was sent on another stream than the one of Acp-Session-Id."
             )
 
     def _initialize(
@@ -318,7 +324,7 @@ class AcpEndpoint:
                 exchange,
                 RequestRefused(504, f"The agent did not answer initialize within {seconds:g} seconds."),
             )
-            connection.end(1011, "initialize was not answered in time")
+            connection.end(1011, "no answer to initialize in time")
 
         timer = server_state.clock.call_later(self._config.initialize_time, time_out)
         exchange.on_disconnect = lambda: connection.end(
@@ -334,7 +340,7 @@ class AcpEndpoint:
         connection.end(NORMAL, "the client deleted the connection")
         answer(self._server_state, exchange, 202)
 
-    # What they share.
+    # Shared by the verbs
 
     def _open(self, kind: type[L], rights: TokenRights, agent: str | None) -> L:
         try:
@@ -347,20 +353,20 @@ class AcpEndpoint:
     ) -> HttpStreamConnection:
         id = exchange.request.header(CONNECTION.lower())
         if not id:
-            raise RequestRefused(400, f"A request on a connection names it as {CONNECTION}.")
+            raise RequestRefused(400, f"Missing header {CONNECTION}.")
         connection = (
             self._connections.find(HttpStreamConnection, id, rights)
             if len(id) <= self._config.id_size
             else None
         )
         if connection is None or connection.agent != agent:
-            raise RequestRefused(404, "There is no such connection: begin one with initialize.")
+            raise RequestRefused(404, "Unknown connection; open one with initialize.")
         return connection
 
     def _session_id(self, exchange: HttpExchange) -> str | None:
         session = exchange.request.header(SESSION)
         if session is not None and not 0 < len(session) <= self._config.id_size:
-            raise RequestRefused(400, f"A session id has 1 to {self._config.id_size} characters.")
+            raise RequestRefused(400, f"A session id must have 1 to {self._config.id_size} characters.")
         return session
 
 
@@ -369,7 +375,7 @@ def answer_headers(
     server_state: HttpServerState,
     connection: WebSocketClientConnection | HttpStreamConnection,
 ) -> list[tuple[str, str]]:
-    """What names the connection: for the client, and for proxies that have to send it to the same place again."""
+    """Return the headers that name the connection, for the client and for proxies with sticky sessions."""
     secure = "; Secure" if server_state.authenticator.is_secure(exchange.request) else ""
     return [
         (CONNECTION, connection.id),
@@ -378,7 +384,7 @@ def answer_headers(
 
 
 def is_session_scoped(method: str) -> bool:
-    """Whether a call of this method happens in a session that is open."""
+    """Whether this method runs in an open session."""
     known = request("agent", method) or notification("agent", method)
     return known is not None and known.in_session
 
@@ -394,7 +400,7 @@ def _accepts_events(values: Sequence[str]) -> bool:
 
 
 def _event_number(last: str | None) -> int | None:
-    """How far a reader got; an id that is none of ours is a number that was never reached."""
+    """Return the number of the last received event; -1, which was never reached, for an invalid id."""
     if last is None:
         return None
     return int(last) if last.isascii() and last.isdigit() and len(last) < 19 else -1

@@ -1,7 +1,9 @@
-"""A numbered stream of frames to one client: what has been written lately, what waits, and where it goes at the moment.
+"""A numbered stream of frames to one client: recently written frames, waiting frames, and the current
+outlet.
 
-A WebSocket line has one stream for everything, an HTTP line one for the connection and one for each session. A frame's number
-is its place in the stream, from 1. An outlet takes frames while it is ready; without one they wait.
+A WebSocket connection has one stream. An HTTP connection has one for the connection and one for each
+session. Frames are numbered from 1. An outlet takes frames while it is ready; without an outlet, frames
+wait.
 """
 
 from collections import deque
@@ -11,7 +13,7 @@ from accord.gateway.client_connection import OutgoingFrame
 from accord.gateway.http.server_config import ServerConfig
 
 BATCH_BYTES = 256 * 1024
-"""Bytes handed to an outlet at once, so that a full socket is noticed between two."""
+"""Bytes passed to an outlet at once, so that a full socket is noticed in between."""
 
 
 class FrameOutlet(Protocol):
@@ -19,20 +21,20 @@ class FrameOutlet(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes more now; the stream is flushed again when that changes."""
+        """Whether it takes more now. The stream is flushed again when this becomes true."""
         ...
 
     @property
     def buffered(self) -> int:
-        """Bytes written that the peer's side has not taken."""
+        """Bytes written that the peer has not taken."""
         ...
 
     def write(self, frames: list[OutgoingFrame], first: int) -> None:
-        """Put the frames on the wire; `first` is the number of the first one."""
+        """Write the frames; `first` is the number of the first one."""
         ...
 
     def close(self, code: int, reason: str) -> None:
-        """Say goodbye with a WebSocket close code, as far as the protocol has one, and close."""
+        """Close, with a WebSocket close code where the protocol has one."""
         ...
 
 
@@ -43,21 +45,21 @@ class FrameStream:
         self._config = config
         self.outlet: FrameOutlet | None = None
         self.written: deque[OutgoingFrame] = deque()
-        """Went out, and is kept for a reader that comes back."""
+        """Written frames, kept for a reader that resumes."""
         self.waiting: deque[OutgoingFrame] = deque()
         self.written_bytes = 0
         self.waiting_bytes = 0
         self.count = 0
-        """Frames written so far; the last one's number."""
+        """Number of frames written; the number of the last one."""
         self.acknowledges = False
-        """The reader acknowledges, so that more is kept for it."""
-        self._backlog_bytes = 0  # bytes that waited when the reader came, and still do
+        """Whether the reader acknowledges frames; then more are kept for it."""
+        self._backlog_bytes = 0  # bytes that waited when the reader attached and still wait
         self.last_progress: float | None = None
-        """When something last left, or nothing waited; None before anyone looked."""
+        """When a frame last left or none waited; None before the first check."""
         self._last_level = (0, 0)
 
     def put(self, frame: OutgoingFrame) -> None:
-        """Queue one frame; `flush` brings it out."""
+        """Queue one frame; `flush` writes it."""
         self.waiting.append(frame)
         self.waiting_bytes += len(frame.body)
 
@@ -69,11 +71,11 @@ class FrameStream:
 
     @property
     def lag_bytes(self) -> int:
-        """Bytes that wait although the reader was there: what it missed before it came is not its slowness."""
+        """Bytes that wait although a reader is attached, without what it missed before it came."""
         return self.waiting_bytes - self._backlog_bytes if self.outlet is not None else 0
 
     def flush(self) -> tuple[int, int]:
-        """Write what the outlet takes; how many frames and bytes that was."""
+        """Write what the outlet takes. Return the number of frames and bytes."""
         outlet, waiting = self.outlet, self.waiting
         if outlet is None or not waiting:
             return 0, 0
@@ -100,7 +102,7 @@ class FrameStream:
         return frames, size
 
     def _flush_one(self, outlet: FrameOutlet) -> tuple[int, int]:
-        """The same for a single frame, which is what most turns of the loop have for a client."""
+        """The common case: a single frame."""
         if not outlet.ready:
             return 0, 0
         frame = self.waiting.popleft()
@@ -116,13 +118,16 @@ class FrameStream:
         return 1, size
 
     def missing(self, received: int) -> int | None:
-        """How many frames behind the number `received` are no longer kept; None for a number that was never reached."""
+        """Return how many frames after `received` are no longer kept; None for an invalid number."""
         if not 0 <= received <= self.count:
             return None
         return max(0, self.count - len(self.written) - received)
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
-        """Go on behind the frame with the number `received`, into this outlet: what was written behind it waits again."""
+        """Continue after the frame with the number `received`, in this outlet.
+
+        Frames written after it wait again.
+        """
         self.acknowledge(received)
         unread = self.written
         self.count -= len(unread)
@@ -135,7 +140,7 @@ class FrameStream:
         self.last_progress = None
 
     def stalled_for(self, now: float) -> float:
-        """For how long something has waited without any of it leaving; asked once a second."""
+        """Return for how long frames have waited without progress. Call it once a second."""
         buffered = self.outlet.buffered if self.outlet is not None else 0
         count, level = self._last_level
         if (
@@ -149,7 +154,7 @@ class FrameStream:
         return now - self.last_progress
 
     def acknowledge(self, received: int) -> None:
-        """The reader has everything up to this number: it needs not be kept."""
+        """Drop the kept frames up to this number."""
         written = self.written
         oldest = self.count - len(written)
         for _ in range(min(received - oldest, len(written))):

@@ -1,4 +1,6 @@
-"""HTTP/1.1 on one socket, by h11: requests one after another, the upgrade to a WebSocket, slow and oversized heads refused."""
+"""HTTP/1.1 on one socket, with h11: sequential requests, the upgrade to a WebSocket, limits for slow and
+large requests.
+"""
 
 import asyncio
 import itertools
@@ -13,9 +15,9 @@ from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_
 from accord.gateway.http.server_state import HttpServerState
 
 _LINGER: Final = 5.0
-"""Seconds that a refused upload may go on before the socket is closed, so that its sender reads the answer."""
+"""Seconds to keep reading a refused upload before closing, so that the client reads the response."""
 _SMALL_BODY: Final = 64 * 1024
-"""A body that nobody wants is read to its end if it is no larger; otherwise the connection ends."""
+"""An unwanted body up to this size is read to its end; otherwise the connection closes."""
 _REASONS: Final = {int(status): status.phrase.encode() for status in HTTPStatus}
 _CLOSE: Final = ("Connection", "close")
 
@@ -28,13 +30,13 @@ class Http1(asyncio.Protocol):
         self.h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=server_state.config.header_size)
         self.transport: asyncio.Transport | None = None
         self.paused = False
-        """The peer does not read what was written."""
+        """Whether the peer does not read."""
         self._paused_since = 0.0
         self._exchange: Http1Exchange | None = None
         self._phase_began = opened_at
         self._phase = "head"  # head | idle | body | answer | linger
         self._advancing = False
-        self._pipelined_bytes = 0  # bytes that came while a response was still going on
+        self._pipelined_bytes = 0  # received while a response was in progress
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
@@ -47,7 +49,7 @@ class Http1(asyncio.Protocol):
             exchange.disconnected()
 
     def pause_writing(self) -> None:
-        # Who does not read what was said needs not say more.
+        # Take no more requests from a peer that does not read its responses.
         self.paused = True
         self._paused_since = self.server_state.clock.now()
         if self.transport is not None:
@@ -76,7 +78,10 @@ class Http1(asyncio.Protocol):
         self.advance()
 
     def advance(self) -> None:
-        """Take the events that are there. Handlers run inside and may end the exchange, so this is one flat loop."""
+        """Handle the available events.
+
+        Handlers run inside and may end the exchange, so this is one flat loop.
+        """
         if self._advancing:
             return
         self._advancing = True
@@ -116,7 +121,7 @@ class Http1(asyncio.Protocol):
                 if exchange.upgrade is not None:
                     self.server_state.handle(exchange)
                 exchange.body_ended()
-        else:  # the connection is over, or broken by the peer
+        else:  # the connection ended
             self._close()
             return False
         return True
@@ -132,12 +137,12 @@ class Http1(asyncio.Protocol):
         try:
             path, query = read_target(target)
             if event.http_version not in (b"1.1", b"1.0"):
-                refusal = RequestRefused(505, "This front speaks HTTP/1.1 and HTTP/2.")
+                refusal = RequestRefused(505, "Only HTTP/1.1 and HTTP/2 are supported.")
             elif (
                 len(target) + sum(map(len, itertools.chain(*event.headers)))
                 > self.server_state.config.header_size
             ):
-                refusal = RequestRefused(431, "The head of this request is too large.")
+                refusal = RequestRefused(431, "The request head is too large.")
         except RequestRefused as error:
             refusal = error
         request = AuthRequest(
@@ -155,7 +160,7 @@ class Http1(asyncio.Protocol):
         if refusal is not None:
             exchange.respond(refusal.status, [("Content-Type", "text/plain")], refusal.reason.encode())
         elif is_websocket:
-            # Whatever a client sends along with a handshake is read first: behind it the frames begin.
+            # Read a body of the handshake request first: the frames follow it.
             exchange.upgrade = self._upgrade
         else:
             self.server_state.handle(exchange)
@@ -174,13 +179,13 @@ class Http1(asyncio.Protocol):
             protocol.data_received(unread_data)
 
     def send(self, *events: Any) -> None:
-        """Put events of the response on the wire, in one write."""
+        """Write events of the response with one system call."""
         data: bytes = b"".join([self.h11.send(event) or b"" for event in events])  # pyright: ignore[reportUnknownArgumentType]
         if self.transport is not None and data and not self.transport.is_closing():
             self.transport.write(data)
 
     def ended(self) -> None:
-        """A response is complete: the next request, or the end."""
+        """Continue with the next request after a complete response, or close."""
         if self.h11.our_state is h11.MUST_CLOSE:
             if self.h11.their_state is h11.SEND_BODY:
                 self._linger()
@@ -190,15 +195,13 @@ class Http1(asyncio.Protocol):
             self.advance()
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
-        """What came is no HTTP. Say so, unless a response is already under way."""
+        """Answer invalid HTTP, unless a response has already started."""
         self.server_state.metrics.refused["malformed"] += 1
         status = error.error_status_hint
         exchange, self._exchange = self._exchange, None
         if self.h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             text = (
-                b"The head of this request is too large."
-                if status == 431
-                else b"This is not a valid HTTP request."
+                b"The request head is too large." if status == 431 else b"This is not a valid HTTP request."
             )
             headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), _CLOSE]
             self.send(
@@ -209,7 +212,7 @@ class Http1(asyncio.Protocol):
             exchange.disconnected()
 
     def _linger(self) -> None:
-        """Nothing more is answered. What still comes is thrown away, for a while: closing now could reset what was said."""
+        """Discard further input for a while: closing at once could reset the response."""
         self._set_phase("linger")
         transport = self.transport
         if transport is not None and transport.can_write_eof():
@@ -224,7 +227,7 @@ class Http1(asyncio.Protocol):
         self._phase_began = self.server_state.clock.now()
 
     def tick(self, now: float) -> None:
-        """See `Watched`."""
+        """See `TimedConnection.tick`."""
         config = self.server_state.config
         if (
             self.paused
@@ -243,7 +246,7 @@ class Http1(asyncio.Protocol):
         if self._phase == "body" and self._exchange is not None and not self._exchange.answered:
             self.server_state.metrics.refused["slow"] += 1
             self._exchange.respond(
-                408, [("Content-Type", "text/plain")], b"The body of this request came too slowly."
+                408, [("Content-Type", "text/plain")], b"The request body arrived too slowly."
             )
         elif self._phase == "idle":
             self._close()
@@ -252,18 +255,18 @@ class Http1(asyncio.Protocol):
             self.abort()
 
     def stop(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.stop`."""
         if self._exchange is None:
             self._close()
 
     def abort(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.abort`."""
         if self.transport is not None:
             self.transport.abort()
 
 
 class Http1Exchange(HttpExchange):
-    """An exchange over HTTP/1.1."""
+    """One request and its response over HTTP/1.1."""
 
     def __init__(self, http: Http1, request: AuthRequest, declared: int | None) -> None:
         super().__init__(request, declared)
@@ -295,7 +298,7 @@ class Http1Exchange(HttpExchange):
         self._http.ended()
 
     def _head(self, status: int, headers: Headers) -> h11.Response:
-        """The head; a body that is not read, or the end of the front, ends the connection."""
+        """Return the response head; closes the connection if the body is unread or the server stops."""
         http = self._http.h11
         unread = http.their_state is h11.SEND_BODY and (
             http.they_are_waiting_for_100_continue or self._declared is None or self._declared > _SMALL_BODY
@@ -321,7 +324,7 @@ class Http1Exchange(HttpExchange):
 
 
 def peer_of(transport: asyncio.Transport | None) -> str:
-    """The address on the other end."""
+    """Return the address of the other end."""
     name: tuple[str, int] | str | None = (
         transport.get_extra_info("peername") if transport is not None else None
     )

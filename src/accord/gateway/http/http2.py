@@ -1,4 +1,4 @@
-"""HTTP/2 on one socket, by h2, with flow control.
+"""HTTP/2 on one socket, with h2: concurrent requests and flow control.
 
 Imported on first use: it loads h2.
 """
@@ -20,17 +20,15 @@ from accord.gateway.http.http1 import peer_of
 from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
 from accord.gateway.http.server_state import HttpServerState
 
-# MERGED gateway.front.exchange2: One request and its response over HTTP/2: what waits for a window, what is thrown away, when the stream is over.
-
 _MAX_PENDING: Final = 64 * 1024
-"""Bytes waiting for a window at which a response takes no more."""
+"""Bytes waiting for a flow-control window at which a response takes no more."""
 _MAX_DISCARDED: Final = 4 * 1024 * 1024
-"""Bytes of a request that nobody wants any more at which it is broken off."""
+"""Bytes of an unwanted request body after which the stream is reset."""
 _ErrorCodes = h2.errors.ErrorCodes
 
 
 class Http2Exchange(HttpExchange):
-    """An exchange over HTTP/2: one stream of the connection."""
+    """One request and its response over HTTP/2: one stream of the connection."""
 
     def __init__(self, http: "Http2", stream: int, request: AuthRequest, declared: int | None) -> None:
         super().__init__(request, declared)
@@ -38,7 +36,7 @@ class Http2Exchange(HttpExchange):
         self.stream = stream
         self.began = http.server_state.clock.now()
         self.request_complete = False
-        """The request came to its end."""
+        """Whether the whole request was received."""
         self._pending: deque[bytes] = deque()
         self._offset = 0  # of what has left of the first piece
         self._pending_bytes = 0
@@ -107,7 +105,7 @@ class Http2Exchange(HttpExchange):
             self._http.flush()
 
     def pump(self) -> None:
-        """Send what the windows allow."""
+        """Send what the flow-control windows allow."""
         protocol = self._http
         if protocol.exchanges.get(self.stream) is not self or not self.answered or self._response_complete:
             return
@@ -131,19 +129,22 @@ class Http2Exchange(HttpExchange):
         protocol.flush()
 
     def window_opened(self) -> None:
-        """A window has grown or the socket was drained: go on, and ask for more if there is room for it."""
+        """Continue sending after a window grew or the socket drained."""
         self.pump()
         if self.on_ready is not None and self.ready:
             self.on_ready()
 
     def _complete_response(self) -> None:
-        """The response is complete. A request that is still coming is read to its end: many clients take a reset for a failure."""
+        """Mark the response complete.
+
+        The rest of the request is still read: many clients take a reset for a failure.
+        """
         self._response_complete = True
         if self.request_complete:
             self._http.closed(self)
 
     def receive_body(self, data: bytes) -> None:
-        """A piece of the request's body."""
+        """Take a piece of the request body."""
         self.body(data)
         if self.answered:
             self._discarded_bytes += len(data)
@@ -151,19 +152,17 @@ class Http2Exchange(HttpExchange):
                 self.abort()
 
     def end_request(self) -> None:
-        """The request has come to its end."""
+        """Handle the end of the request."""
         self.request_complete = True
         self.body_ended()
         if self._response_complete:
             self._http.closed(self)
 
 
-# MERGED gateway.front.http2: HTTP/2 on one socket, by h2: many requests at a time, each within its flow-control window.
-
 _WINDOW_BYTES: Final = 1024 * 1024
 """Bytes of a body that a client may send ahead."""
 _MAX_RESETS: Final = 200
-"""Requests that a client may take back, beyond those it let be answered."""
+"""Requests that a client may reset, in addition to one for each answered request."""
 
 
 class Http2(asyncio.Protocol):
@@ -173,7 +172,7 @@ class Http2(asyncio.Protocol):
         self.server_state = server_state
         self.transport: asyncio.Transport | None = None
         self.paused = False
-        """The peer does not read what was written."""
+        """Whether the peer does not read."""
         self._paused_since = 0.0
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=False, header_encoding=None)
@@ -211,7 +210,7 @@ class Http2(asyncio.Protocol):
             exchange.disconnected()
 
     def pause_writing(self) -> None:
-        # Who does not read what was said needs not say more.
+        # Take no more requests from a peer that does not read its responses.
         self.paused = True
         self._paused_since = self.server_state.clock.now()
         if self.transport is not None:
@@ -317,7 +316,7 @@ class Http2(asyncio.Protocol):
             self._close(_ErrorCodes.ENHANCE_YOUR_CALM)
 
     def closed(self, exchange: Http2Exchange) -> None:
-        """A response is complete."""
+        """Remove a completed exchange."""
         if self.exchanges.pop(exchange.stream, None) is not None:
             self._resets_left = min(self._resets_left + 1, _MAX_RESETS)
             self._note_idle()
@@ -329,7 +328,7 @@ class Http2(asyncio.Protocol):
             self._idle_since = self.server_state.clock.now()
 
     def flush(self) -> None:
-        """Put on the wire what h2 has made."""
+        """Write the bytes that h2 has produced."""
         data = self.h2.data_to_send()
         if data and self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
@@ -342,7 +341,7 @@ class Http2(asyncio.Protocol):
         self.transport.close()
 
     def tick(self, now: float) -> None:
-        """See `Watched`."""
+        """See `TimedConnection.tick`."""
         config = self.server_state.config
         if self.paused and now - self._paused_since >= config.stall and not self.exchanges:
             self.abort()
@@ -357,15 +356,15 @@ class Http2(asyncio.Protocol):
                 exchange.abort()
             else:
                 self.server_state.metrics.refused["slow"] += 1
-                text = b"The body of this request came too slowly."
+                text = b"The request body arrived too slowly."
                 exchange.respond(408, [("content-type", "text/plain")], text)
 
     def stop(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.stop`."""
         if not self.exchanges:
             self._close(_ErrorCodes.NO_ERROR)
 
     def abort(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.abort`."""
         if self.transport is not None:
             self.transport.abort()

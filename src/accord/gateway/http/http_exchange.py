@@ -1,4 +1,8 @@
-"""One request and its response, the same over both HTTP versions; common headers and refusals."""
+"""One request and its response, the same over both HTTP versions; common headers and refusals.
+
+A handler is a plain function. It is called when the request head is there. It may answer at once, ask for
+the body first, or start a streaming response.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,25 +15,23 @@ from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
 from accord.gateway.http.server_state import HttpServerState
 
-# MERGED gateway.front.exchange: One request and its response, the same over HTTP/1.1 and HTTP/2. Handlers are plain functions; nothing here waits.
-#
-# A handler is called when the head is there. It may answer at once, or ask for the body first, or begin a response that goes on.
-
 Headers = list[tuple[str, str]]
 
 
 class HttpExchange(ABC):
-    """A request that is answered once: by `respond`, or by `begin`, any number of `write` and `finish`."""
+    """One request that is answered once: with `respond`, or with `start`, any number of `write`, and
+    `finish`.
+    """
 
     def __init__(self, request: AuthRequest, declared: int | None) -> None:
         self.request = request
         self.answered = False
         self.upgrade: Callable[[asyncio.Protocol, Headers], None] | None = None
-        """For a WebSocket handshake: accept it with these headers, and let that protocol have the socket."""
+        """For a WebSocket handshake: accept it with these headers and switch the socket to this protocol."""
         self.on_disconnect: Callable[[], None] | None = None
-        """The client has gone before the response was finished."""
+        """Called when the client disconnects before the response is finished."""
         self.on_ready: Callable[[], None] | None = None
-        """`ready` has become true."""
+        """Called when `ready` becomes true."""
         self._declared = declared
         self._body: list[bytes] = []
         self._size = 0
@@ -38,7 +40,7 @@ class HttpExchange(ABC):
         self._complete = False
 
     def read(self, limit: int, on_body: Callable[[bytes | None], None]) -> None:
-        """Call back with the whole body, or with None as soon as it is known to be larger than the limit."""
+        """Call `on_body` with the whole body, or with None as soon as it exceeds the limit."""
         self._limit, self._on_body = limit, on_body
         if self._declared is not None and self._declared > limit:
             self._too_large()
@@ -48,7 +50,7 @@ class HttpExchange(ABC):
                 self.body_ended()
 
     def body(self, data: bytes) -> None:
-        """A piece of the body arrived; nothing of it is kept if nobody asked."""
+        """Take a piece of the body; discards it if no handler asked for the body."""
         if self._on_body is None:
             return
         self._size += len(data)
@@ -58,7 +60,7 @@ class HttpExchange(ABC):
             self._body.append(data)
 
     def body_ended(self) -> None:
-        """The body is complete."""
+        """Handle the end of the body."""
         self._complete = True
         on_body, self._on_body = self._on_body, None
         if on_body is not None:
@@ -71,7 +73,7 @@ class HttpExchange(ABC):
             on_body(None)
 
     def disconnected(self) -> None:
-        """The client has gone."""
+        """Handle the disconnect of the client."""
         self._on_body, self._body = None, []
         on_disconnect, self.on_disconnect = self.on_disconnect, None
         self.on_ready = None
@@ -80,27 +82,27 @@ class HttpExchange(ABC):
 
     @abstractmethod
     def accept_body(self) -> None:
-        """The body is wanted; a client that waits to be told so is told."""
+        """Send `100 Continue` if the client waits for it."""
 
     @abstractmethod
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """The whole response."""
+        """Send a whole response."""
 
     @abstractmethod
     def start(self, status: int, headers: Headers) -> None:
-        """The head of a response that goes on."""
+        """Send the head of a streaming response."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """More of it."""
+        """Send a piece of the streaming response."""
 
     @abstractmethod
     def finish(self) -> None:
-        """The end of it."""
+        """End the streaming response."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Break off: the client must see that it is not the end."""
+        """Break the response off, so that the client sees that it is incomplete."""
 
     @property
     @abstractmethod
@@ -114,28 +116,25 @@ class HttpExchange(ABC):
 
 
 def read_target(target: str) -> tuple[str, str]:
-    """The decoded path and the query of a request's target. Raises Refused."""
+    """Return the decoded path and the query of a request target. Raises RequestRefused."""
     path, _, query = target.partition("?")
     if not path.startswith("/"):
-        raise RequestRefused(400, "The target of a request is a path that begins with a slash.")
+        raise RequestRefused(400, "The request target must be a path that starts with a slash.")
     try:
         decoded = unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
-        raise RequestRefused(400, "The path of this request is not UTF-8.") from None
+        raise RequestRefused(400, "The request path is not UTF-8.") from None
     if any(ord(char) < 0x20 or char == "\x7f" for char in decoded):
-        raise RequestRefused(400, "The path of this request has control characters.")
+        raise RequestRefused(400, "The request path contains control characters.")
     return decoded, query
 
 
 def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
-    """Headers by their name in lower case."""
+    """Return the header values by lower-case name."""
     by_name: dict[str, list[str]] = {}
     for name, value in headers:
         by_name.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return by_name
-
-
-# MERGED gateway.front.reply: Answers: the headers that every one carries, a refusal as one line of text, what is counted of them.
 
 
 def answer(
@@ -146,7 +145,7 @@ def answer(
     kind: str | None = None,
     headers: Headers | None = None,
 ) -> None:
-    """A whole response. Nothing of it is stored on the way unless its own headers say so."""
+    """Send a whole response; it is not cached unless `headers` say so."""
     if exchange.answered:
         return
     server_state.metrics.requests[str(status)] += 1
@@ -156,7 +155,7 @@ def answer(
 def common_headers(
     server_state: HttpServerState, exchange: HttpExchange, kind: str | None, headers: Headers
 ) -> Headers:
-    """The headers of every response, and these."""
+    """Return the headers of every response, and these."""
     names = {name.lower() for name, _ in headers}
     common = [
         ("X-Content-Type-Options", "nosniff"),
@@ -170,7 +169,7 @@ def common_headers(
 
 
 def refuse(server_state: HttpServerState, exchange: HttpExchange, refusal: RequestRefused) -> None:
-    """A refusal: its status, its sentence as text."""
+    """Answer with a refusal: its status, and its reason as text."""
     server_state.metrics.refused[_REFUSAL_METRICS.get(refusal.status, "request")] += 1
     text = refusal.reason.encode() + b"\n"
     answer(
@@ -184,7 +183,7 @@ def refuse(server_state: HttpServerState, exchange: HttpExchange, refusal: Reque
 
 
 def limit_refusal(error: GatewayLimitReached) -> RequestRefused:
-    """The refusal for a limit."""
+    """Return the refusal for a reached limit."""
     seconds = error.retry_after
     return RequestRefused(
         error.status, error.message, {} if seconds is None else {"Retry-After": str(max(1, ceil(seconds)))}

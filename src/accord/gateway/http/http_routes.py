@@ -1,4 +1,4 @@
-"""Request routing and the small endpoints: login, tickets, health, metrics, files of the page."""
+"""Request routing, and the small endpoints: login, tickets, health, metrics, files of the page."""
 
 import logging
 import re
@@ -16,13 +16,11 @@ from accord.gateway.http.http_exchange import Headers, HttpExchange, answer, lim
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode
 
-# MERGED gateway.front.api: The small endpoints beside `/acp`: logging in and out, tickets, health, metrics.
-
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ApiEndpoints:
-    """Each is one function of the exchange. They raise Refused."""
+    """The endpoints beside `/acp`, one method each. They raise RequestRefused."""
 
     def __init__(self, server_state: HttpServerState) -> None:
         self._server_state = server_state
@@ -36,7 +34,7 @@ class ApiEndpoints:
         }
 
     def handle(self, exchange: HttpExchange) -> None:
-        """One request for one of the paths."""
+        """Handle a request for one of the paths."""
         verb, run = self.paths[exchange.request.path]
         allowed = (verb, "HEAD") if verb == "GET" else (verb,)
         if exchange.request.method not in allowed:
@@ -44,7 +42,7 @@ class ApiEndpoints:
         run(exchange)
 
     def _health(self, exchange: HttpExchange) -> None:
-        """No token and no host asked: a probe knows neither, and learns nothing."""
+        """Needs no token and checks no host: a probe has neither, and learns nothing."""
         if self._server_state.stopping:
             answer(self._server_state, exchange, 503, b"stopping\n", "text/plain; charset=utf-8")
         else:
@@ -67,18 +65,19 @@ class ApiEndpoints:
         answer(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 
-# MERGED gateway.front.page: The page's files, out of one folder. They hold no secret, so that they need no token; only the host and the asking page count.
-
 PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Scripts and styles only from our own files; the page reads off xterm.js's screen instead of letting it make style elements."""
+"""Scripts and styles come only from our own files.
+
+The page reads xterm.js's screen itself, because xterm.js's renderer would create style elements.
+"""
 _PAGE_NOT_BUILT: Final = (
-    "<!doctype html><title>Accord</title><p>The page is not part of this installation: "
-    "<code>make web</code> builds it from a checkout with Node. The gateway itself works.\n"
+    "<!doctype html><title>Accord</title><p>This installation does not include the page. "
+    "To build it, run <code>make web</code> in a checkout with Node. Everything else works.\n"
 )
 _CONTENT_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -95,7 +94,7 @@ _CONTENT_TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 _HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
-"""A name with the hash of its content in it never changes its content."""
+"""A file name with a hash of the content in it; such a file never changes."""
 _MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 _MAX_CACHED_FILES: Final = 256
 
@@ -107,7 +106,10 @@ class _File(Struct, frozen=True):
 
 
 class PageFiles:
-    """Serves the files; each is read again when it has changed."""
+    """Serves the page's files from one folder; reads a file again when it has changed.
+
+    They contain no secret, so they need no token. Only Host and Origin are checked.
+    """
 
     def __init__(self, server_state: HttpServerState, folder: Path | None) -> None:
         self._server_state = server_state
@@ -115,7 +117,7 @@ class PageFiles:
         self._files: dict[Path, _File] = {}
 
     def handle(self, exchange: HttpExchange) -> None:
-        """One request. Raises Refused."""
+        """Handle one request. Raises RequestRefused."""
         request = exchange.request
         if request.method not in ("GET", "HEAD"):
             raise RequestRefused(405, "Use GET here.", {"Allow": "GET, HEAD"})
@@ -127,7 +129,7 @@ class PageFiles:
             if name == "index.html":
                 self._answer(exchange, 200, _PAGE_NOT_BUILT.encode(), _CONTENT_TYPES[".html"], [])
                 return
-            raise RequestRefused(404, "There is no such page here.")
+            raise RequestRefused(404, "Page not found.")
         is_hashed = name.startswith("assets/") and _HASHED_NAME.fullmatch(path.name)
         cache_control = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
         headers = [("Cache-Control", cache_control), ("ETag", file.tag)]
@@ -151,7 +153,7 @@ class PageFiles:
         answer(self._server_state, exchange, status, body, kind, page_headers)
 
     def _path(self, name: str) -> Path | None:
-        """The file in the folder, never one outside of it, links followed."""
+        """Return the file in the folder; None for a path outside of it, with symlinks resolved."""
         parts = PurePosixPath(name).parts
         if not parts or any(part in ("..", "/") or part.startswith(".") or "\\" in part for part in parts):
             return None
@@ -179,13 +181,11 @@ class PageFiles:
         return file
 
 
-# MERGED gateway.front.routes: Which endpoint a request goes to, and the one place where a failure of an endpoint becomes an answer.
-
 LOG = logging.getLogger("accord.gateway.http")
 
 
 class HttpRoutes:
-    """All paths of the gateway."""
+    """Routes requests to endpoints, and turns their errors into responses."""
 
     def __init__(self, server_state: HttpServerState) -> None:
         self._server_state = server_state
@@ -194,7 +194,7 @@ class HttpRoutes:
         self._page = PageFiles(server_state, server_state.config.page)
 
     def handle(self, exchange: HttpExchange) -> None:
-        """One request whose head is there."""
+        """Handle a request whose head was received."""
         server_state = self._server_state
         try:
             self._route(exchange)
@@ -202,14 +202,14 @@ class HttpRoutes:
             refuse(server_state, exchange, refusal)
         except GatewayLimitReached as error:
             refuse(server_state, exchange, limit_refusal(error))
-        except Exception as error:  # noqa: BLE001 - one broken request must not take the others' socket with it
+        except Exception as error:  # noqa: BLE001 - request boundary: other requests share the socket
             LOG.error(
                 "%s %s failed: %s", exchange.request.method, exchange.request.path[:64], type(error).__name__
             )
             refuse(
                 server_state,
                 exchange,
-                RequestRefused(500, "The gateway failed at this request; its log says more."),
+                RequestRefused(500, "Internal error; see the gateway's log."),
             )
 
     def _route(self, exchange: HttpExchange) -> None:

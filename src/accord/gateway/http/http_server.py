@@ -1,4 +1,4 @@
-"""Listens, detects HTTP/1.1 or HTTP/2, runs periodic work, stops in order."""
+"""Listens, detects HTTP/1.1 or HTTP/2 from the first bytes or ALPN, runs periodic checks, stops in order."""
 
 import asyncio
 import logging
@@ -21,15 +21,13 @@ from accord.gateway.http.server_config import ServerConfig
 from accord.gateway.http.server_state import ClientConnections, HttpServerState
 from accord.gateway.metrics import Metrics
 
-# MERGED gateway.front.listener: The first bytes of a socket decide what it speaks: HTTP/2 by its preface or by ALPN, HTTP/1.1 otherwise.
-
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HIGH_WATER: Final = 256 * 1024
 _TCP_TIMEOUT_MS: Final = 60_000  # milliseconds that the kernel waits for an acknowledgement
 
 
 class ProtocolDetector(asyncio.Protocol):
-    """A socket that has said nothing yet."""
+    """A new socket whose protocol is not known yet."""
 
     def __init__(self, server_state: HttpServerState) -> None:
         self._server_state = server_state
@@ -72,7 +70,7 @@ class ProtocolDetector(asyncio.Protocol):
         self._server_state.remove_socket(self)
 
     def tick(self, now: float) -> None:
-        """A socket that says nothing is no use to anybody."""
+        """Abort a socket that sends nothing."""
         if now - self._opened_at >= self._server_state.config.header_time:
             self.abort()
 
@@ -81,13 +79,13 @@ class ProtocolDetector(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.abort`."""
         if self._transport is not None:
             self._transport.abort()
 
 
 def _set_tcp_timeout(transport: asyncio.Transport) -> None:
-    """Let the kernel give up on a peer that acknowledges nothing, where it can."""
+    """Let the kernel close a socket whose peer acknowledges nothing, where it supports that."""
     sock: socket.socket | None = transport.get_extra_info("socket")
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if sock is not None and option is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -95,14 +93,12 @@ def _set_tcp_timeout(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-# MERGED gateway.front.serve: A front that listens: started, running its rounds, stopped in order.
-
 LOG = logging.getLogger("accord.gateway.http")
 _BACKLOG = 1024
 
 
 class HttpServer:
-    """Listens, and hands every connection to the `ConnectionOpener`. `serve_front` makes one."""
+    """Listens, and passes connections to the `ConnectionOpener`. `serve_http` creates it."""
 
     def __init__(
         self,
@@ -116,7 +112,7 @@ class HttpServer:
         self.config = config
         self.metrics = metrics
         self.addresses: list[tuple[str, int]] = []
-        """Where it listens."""
+        """The addresses it listens on."""
         self._clock = clock
         self._connections = ClientConnections(config, clock, opener, authenticator, limit_counter, metrics)
         self._server_state = HttpServerState(config, clock, authenticator, self._connections, metrics)
@@ -125,7 +121,7 @@ class HttpServer:
         self._timer: Timer | None = None
 
     async def start(self) -> None:
-        """Listen on all addresses. Raises UsageError for one that cannot be had."""
+        """Listen on all addresses. Raises UsageError."""
         loop = asyncio.get_running_loop()
         host, port = "", self.config.port
         try:
@@ -144,13 +140,14 @@ class HttpServer:
         except (OSError, socket.gaierror) as error:
             await self._stop_listening()
             raise UsageError(
-                f"cannot listen on {host} port {port}: {error.strerror or error}; choose another address or port"
+                f"cannot listen on {host} port {port}: {error.strerror or error}; "
+                "choose another address or port"
             ) from error
         self._tick()
 
     @property
     def url(self) -> str:
-        """The address of the first one, for a browser on this machine."""
+        """The URL of the first address, for a browser on this machine."""
         host, port = self.addresses[0]
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self.config.tls else 'http'}://{host}:{port}"
@@ -164,8 +161,8 @@ class HttpServer:
         for server in servers:
             server.close()
 
-    async def stop(self, reason: str = "the gateway stops") -> None:
-        """Accept nobody more, tell everybody, wait a bounded time for them to go. May be called twice."""
+    async def stop(self, reason: str = "the gateway is stopping") -> None:
+        """Stop listening, close all connections, and wait for them in bounded time. May be called twice."""
         await self._stop_listening()
         server_state = self._server_state
         server_state.stopping = True
@@ -182,7 +179,7 @@ class HttpServer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        await asyncio.sleep(0)  # the other ends of the lines hear of their end
+        await asyncio.sleep(0)  # let the handlers learn of the end of their connections
 
 
 @asynccontextmanager
@@ -195,7 +192,7 @@ async def serve_http(
     clock: Clock = SYSTEM_CLOCK,
     metrics: Metrics | None = None,
 ) -> AsyncGenerator[HttpServer]:
-    """A front that listens until the block is left."""
+    """Run an HTTP server until the block is left."""
     server = HttpServer(
         opener, authenticator, limit_counter, config or ServerConfig(), clock, metrics or Metrics()
     )

@@ -1,4 +1,9 @@
-"""A client's connection across dropped sockets, for WebSocket and for HTTP clients."""
+"""A client's connection across dropped sockets, for WebSocket and for HTTP clients.
+
+A connection without a socket waits for its client for the grace time. Frames sent meanwhile are kept, up to
+a limit; beyond it, the connection ends. A connected client that does not read is disconnected, and its
+connection waits in the same way.
+"""
 
 import logging
 from abc import ABC, abstractmethod
@@ -19,19 +24,14 @@ if TYPE_CHECKING:
     from accord.gateway.http.server_state import ClientConnections
 
 
-# MERGED gateway.front.line: A line: the front's end of one client's connection, over all the sockets that carry it one after another.
-#
-# A line without a socket waits the grace time for its client. What is sent meanwhile is held, up to a bound; beyond it the line
-# is over. A connected client that does not read is cut off, and its line waits like any other.
-
 LOG = logging.getLogger("accord.gateway.http")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, POLICY, INTERNAL = 1000, 1001, 1002, 1008, 1011
-"""WebSocket close codes, which say for HTTP lines, too, why they end."""
+"""WebSocket close codes. HTTP connections use them as the reason, too."""
 
 
 class ResumableConnection(ABC):
-    """What lines of both transports have in common. `gateway.line.Line` is the side that the core sees."""
+    """The base of both kinds of client connection. Implements `client_connection.ClientConnection`."""
 
     def __init__(
         self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
@@ -43,13 +43,13 @@ class ResumableConnection(ABC):
         self.agent = agent
         self.handler: ConnectionHandler | None = None
         self.lease: LimitLease | None = None
-        """Its place among the token's connections."""
+        """Its place under the token's connection limit."""
         self.token_watch: LimitLease | None = None
-        """Watches the token; see `Door.hold`."""
+        """Watches the token; see `Authenticator.watch_token`."""
         self._buffered = connections.limit_counter.buffered_bytes(rights)
         self.ended = False
         self.dirty = False
-        """Something was sent since the last flush."""
+        """Set when something was sent since the last flush."""
         self.detached_since: float | None = connections.clock.now()
         """Since when no socket carries it; None while one does."""
 
@@ -59,18 +59,18 @@ class ResumableConnection(ABC):
 
     @abstractmethod
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """See `gateway.line.Line`."""
+        """See `ClientConnection.send`."""
 
     @property
     def unsent(self) -> int:
-        """See `gateway.line.Line`."""
+        """See `ClientConnection.unsent`."""
         return sum(stream.unsent for stream in self.streams())
 
     def end(self, code: int, reason: str) -> None:
-        """See `gateway.line.Line`."""
+        """See `ClientConnection.end`."""
         if self.ended:
             return
-        self.flush()  # what was said before the end is heard
+        self.flush()  # frames sent before the end still go out
         self._finish(reason)
         for stream in self.streams():
             outlet, stream.outlet = stream.outlet, None
@@ -86,7 +86,7 @@ class ResumableConnection(ABC):
         self._connections.forget(self, reason)
 
     def deliver(self, frames: list[bytes]) -> None:
-        """Hand messages of the client to the core."""
+        """Pass messages of the client to the gateway."""
         if self.handler is not None and not self.ended:
             metrics = self._connections.metrics
             metrics.frames_in += len(frames)
@@ -94,7 +94,7 @@ class ResumableConnection(ABC):
             self.handler.frames(frames)
 
     def flush(self) -> None:
-        """Write what the sockets take, then see whether too much is left."""
+        """Write what the sockets take, then check the size of the rest."""
         self.dirty = False
         if self.ended:
             return
@@ -112,11 +112,13 @@ class ResumableConnection(ABC):
             self._check_buffer(waiting)
 
     def _check_buffer(self, waiting: int) -> None:
-        """Judge what could not leave: the line that holds too much. Who is too slow shows only with time, see `tick`."""
+        """End the connection if too much waits. `tick` finds slow readers, which show only over time."""
         config = self._config
         frames = sum(len(stream.waiting) for stream in self.streams())
         if waiting > config.held_bytes or frames > config.held_frames:
-            self._overflow(f"more than {config.held_bytes} bytes or {config.held_frames} messages waited")
+            self._overflow(
+                f"more than {config.held_bytes} bytes or {config.held_frames} messages are waiting"
+            )
             return
         grown = waiting - self._buffered.size
         if grown <= 0:
@@ -129,14 +131,14 @@ class ResumableConnection(ABC):
 
     def _overflow(self, reason: str) -> None:
         self._connections.metrics.lost += 1
-        LOG.warning("line %s of token %s is given up: %s", self.id, self.rights.token, reason)
+        LOG.warning("connection %s of token %s ended: %s", self.id, self.rights.token, reason)
         for stream in self.streams():
             stream.waiting.clear()
             stream.waiting_bytes = 0
         self.end(POLICY, reason)
 
     def cut_off(self, stream: FrameStream, reason: str) -> None:
-        """Close the socket of a reader that does not read; the line stays."""
+        """Close the socket of a reader that does not read; the connection stays."""
         outlet = stream.outlet
         if outlet is None:
             return
@@ -146,14 +148,14 @@ class ResumableConnection(ABC):
         outlet.close(POLICY, reason)
 
     def detach(self, stream: FrameStream, outlet: FrameOutlet) -> None:
-        """The socket is gone, and nobody said that the line is over."""
+        """Handle a socket that closed without ending the connection."""
         if stream.outlet is outlet:
             stream.outlet = None
             if all(other.outlet is None for other in self.streams()):
                 self.detached_since = self._connections.clock.now()
 
     def tick(self, now: float) -> None:
-        """Once a second: stalled readers, a client that did not come back."""
+        """Once a second: disconnect stalled readers, end the connection if its client did not resume."""
         config = self._config
         for stream in list(self.streams()):
             if stream.outlet is None:
@@ -162,16 +164,17 @@ class ResumableConnection(ABC):
             if stalled >= config.stall:
                 self.cut_off(stream, f"nothing was read for {config.stall:g} seconds")
             elif stalled >= config.unsent_time and stream.lag_bytes > config.unsent:
-                self.cut_off(stream, f"more than {config.unsent} bytes wait to be read")
+                self.cut_off(stream, f"more than {config.unsent} bytes are unread")
         if self.detached_since is not None and not self.ended and now - self.detached_since >= config.grace:
-            self.end(GOING_AWAY, f"no client came back within {config.grace:g} seconds")
-
-
-# MERGED gateway.front.socketline: The line of a WebSocket client: one stream for everything, resumed by `_accord/resume`, freed by `_accord/ack`.
+            self.end(GOING_AWAY, f"the client did not resume within {config.grace:g} seconds")
 
 
 class WebSocketClientConnection(ResumableConnection):
-    """Counts the messages of both directions, so that a client that comes back can say where it stopped."""
+    """The connection of a WebSocket client: one stream, resumed by `_accord/resume`, trimmed by
+    `_accord/ack`.
+
+    Counts the messages of both directions, so that a resuming client can say where it stopped.
+    """
 
     def __init__(
         self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
@@ -180,9 +183,9 @@ class WebSocketClientConnection(ResumableConnection):
         self._stream = FrameStream(self._config)
         self._all_streams = (self._stream,)
         self.initialized = False
-        """The client's first message was `initialize`."""
+        """Whether the client's first message was `initialize`."""
         self.received = 0
-        """Messages of the client that arrived."""
+        """Number of messages received from the client."""
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0
 
@@ -225,20 +228,20 @@ class WebSocketClientConnection(ResumableConnection):
             self._check_buffer(stream.waiting_bytes)
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
-        """This socket carries it now, from behind the client's last message on."""
+        """Carry the connection on this socket, after the client's last received message."""
         self.detached_since = None
         self._stream.attach(outlet, received)
 
     def missing(self, received: int) -> int | None:
-        """How many messages behind this number are no longer kept; None for a number that was never reached."""
+        """Return how many messages after this number are no longer kept; None for an invalid number."""
         return self._stream.missing(received)
 
     def drop(self, outlet: FrameOutlet) -> None:
-        """The socket is gone; the client may come back."""
+        """Handle a closed socket; the client may resume."""
         self.detach(self._stream, outlet)
 
     def acknowledge(self, received: int) -> bool:
-        """The client has so many messages; False for more than it was sent."""
+        """Drop the messages that the client has; return False for more than it was sent."""
         if not 0 <= received <= self._stream.count:
             return False
         self._stream.acknowledges = True
@@ -246,12 +249,12 @@ class WebSocketClientConnection(ResumableConnection):
         return True
 
     def mark_resumed(self) -> None:
-        """The client knows how to come back: more is kept for it, and its messages are acknowledged."""
+        """The client can resume: keep more for it and acknowledge its messages."""
         self._stream.acknowledges = True
         self._unacknowledged = self._unacknowledged_bytes = 0
 
     def count_message(self, size: int) -> bool:
-        """One more message of the client; whether it is time to acknowledge."""
+        """Count one message of the client; return whether an acknowledgment is due."""
         self.received += 1
         if not self._stream.acknowledges:
             return False
@@ -264,17 +267,16 @@ class WebSocketClientConnection(ResumableConnection):
         return True
 
 
-# MERGED gateway.front.streamline: The line of an HTTP client: a stream for the connection and one for each session, each read by one GET at a time.
-#
-# A stream exists from the moment that something is sent to it or somebody reads it. The answer to the first `initialize` does
-# not go to a stream but into the response of the POST that asked.
-
 _MAX_OPEN_REQUESTS: Final = 4096
-"""Requests of the agent whose stream is remembered until they are answered."""
+"""Requests of the agent whose stream is remembered until the client answers."""
 
 
 class HttpStreamConnection(ResumableConnection):
-    """The streams of one HTTP client, by session; None is the connection's."""
+    """The connection of an HTTP client: a stream for the connection and one for each session.
+
+    Each stream is read by one GET at a time. A stream is created when something is sent to it or a client
+    reads it. The answer to the first `initialize` goes into the response of its POST instead.
+    """
 
     def __init__(
         self, connections: "ClientConnections", id: str, rights: TokenRights, agent: str | None
@@ -289,11 +291,11 @@ class HttpStreamConnection(ResumableConnection):
         return self._streams.values()
 
     def initialize(self, id: RequestId, on_answer: Callable[[bytes | None], None]) -> None:
-        """The next answer to this id goes to the callback; None if the line ends before."""
+        """Pass the answer to this id to the callback; None if the connection ends before."""
         self._initialize = id, on_answer
 
     def give_up_initialize(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Stop waiting for the answer to `initialize`."""
         self._initialize = None
 
     def send(self, frame: OutgoingFrame, stream: str | None) -> None:
@@ -312,7 +314,7 @@ class HttpStreamConnection(ResumableConnection):
                 return
         target = self.stream(stream)
         if target is None:
-            self._overflow(f"more than {self._config.streams} event streams nobody reads")
+            self._overflow(f"more than {self._config.streams} unread event streams")
             return
         target.put(frame)
         if not self.dirty:
@@ -320,7 +322,7 @@ class HttpStreamConnection(ResumableConnection):
             self._connections.flush_soon(self)
 
     def stream(self, session: str | None) -> FrameStream | None:
-        """The stream of a session, made if there is none; None if there are too many."""
+        """Return the stream of a session, created if needed; None if there are too many."""
         found = self._streams.get(session)
         if found is None:
             if len(self._streams) > self._config.streams and not self._drop_unused_stream():
@@ -329,7 +331,7 @@ class HttpStreamConnection(ResumableConnection):
         return found
 
     def _drop_unused_stream(self) -> bool:
-        """Forget the oldest session stream that is neither read nor waited for."""
+        """Drop the oldest session stream without a reader or waiting frames."""
         for session, stream in self._streams.items():
             if session is not None and stream.outlet is None and not stream.waiting:
                 del self._streams[session]
@@ -337,15 +339,15 @@ class HttpStreamConnection(ResumableConnection):
         return False
 
     def request_stream(self, id: RequestId) -> tuple[bool, str | None]:
-        """Whether the agent asked under this id, and on which stream."""
+        """Return whether a request of the agent with this id is open, and its stream."""
         return id in self._request_streams, self._request_streams.get(id)
 
     def forget_request(self, id: RequestId) -> None:
-        """The client has answered that one."""
+        """Forget a request that the client has answered."""
         self._request_streams.pop(id, None)
 
     def attach(self, stream: FrameStream, outlet: FrameOutlet, received: int) -> None:
-        """This response carries the stream from now on."""
+        """Carry the stream on this response."""
         self.detached_since = None
         stream.attach(outlet, received)
         if not self.dirty:
@@ -353,7 +355,7 @@ class HttpStreamConnection(ResumableConnection):
             self._connections.flush_soon(self)
 
     def mark_active(self) -> None:
-        """The client did something: without an open stream, its time begins anew."""
+        """Restart the grace time of a client without an open stream."""
         if self.detached_since is not None:
             self.detached_since = self._connections.clock.now()
 

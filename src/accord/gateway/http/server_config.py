@@ -1,4 +1,4 @@
-"""What can be set about the front: where it listens, how much it takes, how long it waits."""
+"""The configuration of the HTTP server: addresses, size limits, time limits."""
 
 import ssl
 from pathlib import Path
@@ -11,65 +11,66 @@ MIB = 1024 * 1024
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """Every bound of the front. Times are seconds on the front's clock."""
+    """All limits of the HTTP server. Times are seconds on the server's clock."""
 
     hosts: tuple[str, ...] = ("127.0.0.1",)
     """Addresses to listen on; all get the same port."""
     port: int = 0
-    """0 lets the system choose one."""
+    """0 for any free port."""
     tls: ssl.SSLContext | None = None
-    """From `tls_context`; without it the front speaks plain HTTP and h2c."""
+    """From `tls_context`; None for plain HTTP and h2c."""
     page: Path | None = None
-    """The folder with the built page; None is the one in the package."""
+    """The folder with the built page; None for the one in the package."""
 
     message_size: int = 16 * MIB
-    """The largest message a client may send."""
+    """The largest message of a client, in bytes."""
     header_size: int = 32 * 1024
-    """The largest head of a request."""
+    """The largest request head, in bytes."""
     sockets: int = 4096
-    """Open sockets in total, before anyone has shown a token."""
+    """Open sockets in total, authenticated or not."""
     streams: int = 1024
-    """Event streams of one line; also the requests at a time on one HTTP/2 connection are bounded by it."""
+    """Event streams of one connection, and concurrent requests on one HTTP/2 connection."""
     id_size: int = 1024
     """The longest connection or session id, in characters."""
 
     header_time: float = 10.0
-    """For the head of a request, from the first moment of the connection; also for a WebSocket's first message."""
+    """For the request head, from the start of the connection, and for a WebSocket's first message."""
     body_time: float = 60.0
-    """For the body of a request."""
+    """For the request body."""
     idle_time: float = 75.0
     """For a kept-alive connection without a request."""
     initialize_time: float = 60.0
-    """For the answer to an `initialize` that came by POST."""
+    """For the answer to an `initialize` sent by POST."""
     keep_alive: float = 15.0
-    """Between two comments on a quiet event stream."""
+    """Between two comments on an idle event stream."""
     ping: float = 20.0
-    """Between two WebSocket pings on a silent socket; twice this long without a sign of life and it counts as dead."""
+    """Between two WebSocket pings on a silent socket; it counts as dead after twice this time."""
     stall: float = 30.0
-    """Without progress while something waits to be read: the socket is closed."""
+    """Without progress while data waits to be read: the socket is closed."""
     grace: float = 120.0
-    """That a line without a socket waits for its client."""
+    """How long a connection without a socket waits for its client."""
     stop_time: float = 5.0
-    """For clients to take note of the end."""
+    """For clients to close when the server stops."""
 
     unsent: int = 8 * MIB
     unsent_time: float = 2.0
-    """Bytes waiting for a connected client at which it is cut off, once nothing has left for so long: however fast a client
-    reads, a burst is longer than its socket.
+    """A connected client is disconnected when `unsent` bytes wait and none has left for this time.
+
+    A burst alone does not disconnect it.
     """
     kept_bytes: int = 8 * MIB
     kept_frames: int = 4096
     """Written frames kept for a client that has never acknowledged any."""
     held_bytes: int = 32 * MIB
     held_frames: int = 65536
-    """What one line may hold in all; beyond it, a line without its client is over."""
+    """What one connection may hold in all. Beyond it, a connection without its client ends."""
     ack_frames: int = 64
     ack_bytes: int = MIB
-    """How much of a resuming client's messages one `_accord/ack` covers."""
+    """How many messages or bytes of a resuming client one `_accord/ack` covers."""
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """A server's context that offers HTTP/2 and HTTP/1.1, from two PEM files."""
+    """Return a server context that offers HTTP/2 and HTTP/1.1, from two PEM files. Raises UsageError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -77,6 +78,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
-            f"cannot use the certificate {certificate} with the key {key}: {error}; both must be PEM files of one pair"
+            f"cannot use the certificate {certificate} with the key {key}: {error}; "
+            "both must be PEM files of one pair"
         ) from error
     return context

@@ -1,5 +1,5 @@
-"""What all sockets share: settings, authentication, all client connections and their one flush per loop
-turn.
+"""State shared by all sockets of a server: settings, authentication, and the client connections with one
+flush per loop turn.
 """
 
 import asyncio
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from accord.gateway.http.http_exchange import HttpExchange
 
 
-# MERGED gateway.front.lines: All lines of a front: opening and finding them, one flush a loop turn for all that were sent to, the end of each.
-
 L = TypeVar("L", WebSocketClientConnection, HttpStreamConnection)
 
 
 class ClientConnections:
-    """The lines that live, by id."""
+    """The open client connections by id."""
 
     def __init__(
         self,
@@ -53,12 +51,12 @@ class ClientConnections:
         self._dirty: list[ResumableConnection] = []
 
     def open(self, kind: type[L], rights: TokenRights, agent: str | None) -> L:
-        """A new line and its other end. Raises NotFound for an unknown agent, LimitReached."""
+        """Open a connection and its handler. Raises NotFound for an unknown agent, GatewayLimitReached."""
         connection = kind(self, token_urlsafe(24), rights, agent)
         try:
             connection.lease = self.limit_counter.connection(rights)
         except GatewayLimitReached:
-            # A client that lost its socket must be able to come back although its own waiting line fills the limit.
+            # A client must be able to resume even if its own waiting connection fills the limit.
             if kind is not WebSocketClientConnection or self._oldest_waiting(rights) is None:
                 raise
         try:
@@ -75,11 +73,14 @@ class ClientConnections:
         return connection
 
     def claim_place(self, connection: ResumableConnection) -> None:
-        """The line is here to stay: if it came in over the limit, one that waits makes room. Raises LimitReached."""
+        """Count a connection that was opened over the limit, and end one that waits for its client.
+
+        Raises GatewayLimitReached.
+        """
         if connection.lease is None:
             oldest = self._oldest_waiting(connection.rights)
             if oldest is not None:
-                oldest.end(POLICY, "a newer connection of the same token took its place")
+                oldest.end(POLICY, "replaced by a newer connection of the same token")
             connection.lease = self.limit_counter.connection(connection.rights)
 
     def _oldest_waiting(self, rights: TokenRights) -> ResumableConnection | None:
@@ -92,14 +93,14 @@ class ClientConnections:
         return min(waiting, key=lambda connection: connection.detached_since or 0.0, default=None)
 
     def find(self, kind: type[L], id: str, rights: TokenRights) -> L | None:
-        """The line of that id, if this token opened it."""
+        """Return the connection with this id, if this token opened it."""
         connection = self._connections.get(id)
         return (
             connection if isinstance(connection, kind) and connection.rights.token == rights.token else None
         )
 
     def flush_soon(self, connection: ResumableConnection) -> None:
-        """Flush it at the end of this loop turn, with all others."""
+        """Flush the connection at the end of this loop turn, together with all others."""
         if not self._dirty:
             self._loop.call_soon(self._flush)
         self._dirty.append(connection)
@@ -110,7 +111,7 @@ class ClientConnections:
             connection.flush()
 
     def forget(self, connection: ResumableConnection, reason: str) -> None:
-        """The line is over: its other end hears of it, never inside a call of its own."""
+        """Remove an ended connection. Its handler is called later, never within one of its own calls."""
         if self._connections.pop(connection.id, None) is not None:
             self.metrics.connections -= 1
         handler, connection.handler = connection.handler, None
@@ -118,41 +119,38 @@ class ClientConnections:
             self._loop.call_soon(handler.closed, reason)
 
     def tick(self, now: float) -> None:
-        """Once a second."""
+        """Check the time limits, once a second."""
         for connection in list(self._connections.values()):
             connection.tick(now)
 
     def end(self, code: int, reason: str) -> None:
-        """End them all."""
+        """End all connections."""
         for connection in list(self._connections.values()):
             connection.end(code, reason)
-
-
-# MERGED gateway.front.premises: What all sockets of a front share: its settings, its door, its lines, and the rounds once a second.
 
 
 class TimedConnection(Protocol):
     """Something with time limits."""
 
     def tick(self, now: float) -> None:
-        """Once a second."""
+        """Check the time limits, once a second."""
         ...
 
 
 class ServerSocket(TimedConnection, Protocol):
-    """A connected socket, whatever it speaks."""
+    """A connected socket of any protocol."""
 
     def stop(self) -> None:
-        """The front stops: end in order, and soon."""
+        """Close soon, in order, because the server stops."""
         ...
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close at once."""
         ...
 
 
 class HttpServerState:
-    """One front's things, given to each of its sockets."""
+    """The state that all sockets of one server share."""
 
     def __init__(
         self,
@@ -169,15 +167,15 @@ class HttpServerState:
         self.metrics = metrics
         self.sockets: set[ServerSocket] = set()
         self.event_streams: set[TimedConnection] = set()
-        """Event streams that are open: they have time limits of their own."""
+        """Open event streams, which have time limits of their own."""
         self.stopping = False
         self.on_empty: Callable[[], None] | None = None
         """Called when the last socket has closed."""
         self.handle: Callable[[HttpExchange], None] = _unavailable
-        """Where a request goes once its head is there."""
+        """Handles a request whose head was received."""
 
     def add_socket(self, socket: ServerSocket) -> bool:
-        """A new socket; False if it is one too many."""
+        """Add a socket; return False if there are too many."""
         if self.stopping or len(self.sockets) >= self.config.sockets:
             self.metrics.refused["stopping" if self.stopping else "sockets"] += 1
             return False
@@ -186,19 +184,19 @@ class HttpServerState:
         return True
 
     def replace_socket(self, old: ServerSocket, socket: ServerSocket) -> None:
-        """The same socket, with another protocol on it."""
+        """Replace a socket by one with another protocol."""
         self.sockets.discard(old)
         self.sockets.add(socket)
 
     def remove_socket(self, socket: ServerSocket) -> None:
-        """It is closed."""
+        """Remove a closed socket."""
         self.sockets.discard(socket)
         self.metrics.sockets = len(self.sockets)
         if not self.sockets and self.on_empty is not None:
             self.on_empty()
 
     def tick(self) -> None:
-        """The round."""
+        """Check all time limits."""
         now = self.clock.now()
         for item in [*self.sockets, *self.event_streams]:
             item.tick(now)

@@ -1,6 +1,7 @@
-"""A WebSocket and the messages about the connection itself (resume, ack).
+"""A WebSocket, and the messages about the connection itself (`_accord/resume`, `_accord/ack`).
 
-Imported on first use: it loads websockets.
+The first message is `initialize`, or `_accord/resume` from a client that resumes. Invalid messages are
+answered here. Imported on first use: it loads websockets.
 """
 
 import asyncio
@@ -33,21 +34,19 @@ from accord.wire.envelope import (
     id_of_call,
 )
 
-# MERGED gateway.front.conversation: What the messages of a WebSocket mean to the front: the first one, those about the line itself, those that are none.
-
 RESUME: Final = "_accord/resume"
 ACK: Final = "_accord/ack"
 
 
 class Resume(Struct, rename="camel"):
-    """Where a client that comes back stopped."""
+    """The params of `_accord/resume`: how far a resuming client got."""
 
     connection_id: str
     received: int
 
 
 class Ack(Struct):
-    """How many messages the other side has."""
+    """The params of `_accord/ack`: how many messages the peer has."""
 
     received: int
 
@@ -57,15 +56,15 @@ _read_ack = msgspec.json.Decoder(Ack).decode
 
 
 class WebSocketMessages:
-    """Sorts the messages of one socket; what is ACP goes to the line as it came."""
+    """Sorts the messages of one socket; passes ACP messages to the connection unchanged."""
 
     def __init__(self, socket: "WebSocket") -> None:
         self._socket = socket
         self.awaiting_first = True
-        """Neither `initialize` nor a resume has come."""
+        """Set until `initialize` or a resume."""
 
     def handle(self, messages: list[bytes]) -> None:
-        """Messages in order. Stops where the socket is closed."""
+        """Handle messages in order. Stops when the connection ends."""
         socket = self._socket
         forward: list[bytes] = []
         for message in messages:
@@ -85,7 +84,7 @@ class WebSocketMessages:
                 envelope.method == "initialize" and socket.connection.initialized and envelope.id is not UNSET
             ):
                 self._count(len(message))
-                self._answer(envelope.id, InvalidRequest(data="this connection is initialized already"))
+                self._answer(envelope.id, InvalidRequest(data="the connection is already initialized"))
             else:
                 socket.connection.initialized = True
                 self._count(len(message))
@@ -96,7 +95,7 @@ class WebSocketMessages:
             socket.connection.deliver(forward)
 
     def _accept_first(self, envelope: Envelope) -> bool:
-        """Whether the first message is `initialize`, and there is room for the line."""
+        """Whether the first message is `initialize` and the limits allow the connection."""
         connection = self._socket.connection
         if envelope.method != "initialize" or envelope.id is UNSET:
             connection.end(PROTOCOL_ERROR, "the first message must be initialize")
@@ -120,16 +119,16 @@ class WebSocketMessages:
         self._socket.connection.send(OutgoingFrame(encode_failure(id, error)), None)
 
     def _handle_own_message(self, envelope: Envelope) -> None:
-        """A message about the line itself; it is not counted and has no number."""
+        """Handle a message about the connection itself, which is not numbered."""
         socket, id = self._socket, id_of_call(envelope)
         params = envelope.params if envelope.params is not ABSENT else Raw(b"null")
         try:
             if envelope.method == ACK:
                 if not socket.connection.acknowledge(_read_ack(params).received):
-                    raise InvalidParams(data="more messages are acknowledged than were sent")
+                    raise InvalidParams(data="acknowledged more messages than were sent")
                 return
             if not self.awaiting_first:
-                raise InvalidRequest(data=f"{RESUME} comes before anything else")
+                raise InvalidRequest(data=f"{RESUME} must be the first message")
             answer = self._resume(_read_resume(params))
         except (msgspec.MsgspecError, ValueError) as error:
             self._refuse(id, InvalidParams(data=f"{envelope.method}: {error}"))
@@ -144,10 +143,13 @@ class WebSocketMessages:
         if id is not None:
             socket.send_unnumbered(encode_failure(id, error))
         if self.awaiting_first:
-            socket.connection.end(POLICY, "there is nothing to resume: initialize, then load the session")
+            socket.connection.end(POLICY, "cannot resume; initialize, then load the session")
 
     def _resume(self, params: Resume) -> dict[str, object]:
-        """Carry the line the client had. Raises NotFound, and nothing has happened then."""
+        """Carry the client's earlier connection on this socket.
+
+        Raises NotFound, and then nothing has changed.
+        """
         socket = self._socket
         connections, new = socket.server_state.connections, socket.connection
         connection = connections.find(WebSocketClientConnection, params.connection_id, socket.rights)
@@ -157,18 +159,18 @@ class WebSocketMessages:
             or not connection.initialized
             or connection.agent != new.agent
         ):
-            raise NotFound("No such connection", {"connectionId": params.connection_id[:64]})
+            raise NotFound("unknown connection", {"connectionId": params.connection_id[:64]})
         missing = connection.missing(params.received)
         if missing is None:
-            raise NotFound("That many messages were never sent", {"received": params.received})
+            raise NotFound("fewer messages were sent", {"received": params.received})
         if missing:
-            raise NotFound("The messages that were missed are no longer kept", {"missing": missing})
+            raise NotFound("the missed messages are no longer kept", {"missing": missing})
         old_socket = connection.outlet
         new.drop(socket)
-        new.end(POLICY, "the client took up an earlier connection")
+        new.end(POLICY, "the client resumed an earlier connection")
         if old_socket is not None:
             connection.drop(old_socket)
-            old_socket.close(POLICY, "the client came back on another socket")
+            old_socket.close(POLICY, "the client resumed on another socket")
         self.awaiting_first = False
         socket.connection = connection
         connection.mark_resumed()
@@ -178,27 +180,23 @@ class WebSocketMessages:
 
 
 def read_envelope(message: bytes) -> Envelope:
-    """One message. Raises NoMessage."""
+    """Decode one message. Raises InvalidMessage."""
     try:
         return decode_envelope(message)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return decode_tolerantly(message)
 
 
-# MERGED gateway.front.websocket: A WebSocket: frames in by the `websockets` parser, frames out as the bytes they already are.
-#
-# Its first message is `initialize`, or `_accord/resume` from a client that comes back; what cannot be a message is answered here.
-
 _MAX_UNREAD_PONGS: Final = 1024 * 1024
-"""Bytes of pongs for a peer that does not read them, at which it is dropped."""
+"""Bytes of unread pongs at which the peer is disconnected."""
 _INVALID_TEXT_CODE: Final = 1007
 _MAX_REASON_BYTES: Final = 123
 _library_log = logging.getLogger("accord.gateway.http.websocket_server")
-_library_log.setLevel(logging.WARNING)  # it says "connection closed" for each
+_library_log.setLevel(logging.WARNING)  # on lower levels it reports every closed connection
 
 
 class WebSocket(asyncio.Protocol):
-    """One socket after the handshake. It carries a line, and may go before it."""
+    """One socket after the handshake. It carries a connection and may end before it."""
 
     def __init__(
         self, server_state: HttpServerState, rights: TokenRights, connection: WebSocketClientConnection
@@ -217,7 +215,7 @@ class WebSocket(asyncio.Protocol):
         self._silent_since = server_state.clock.now()
         self._opened_at = self._silent_since
         self._pinged = False
-        self._closing_since: float | None = None  # since when; a goodbye was said
+        self._closing_since: float | None = None  # when the close was sent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
@@ -237,7 +235,7 @@ class WebSocket(asyncio.Protocol):
         self._unread_pongs = 0
         self.connection.flush()
 
-    # What goes out.
+    # Outgoing
 
     @property
     def ready(self) -> bool:
@@ -257,7 +255,7 @@ class WebSocket(asyncio.Protocol):
                 transport.writelines([frame.websocket for frame in frames])
 
     def send_unnumbered(self, body: bytes) -> None:
-        """A message beside the line's: it has no number."""
+        """Send a message about the connection itself, without a number."""
         transport = self._transport
         if transport is not None and self._closing_since is None and not transport.is_closing():
             transport.write(OutgoingFrame(body).websocket)
@@ -269,19 +267,19 @@ class WebSocket(asyncio.Protocol):
         try:
             self._frames.send_close(code, shorten(reason))
         except InvalidState:
-            pass  # the peer said it first
+            pass  # the peer has already closed
         self._write_protocol_data()
 
     def stop(self) -> None:
-        """See `Socket`: the line has said goodbye, where there was one."""
-        self.close(1001, "the gateway stops")
+        """See `ServerSocket.stop`; the connection has already sent its close, if there was one."""
+        self.close(1001, "the gateway is stopping")
 
     def abort(self) -> None:
-        """See `Socket`."""
+        """See `ServerSocket.abort`."""
         if self._transport is not None:
             self._transport.abort()
 
-    # What comes in.
+    # Incoming
 
     def data_received(self, data: bytes) -> None:
         self._active = True
@@ -303,7 +301,7 @@ class WebSocket(asyncio.Protocol):
         return None
 
     def _completed_message(self, frame: Frame) -> bytes | None:
-        """The message that this frame completes; binary ones are nobody's."""
+        """Return the message that this frame completes; binary messages are ignored."""
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
             self._is_text = frame.opcode is Opcode.TEXT
             if frame.fin:
@@ -334,7 +332,7 @@ class WebSocket(asyncio.Protocol):
             self._messages.handle(allowed)
         if refusal is not None:
             code, reason = refusal
-            self.connection.flush()  # the answers to what came before
+            self.connection.flush()  # the answers to earlier messages
             if code == _INVALID_TEXT_CODE:
                 self._frames.fail(code, reason)
             else:
@@ -342,7 +340,10 @@ class WebSocket(asyncio.Protocol):
                 self.close(code, reason)
 
     def _handle_close(self, close: Close) -> None:
-        """The client closed. For one that knows how to come back, only a normal closure is the end of the line."""
+        """Handle the client's close.
+
+        For a client that can resume, only a normal closure ends the connection.
+        """
         self._closing_since = self.server_state.clock.now()
         if close.code == NORMAL or not self.connection.acknowledges:
             if self.connection.outlet is self:
@@ -351,7 +352,7 @@ class WebSocket(asyncio.Protocol):
             self.connection.drop(self)
 
     def _write_protocol_data(self) -> None:
-        """What the protocol itself has to say: pongs, closes, the end."""
+        """Write what the protocol itself sends: pongs, closes, the end."""
         transport = self._transport
         for data in self._frames.data_to_send():
             if transport is None or transport.is_closing():
@@ -365,7 +366,10 @@ class WebSocket(asyncio.Protocol):
             transport.abort()
 
     def _end_of_stream(self, transport: asyncio.Transport) -> None:
-        """Nothing more to say. A peer that has not said goodbye may be in the middle of a message: let it read ours first."""
+        """End the stream.
+
+        A peer that has not sent a close may be in the middle of a message: let it read ours first.
+        """
         if self._closing_since is None:
             self._closing_since = self.server_state.clock.now()
         if self._frames.close_rcvd is None and transport.can_write_eof():
@@ -376,7 +380,7 @@ class WebSocket(asyncio.Protocol):
             transport.close()
 
     def tick(self, now: float) -> None:
-        """See `Watched`."""
+        """See `TimedConnection.tick`."""
         config = self.server_state.config
         if self._closing_since is not None:
             if now - self._closing_since >= config.stop_time:
@@ -398,5 +402,5 @@ class WebSocket(asyncio.Protocol):
 
 
 def shorten(reason: str) -> str:
-    """As much of a reason as a close frame holds."""
+    """Cut a reason to the size of a close frame."""
     return reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")

@@ -1,4 +1,6 @@
-"""The gateway's own methods, `_accord/...`: agents, sessions over all agents, the inbox, files and terminals for pickers and pages."""
+"""The gateway's own methods, `_accord/...`: agents, sessions of all agents, the inbox, files, folders,
+terminal output.
+"""
 
 import asyncio
 import os
@@ -23,7 +25,7 @@ _MAX_FOLDERS: Final = 1000
 
 
 def agents(client: "GatewayClient", call: "ClientCall") -> None:
-    """The agents that the token covers, and how each is."""
+    """List the agents that the token covers, with their states."""
     gateway = client.gateway
     result = [
         _without_none(
@@ -41,13 +43,15 @@ def agents(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 def sessions(client: "GatewayClient", call: "ClientCall") -> None:
-    """The sessions of all agents that were ever here, as far as the token covers them; and, if wanted, what changes."""
+    """List the sessions of all agents that the token covers; `subscribe` turns change notifications on or
+    off.
+    """
     client.wants_sessions = _flag(_params(call), "subscribe", client.wants_sessions)
     call.answer(encode({"sessions": client.gateway.overview.sessions(client.rights)}))
 
 
 def inbox(client: "GatewayClient", call: "ClientCall") -> None:
-    """What waits for a person, over all sessions; and, if wanted, what comes and goes."""
+    """List the requests that wait for a user; `subscribe` turns change notifications on or off."""
     client.wants_inbox = _flag(_params(call), "subscribe", client.wants_inbox)
     items = [
         pending.inbox_item
@@ -58,16 +62,16 @@ def inbox(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 def answer(client: "GatewayClient", call: "ClientCall") -> None:
-    """Answer something of the inbox, attached to its session or not."""
+    """Answer a request of the inbox, whether or not the client is attached to its session."""
     params = _params(call)
     gateway = client.gateway
     number = params.get("id")
     found = request_number(number)
     pending = gateway.pending_requests.find(found) if found is not None else None
     if pending is None or not gateway.overview.is_in_inbox(client, pending):
-        raise NotFound("This is no longer pending", {"id": number})
+        raise NotFound("the request is no longer pending", {"id": number})
     if "result" not in params:
-        raise InvalidParams("Invalid params: `result` is missing")
+        raise InvalidParams("Invalid params: missing `result`")
     body, option = gateway.pending_requests.read_answer(
         pending, client.message_reader, Raw(encode(params["result"]))
     )
@@ -76,13 +80,13 @@ def answer(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 async def files(client: "GatewayClient", call: "ClientCall") -> None:
-    """Files of a session's folders whose names fit some letters."""
+    """List the files of a session's folders whose names match the query best."""
     params = _params(call)
     session = attached(client, _text(params, "sessionId"))
     query, limit = _text(params, "query", ""), params.get("limit", 20)
     most = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
 
-    def look() -> list[dict[str, str]]:
+    def search() -> list[dict[str, str]]:
         names = {
             (name if folder == session.cwd else os.path.join(folder, name)): os.path.join(folder, name)
             for folder in session.folders
@@ -90,25 +94,25 @@ async def files(client: "GatewayClient", call: "ClientCall") -> None:
         }
         return [{"path": names[name], "name": name} for name in best_matches(query, names, most)]
 
-    call.answer(encode({"files": await asyncio.to_thread(look)}))
+    call.answer(encode({"files": await asyncio.to_thread(search)}))
 
 
 async def folders(client: "GatewayClient", call: "ClientCall") -> None:
-    """The folders in a folder, as far as the token covers them; without a path, where to begin."""
-    params = _text(_params(call), "path", "")
+    """List the subfolders of a folder that the token covers; without a path, the folders to start with."""
+    path = _text(_params(call), "path", "")
     rights = client.rights
-    if not params:
-        begin = rights.folders or (str(Path.home()),)
-        if len(begin) != 1:
-            top = [{"path": folder, "name": folder} for folder in begin]
+    if not path:
+        start = rights.folders or (str(Path.home()),)
+        if len(start) != 1:
+            top = [{"path": folder, "name": folder} for folder in start]
             call.answer(encode({"path": "", "folders": top}))
             return
-        params = begin[0]
-    if not rights.may_enter(params):
-        raise RpcError(f"This token does not cover the folder {params!r}", code=NOT_ALLOWED)
-    path = _normal(params)
+        path = start[0]
+    if not rights.may_enter(path):
+        raise RpcError(f"this token does not cover the folder {path!r}", code=NOT_ALLOWED)
+    path = normpath(path)  # noqa: ASYNC240 - no I/O
 
-    def look() -> list[dict[str, str]]:
+    def search() -> list[dict[str, str]]:
         with os.scandir(path) as entries:
             names = sorted(
                 entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()
@@ -117,9 +121,9 @@ async def folders(client: "GatewayClient", call: "ClientCall") -> None:
         return [{"path": full, "name": name} for full, name in inner if rights.may_enter(full)]
 
     try:
-        found = await asyncio.to_thread(look)
+        found = await asyncio.to_thread(search)
     except OSError as error:
-        raise InvalidParams(f"the folder {path!r} cannot be read: {error.strerror}") from None
+        raise InvalidParams(f"cannot read the folder {path!r}: {error.strerror}") from None
     parent = os.path.dirname(path)
     result: dict[str, Any] = {"path": path, "folders": found}
     if parent != path and rights.may_enter(parent):
@@ -130,13 +134,13 @@ async def folders(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 def terminal(client: "GatewayClient", call: "ClientCall") -> None:
-    """What a terminal of a session printed so far."""
+    """Return the output of a terminal of a session."""
     params = _params(call)
     session = attached(client, _text(params, "sessionId"))
     place = session.workspace
     view = place.terminals.get(_text(params, "terminalId")) if place is not None else None
     if view is None:
-        raise NotFound("There is no such terminal", {"terminalId": params.get("terminalId")})
+        raise NotFound("terminal not found", {"terminalId": params.get("terminalId")})
     status = view.exit_status
     result: dict[str, Any] = {"output": view.text, "command": view.command}
     if status is not None:
@@ -144,30 +148,26 @@ def terminal(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode(result))
 
 
-def _normal(path: str) -> str:
-    return normpath(path)
-
-
 def _params(call: "ClientCall") -> dict[str, Any]:
     value: Any = {} if call.params is None else read_untyped(call.params).value
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidParams("Invalid params: they are an object")
+        raise InvalidParams("Invalid params: must be an object")
     return value  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
 def _text(params: dict[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
     if not isinstance(value, str) or "\0" in value:
-        raise InvalidParams(f"Invalid params: `{name}` is a text")
+        raise InvalidParams(f"Invalid params: `{name}` must be a string")
     return value
 
 
 def _flag(params: dict[str, Any], name: str, default: bool) -> bool:
     value = params.get(name, default)
     if not isinstance(value, bool):
-        raise InvalidParams(f"Invalid params: `{name}` is true or false")
+        raise InvalidParams(f"Invalid params: `{name}` must be true or false")
     return value
 
 

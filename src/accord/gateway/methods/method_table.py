@@ -1,4 +1,4 @@
-"""What clients may ask of the gateway: which function serves a method, and whether a token that only reads may use it."""
+"""The methods that clients may call: the handler of each, and whether a read-only token may call it."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -41,19 +41,23 @@ _NOT_AUDITED: Final = frozenset(("initialize", "session/list", *extension_method
 
 
 class MethodTable:
-    """The table, as one object: the gateway's clients ask it."""
+    """The table, as one object."""
 
     def is_audited(self, method: str) -> bool:
-        """Whether the audit log tells of it: not of lists and of what a page asks for while somebody types."""
+        """Whether calls are written to the audit log: not lists, nor what a page requests while the user
+        types.
+        """
         return method not in _NOT_AUDITED
 
     def find(self, call: "ClientCall") -> "MethodHandler | None":
-        """What serves this call. Raises RpcError where the token does not allow it."""
+        """Return the handler of this call; None if there is none. Raises RpcError if the token does not
+        allow it.
+        """
         if call.client.rights.read_only and call.method not in _READ_ONLY:
-            raise RpcError("This token may only read", {"method": call.method}, code=NOT_ALLOWED)
-        serve = _METHODS.get(call.method)
-        if serve is not None:
-            return serve
+            raise RpcError("this token is read-only", {"method": call.method}, code=NOT_ALLOWED)
+        handler = _METHODS.get(call.method)
+        if handler is not None:
+            return handler
         if call.method.startswith("_accord/"):
             return None
         return prompt_turn.forward

@@ -1,4 +1,4 @@
-"""In a session: prompts, cancelling, settings, and everything else that is only handed on."""
+"""Methods of an open session: prompts, cancellation, settings, and the forwarding of everything else."""
 
 from typing import TYPE_CHECKING
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 
 def attached(client: "GatewayClient", session_id: str | None) -> LiveSession:
-    """The session, which this client must have opened. Raises NotFound."""
+    """Return the session that this client has opened. Raises NotFound."""
     session = client.sessions.get(session_id) if session_id is not None else None
     if session is None:
         raise NotFound(
-            "This connection has no such session: open it with session/load or session/resume",
+            "this connection has not opened the session; open it with session/load or session/resume",
             {"sessionId": session_id},
         )
     return session
 
 
 def prompt(client: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | None":
-    """A turn: the others see what was asked, and how it ended."""
+    """Run a turn. The other clients see the prompt and how the turn ended."""
     body, params = call.read_params()
     session = attached(client, params.session_id)
     if client.gateway.stopping:
-        raise RpcError("The gateway is stopping and takes no new prompts: send it again when it is back")
+        raise RpcError("the gateway is stopping; send the prompt again when it is back")
     upstream = session.agent.upstream
     if session.live and upstream is not None:
         _prompt(client, call, session, upstream, body, params)
@@ -57,14 +57,14 @@ def prompt(client: "GatewayClient", call: "ClientCall") -> "Awaitable[None] | No
 async def _prompt_later(
     client: "GatewayClient", call: "ClientCall", session: LiveSession, body: bytes, params: PromptRequest
 ) -> None:
-    """Once the agent has the session again; also if the client, which has seen its prompt leave, goes meanwhile."""
+    """Send the prompt once the agent has reopened the session, even if the client disconnects meanwhile."""
 
-    async def go_on() -> None:
+    async def send_prompt() -> None:
         upstream = await ensure_live(client, session)
-        if not (call.is_answered and client.connected):  # else it was taken back
+        if not (call.is_answered and client.connected):  # otherwise the client cancelled it
             _prompt(client, call, session, upstream, body, params)
 
-    await client.gateway.run_to_end(go_on())
+    await client.gateway.run_to_end(send_prompt())
 
 
 def _prompt(
@@ -82,40 +82,40 @@ def _prompt(
         gateway.send_update(session, UserMessageChunk(content=block), others)
     _notify_turn(client, session, {"state": "started"})
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         entry = call.entry
         assert entry is not None
-        facts: dict[str, object] = {"state": "ended"}
+        members: dict[str, object] = {"state": "ended"}
         try:
             read = upstream.result(entry, answer)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
-            result = rpc_error(error)
-            session.end_turn(turn_failed(result))
+            failure = rpc_error(error)
+            session.end_turn(turn_failed(failure))
             call.fail(error)
-            data = {"data": result.data} if result.has_data else {}
-            facts["error"] = {"code": result.code, "message": result.message, **data}
+            data = {"data": failure.data} if failure.has_data else {}
+            members["error"] = {"code": failure.code, "message": failure.message, **data}
         else:
             ended = prompt_answered(read.value)
             session.end_turn(ended)
             call.answer(read.body)
-            facts["stopReason"] = ended.stop_reason or ended.raw_reason
-        _notify_turn(client, session, facts)
+            members["stopReason"] = ended.stop_reason or ended.raw_reason
+        _notify_turn(client, session, members)
         gateway.overview.notify_changed(session)
 
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
     gateway.overview.notify_changed(session)
 
 
-def _notify_turn(client: "GatewayClient", session: LiveSession, facts: dict[str, object]) -> None:
+def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:
     others = tuple(other for other in session.clients if other is not client and other.extensions.get("turn"))
     if others:
-        params = encode({"sessionId": session.id, **facts})
+        params = encode({"sessionId": session.id, **members})
         body = b'{"jsonrpc":"2.0","method":"_accord/turn","params":%s}' % params
         client.gateway.post(others, OutgoingFrame(body), session.id)
 
 
 def cancel(client: "GatewayClient", call: "ClientCall") -> None:
-    """Anybody attached can stop the turn; what waits for an answer in it is answered so."""
+    """Cancel the turn, for any attached client, and dismiss its pending requests."""
     entry = notification("agent", "session/cancel")
     assert entry is not None
     body, params = client.reader.params(entry, call.params)
@@ -127,39 +127,39 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
                 session.log.append(TurnCancelling())
             upstream.notify("session/cancel", body)
         client.gateway.pending_requests.dismiss(session, "the turn was cancelled")
-    call.answer(b"{}")  # where somebody sends it as a request
+    call.answer(b"{}")  # for clients that send it as a request
 
 
 async def set_mode(client: "GatewayClient", call: "ClientCall") -> None:
-    """Another mode; the others are told, whether the agent does so or not."""
+    """Set the mode, and tell the other clients if the agent does not."""
     body, params = call.read_params()
     session = attached(client, params.session_id)
     upstream = await ensure_live(client, session)
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         if (
             call.answer_reply(upstream, answer) is not None
             and session.settings.current_mode_id != params.mode_id
         ):
             _share(client, session, CurrentModeUpdate(current_mode_id=params.mode_id))
 
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
 
 
 async def set_config_option(client: "GatewayClient", call: "ClientCall") -> None:
-    """Another value; the others are told, whether the agent does so or not."""
+    """Set a config option, and tell the other clients if the agent does not."""
     body, params = call.read_params()
     session = attached(client, params.session_id)
     upstream = await ensure_live(client, session)
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         result = call.answer_reply(upstream, answer)
         if result is not None and result.config_options is not UNSET:
             update = ConfigOptionUpdate(config_options=list(result.config_options))
             if update.config_options != session.settings.config_options:
                 _share(client, session, update)
 
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
 
 
 def _share(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> None:
@@ -169,16 +169,16 @@ def _share(client: "GatewayClient", session: LiveSession, update: SessionUpdate)
 
 
 async def forward(client: "GatewayClient", call: "ClientCall") -> None:
-    """Everything else: to the agent as it came, within a session that this client has.
+    """Forward anything else to the agent, within a session that this client has opened.
 
-    What names no session concerns the whole agent, and a vendor's method may name folders in its own way: a token that is
-    bound to folders may only sign in.
+    A method without a session concerns the whole agent, and a vendor's method may name folders in its own
+    way. A token restricted to folders may therefore only call `authenticate`.
     """
     body = call.read_params().body
     session = None if call.session_id is None else attached(client, call.session_id)
     if session is None and client.rights.folders is not None and call.method != "authenticate":
         raise RpcError(
-            "This token is bound to folders, and this concerns the whole agent",
+            "this token is restricted to folders and cannot call a method of the whole agent",
             {"method": call.method},
             code=NOT_ALLOWED,
         )
@@ -192,6 +192,6 @@ async def forward(client: "GatewayClient", call: "ClientCall") -> None:
     if not call.method.startswith("_") and call.entry is None:
         raise RpcError("Method not found", {"method": call.method}, code=-32601)
     if body and not body.startswith((b"{", b"[")):
-        raise InvalidParams("Invalid params: they are an object")
+        raise InvalidParams("Invalid params: must be an object or an array")
     upstream = await client.agent.ready() if session is None else await ensure_live(client, session)
     client.forward(call, upstream, body)

@@ -1,4 +1,4 @@
-"""The sessions there are: the agent's own list and the gateway's, as one; closing and deleting."""
+"""Lists the sessions of the agent and of the gateway as one list; closes and deletes sessions."""
 
 import asyncio
 import base64
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 PAGE_SIZE: Final = 100
 _MAX_PAGES: Final = 50
-"""Of an agent that never ends its list, so many pages are read."""
+"""Pages that are read from an agent whose list does not end."""
 _LIST_TIMEOUT: Final = 15.0
-"""Seconds that its list may take; then the gateway's own is all there is."""
+"""Seconds for the agent's list; after that, the result has only the gateway's own sessions."""
 
 
 async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
-    """Those of this agent that the token covers, the ones used last first."""
+    """List the sessions of this agent that the token covers, most recently used first."""
     params: ListSessionsRequest = call.read_params().value
     after = _decode_cursor(params.cursor or None)
     found = await sessions_for(client, params.cwd or None)
@@ -41,7 +41,7 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[str, SessionInfo]:
-    """All of this agent that the token covers, by id: the gateway's own, and what the agent lists."""
+    """Return the sessions of this agent that the token covers, by id: the gateway's own and the agent's."""
     gateway, agent, rights = client.gateway, client.agent, client.rights
     found: dict[str, SessionInfo] = {}
     for recorded in gateway.sessions.logs.list(agent.name, cwd):
@@ -56,12 +56,12 @@ async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[
                 if known is None:
                     found[info.session_id] = info
                 elif (info.updated_at or "") >= (known.updated_at or ""):
-                    # In the folders it was opened in here, and under the name it has here if the agent gave it none.
+                    # Keep the folders of the gateway's session, and its title if the agent has none.
                     info.title = info.title or known.title
                     info.cwd, info.additional_directories = known.cwd, known.additional_directories
                     found[info.session_id] = info
     except AccordError as error:
-        gateway.log_warning("the sessions of %s cannot be listed: %s", agent.name, error)
+        gateway.log_warning("cannot list the sessions of %s: %s", agent.name, error)
     for session in gateway.sessions.of(agent):
         if session.id in found and session.title:
             found[session.id].title = session.title
@@ -69,19 +69,19 @@ async def sessions_for(client: "GatewayClient", cwd: str | None = None) -> dict[
 
 
 async def check_agent_lists(client: "GatewayClient", session_id: str) -> None:
-    """A session that was never here: a token that is bound to folders opens it only if the agent lists it in them.
+    """Check that the agent lists the session in a folder of the token, if the gateway has no log of it.
 
-    The folder that a client names says nothing: the agent would open its session all the same, wherever it lies.
+    The folder in the client's request proves nothing: the agent would open its session wherever it is.
     """
     if client.rights.folders is not None and session_id not in await sessions_for(client):
-        raise NotFound("There is no such session", {"sessionId": session_id})
+        raise NotFound("session not found", {"sessionId": session_id})
 
 
 async def _with_timeout(clock: Clock, work: Coroutine[Any, Any, T]) -> T:
     asking = asyncio.ensure_future(work)
     try:
         if not await within(clock, _LIST_TIMEOUT, asking):
-            raise RequestTimeout(f"session/list was not answered within {_LIST_TIMEOUT:g} s")
+            raise RequestTimeout(f"no answer to session/list within {_LIST_TIMEOUT:g} s")
         return asking.result()
     finally:
         asking.cancel()
@@ -101,7 +101,7 @@ async def _agent_sessions(upstream: Upstream, cwd: str | None) -> list[SessionIn
 
 
 async def close(client: "GatewayClient", call: "ClientCall") -> None:
-    """This client leaves the session. With the last one it is closed at the agent, and what runs in it is cancelled."""
+    """Detach this client. The last client closes the session at the agent and cancels its turn."""
     params = call.read_params().value
     session = client.sessions.get(params.session_id)
     if session is not None:
@@ -113,7 +113,7 @@ async def close(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 async def delete(client: "GatewayClient", call: "ClientCall") -> None:
-    """Remove a session for good, at the agent and here."""
+    """Delete a session, at the agent and here."""
     params = call.read_params().value
     gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, params.session_id)
@@ -126,7 +126,7 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
     elif client.rights.folders is not None:
         servers_ = (await sessions_for(client)).get(params.session_id)
         if servers_ is None:
-            call.answer(b"{}")  # nothing that this token could delete
+            call.answer(b"{}")  # the token covers no such session
             return
         folders = _folders(servers_)
     check_folders(client.rights, *folders)
@@ -163,5 +163,5 @@ def _decode_cursor(cursor: str | None) -> tuple[str, str] | None:
     try:
         updated, _, session_id = base64.urlsafe_b64decode(cursor).decode().partition("\n")
     except (binascii.Error, ValueError):
-        raise InvalidParams(f"the cursor {cursor[:40]!r} is none of this gateway's") from None
+        raise InvalidParams(f"invalid cursor {cursor[:40]!r}") from None
     return updated, session_id

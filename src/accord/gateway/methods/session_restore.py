@@ -1,4 +1,4 @@
-"""Replays a live session to a client that joins; reopens a session at an agent that no longer knows it."""
+"""Replays a live session to a client that joins; reopens a session at an agent that no longer has it."""
 
 import asyncio
 from collections.abc import Iterable
@@ -36,26 +36,25 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-# MERGED gateway.methods.joining: Joining a session that is here: the log is replayed to one client, which then sees what everybody sees.
-
 _UPDATES_PER_PAUSE: Final = 256
-"""Updates of a history that are sent without a pause."""
+"""Updates of a history that are sent before other tasks run."""
 
 
 class RemainingHistory(NamedTuple):
-    """What is left of a history that the agent sent faster than the client read it."""
+    """The rest of a history that the agent sent faster than the client read it."""
 
     updates: list[SessionUpdate]
     reader: SessionLogReader
-    """Stands behind them."""
+    """Positioned after the updates."""
     answer: Any
 
 
 async def join(
     client: "GatewayClient", call: "ClientCall", session: LiveSession, rest: RemainingHistory | None = None
 ) -> None:
-    """Replay the log, or the rest of the agent's history, to one client, then attach it: it misses nothing and sees nothing
-    twice.
+    """Replay the log, or the rest of the agent's history, then attach the client.
+
+    The client misses no update and sees none twice.
     """
     session.joining_clients += 1
     try:
@@ -77,10 +76,10 @@ async def _replay(
                 break
             await _send_history(client, session, more)
     except StoreError as error:
-        raise RpcError(f"The history cannot be read: {error}") from None
-    known_session(client, session.id)  # it may have got other folders, which the token does not cover
+        raise RpcError(f"cannot read the history: {error}") from None
+    known_session(client, session.id)  # checks the folders again: they may have changed
     if gateway.sessions.find(session.agent.name, session.id) is not session:
-        raise NotFound("There is no such session any more", {"sessionId": session.id})
+        raise NotFound("the session was deleted", {"sessionId": session.id})
     if rest is not None:
         call.answer_value(rest.answer)
         gateway.attach(client, session)
@@ -106,12 +105,12 @@ async def _send_history(
         if posted > MAX_UNSENT_HISTORY or number % _UPDATES_PER_PAUSE == 0:
             posted = 0
             gateway.flush()
-            await asyncio.sleep(0)  # everybody else goes on meanwhile
+            await asyncio.sleep(0)  # let other tasks run
             await gateway.wait_until_sent(client, MAX_UNSENT_HISTORY)
 
 
 def _send_update(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> int:
-    """Send it, if the client shows such updates; how many bytes that are."""
+    """Send the update if the client wants it; return its size in bytes."""
     if not client.wants_update(update):
         return 0
     if isinstance(update, ToolCall | ToolCallChange) and not client.extensions.get("terminal"):
@@ -123,7 +122,7 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
 
 
 def known_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
-    """A session that is or was here, in folders that the token covers, all of them."""
+    """Return a live or logged session in folders that the token covers; None if it is unknown."""
     gateway, agent = client.gateway, client.agent
     session = gateway.sessions.find(agent.name, session_id)
     if session is None:
@@ -138,28 +137,29 @@ def known_session(client: "GatewayClient", session_id: str) -> LiveSession | Non
 
 
 def check_folders(rights: TokenRights, *folders: str) -> None:
-    """Refuse a folder that is not absolute, or that the token does not cover."""
+    """Raise an error for a folder that is not absolute or that the token does not cover."""
     for folder in folders:
         if not isabs(folder):
             raise InvalidParams(f"the folder {folder!r} is not an absolute path")
         if not rights.may_enter(folder):
-            raise RpcError(f"This token does not cover the folder {folder!r}", code=NOT_ALLOWED)
+            raise RpcError(f"this token does not cover the folder {folder!r}", code=NOT_ALLOWED)
 
-
-# MERGED gateway.methods.reviving: Opening a session again at an agent that does not know it any more, without anybody noticing.
 
 _MAX_STARTS: Final = 3
-"""How often an agent that ends at once is started again for one request."""
+"""How often one request restarts an agent that ends at once."""
 
 
 async def ensure_live(client: "GatewayClient", session: LiveSession) -> Upstream:
-    """The running agent, which knows the session. Raises what the agent says, and InvalidRequest."""
+    """Return the connection to the agent after it has the session open.
+
+    Raises the agent's error, or InvalidRequest.
+    """
     for _ in range(_MAX_STARTS):
         upstream = session.agent.upstream
         if session.live and upstream is not None:
             return upstream
         await client.gateway.run_to_end(_reopen_locked(client, session))
-    raise InvalidRequest("The agent ended again and again: see its log", {"sessionId": session.id})
+    raise InvalidRequest("the agent keeps ending; see the gateway's log", {"sessionId": session.id})
 
 
 async def _reopen_locked(client: "GatewayClient", session: LiveSession) -> None:
@@ -168,13 +168,13 @@ async def _reopen_locked(client: "GatewayClient", session: LiveSession) -> None:
 
 
 async def reopen(client: "GatewayClient", session: LiveSession) -> None:
-    """See that the running agent knows the session, for somebody who opens it alone."""
+    """Reopen the session at the agent if it is not live. The caller holds the session lock."""
     agent = session.agent
     upstream = await agent.ready()
     if session.live:
         return
     failure: BaseException = InvalidRequest(
-        "The agent no longer has this session, and can neither resume nor load it: start a new one",
+        "the agent no longer has this session and cannot reopen it; start a new one",
         {"sessionId": session.id},
     )
     lease = await client.gateway.reserve_session(client.rights)
@@ -195,7 +195,7 @@ async def reopen(client: "GatewayClient", session: LiveSession) -> None:
 
 
 async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, kind: Any) -> None:
-    """Open it again without telling anybody: what a load replays is known here."""
+    """Reopen the session with this method; the replay of a load is discarded."""
     entry = request("agent", method)
     assert entry is not None
     servers: list[McpServer] = decode(list[McpServer], session.mcp_servers)
@@ -207,7 +207,7 @@ async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, ki
     )
     finished: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         session.discards_updates = False
         try:
             read = upstream.result(entry, answer)
@@ -221,28 +221,28 @@ async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, ki
             finished.set_result(failure)
 
     session.discards_updates = method == "session/load"
-    upstream.call(method, encode(params), done)
+    upstream.call(method, encode(params), on_reply)
     failure = await finished
     if failure is not None:
         raise failure
 
 
 def opened_event(session: LiveSession, answer: Any) -> SessionOpened:
-    """The event for the agent's answer, with the folders of the session."""
+    """Return the event for the agent's answer, with the folders of the session."""
     return structs.replace(
         opened(session.id, answer), cwd=session.cwd, additional_directories=list(session.additional)
     )
 
 
-def with_gateway_servers(agent: HostedAgent, servers_: list[McpServer]) -> list[McpServer]:
-    """The MCP servers of a session: the client's, and those the gateway's owner gives every session of this agent."""
-    names = {server.name for server in servers_}
-    ours = [server for server in agent.source.mcp_servers() if server.name not in names]
+def with_gateway_servers(agent: HostedAgent, client_servers: list[McpServer]) -> list[McpServer]:
+    """Return the client's MCP servers and the supported ones that the gateway adds for this agent."""
+    names = {server.name for server in client_servers}
+    gateway_servers = [server for server in agent.source.mcp_servers() if server.name not in names]
     supported: list[McpServer] = []
-    for server in ours:
+    for server in gateway_servers:
         try:
             agent_connection.require_servers((server,), agent.capabilities)
         except NotOffered:
             continue
         supported.append(server)
-    return [*servers_, *supported]
+    return [*client_servers, *supported]

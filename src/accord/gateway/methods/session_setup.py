@@ -1,4 +1,10 @@
-"""`initialize`, `session/new`, `session/fork`, `session/load`, `session/resume`."""
+"""`initialize`, `session/new`, `session/fork`, `session/load`, `session/resume`.
+
+A client that loads a live session joins it: the gateway replays its own log, and the agent is not involved.
+A session that is not live is opened by the agent, with `session/load` if possible, so that the history
+includes what happened elsewhere. Loading continues even if the client disconnects. One task at a time opens
+a session. Each client receives the history at its own speed.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -52,8 +58,6 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-# MERGED gateway.methods.opening: Coming in: `initialize`, and the two ways to a session that was not there before: new and fork.
-
 EXTENSIONS: Final[dict[str, dict[str, object]]] = {
     "inbox": {},
     "sessions": {},
@@ -65,9 +69,9 @@ EXTENSIONS: Final[dict[str, dict[str, object]]] = {
 
 
 async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
-    """Agree with the client, starting the agent if it does not run. What the agent lacks, the gateway adds."""
+    """Initialize the client, and start the agent if needed. The gateway adds what the agent lacks."""
     if client.capabilities is not None:
-        raise InvalidRequest("`initialize` was said before")
+        raise InvalidRequest("the connection is already initialized")
     params: InitializeRequest = call.read_params().value
     try:
         await client.agent.ready()
@@ -80,7 +84,7 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
 
 
 def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
-    """The error, with the names of all agents the token covers: one that cannot start keeps nobody from the others."""
+    """Add the names of the agents that the token covers, so that the client can try another one."""
     data = cast("dict[str, object] | None", error.data)
     facts = data if isinstance(data, dict) else {}
     agents = [name for name in client.gateway.agents if client.rights.may_use(name)]
@@ -90,7 +94,10 @@ def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
 def initialize_response(
     agent: HostedAgent, connection_id: str, read_only: bool = False
 ) -> InitializeResponse:
-    """The agent's own answer, with what the gateway does for it. Browsers cannot read the header that names the connection."""
+    """Return the agent's answer with the gateway's additions.
+
+    It names the connection, because browsers cannot read the header.
+    """
     servers_ = agent.capabilities
     own = {
         **EXTENSIONS,
@@ -117,7 +124,7 @@ def initialize_response(
 
 
 async def new(client: "GatewayClient", call: "ClientCall") -> None:
-    """A new session, in a folder that the token covers."""
+    """Create a session in a folder that the token covers."""
     body, params = call.read_params()
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
     upstream = await client.agent.ready()
@@ -126,14 +133,14 @@ async def new(client: "GatewayClient", call: "ClientCall") -> None:
         body = encode(structs.replace(params, mcp_servers=servers))
     lease = await client.gateway.reserve_session(client.rights)
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         _add_session(client, call, upstream, answer, params, lease)
 
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
 
 
 async def fork(client: "GatewayClient", call: "ClientCall") -> None:
-    """A new session that begins as another one stands."""
+    """Create a session as a copy of another one."""
     body, params = call.read_params()
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
     upstream = await client.agent.ready()
@@ -146,12 +153,12 @@ async def fork(client: "GatewayClient", call: "ClientCall") -> None:
         await check_agent_lists(client, params.session_id)
     lease = await client.gateway.reserve_session(client.rights)
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         session = _add_session(client, call, upstream, answer, params, lease)
         if session is not None and source is not None:
             session.log.append(*_all_events(source.log.reader()))
 
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
 
 
 def _add_session(
@@ -162,12 +169,15 @@ def _add_session(
     params: Any,
     lease: LimitLease,
 ) -> LiveSession | None:
-    """The agent named a new session: know it, and attach whoever asked, before anything else is heard of it."""
+    """Add the session that the agent has created.
+
+    Attaches the client before any update of the session is handled.
+    """
     entry = call.entry
     assert entry is not None
     try:
         read = upstream.result(entry, answer)
-    except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: told to the client as it is
+    except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: sent to the client
         lease.release()
         call.fail(error)
         return None
@@ -192,12 +202,6 @@ def _all_events(reader: Any) -> list[Event]:
     return list(reader.state.history.events())
 
 
-# MERGED gateway.methods.loading: Back to a session: load, with its history, and resume, without.
-#
-# A session that is live here is joined: the gateway replays its own log, the agent hears nothing of it. One that is not is
-# opened again through the agent, by load where it can, so that what happened elsewhere is there too. Once begun, that goes on
-# to its end also without the client that wanted it, and one at a time; the history is then sent to each client at its own pace.
-
 LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
 
 
@@ -212,7 +216,9 @@ async def load(client: "GatewayClient", call: "ClientCall") -> None:
 async def _open_for_load(
     client: "GatewayClient", call: "ClientCall", params: LoadSessionRequest
 ) -> LoadedSession:
-    """The session whose log is to be replayed; the call is over if the agent has replayed it itself."""
+    """Return the session whose log is to be replayed. If the agent has replayed it, the call is already
+    answered.
+    """
     gateway, agent, read_only = client.gateway, client.agent, client.rights.read_only
     async with gateway.session_lock(agent.name, params.session_id):
         session = known_session(client, params.session_id)
@@ -244,15 +250,16 @@ async def _load(
     params: LoadSessionRequest,
     known: LiveSession | None,
 ) -> LoadedSession:
-    """Through the agent: its replay goes to whoever asked, as far as that one reads so fast, and into the log once it is
-    complete.
+    """Load the session at the agent.
+
+    The replay goes to the client while it reads fast enough, and into the log when it is complete.
     """
     gateway, agent = client.gateway, client.agent
     lease = await gateway.reserve_session(client.rights)
     additional = tuple(params.additional_directories or ())
     session = known or gateway.sessions.add(agent, params.session_id, params.cwd, additional)
     before = session.additional
-    gateway.change_folders(session, additional)  # a session that is known stays in its folder
+    gateway.change_folders(session, additional)  # a known session keeps its working directory
     servers = with_gateway_servers(agent, params.mcp_servers or [])
     session.mcp_servers = encode(params.mcp_servers or [])
     session.replay_buffer, session.loading_client, session.replay_held_from = [], client, None
@@ -262,14 +269,14 @@ async def _load(
     shown = False
     rest: RemainingHistory | None = None
 
-    def done(answer: AgentReply) -> None:
+    def on_reply(answer: AgentReply) -> None:
         nonlocal rest, shown
         replayed, session.replay_buffer, session.loading_client = session.replay_buffer or [], None, None
         held, session.replay_held_from = session.replay_held_from, None
         shown = bool(replayed)
         try:
             read = upstream.result(entry, answer)
-        except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: told below
+        except Exception as error:  # noqa: BLE001 - RpcError, BadAnswer, ConnectionClosed: raised below
             lease.release()
             finished.set_result(error)
             return
@@ -293,7 +300,7 @@ async def _load(
         finished.set_result(None)
 
     body = encode(structs.replace(params, cwd=session.cwd, mcp_servers=servers))
-    client.forward(call, upstream, body, done)
+    client.forward(call, upstream, body, on_reply)
     failure = await finished
     if failure is None:
         return session, rest
@@ -302,14 +309,14 @@ async def _load(
         gateway.sessions.logs.delete(agent.name, session.id)
         raise failure
     gateway.change_folders(session, before)
-    if shown:  # the whole log behind a part of the history would show that part twice
+    if shown:  # replaying the log now would repeat the part that was sent
         raise failure
     gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, failure)
     return session, None
 
 
 async def resume(client: "GatewayClient", call: "ClientCall") -> None:
-    """Go on with a session, without its history."""
+    """Open a session without its history."""
     params: ResumeSessionRequest = call.read_params().value
     gateway = client.gateway
     session = await gateway.run_to_end(_open_for_resume(client, params))
@@ -348,4 +355,4 @@ async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest
 
 
 def _no_session(session_id: str) -> NotFound:
-    return NotFound("There is no such session", {"sessionId": session_id})
+    return NotFound("session not found", {"sessionId": session_id})
