@@ -29,7 +29,7 @@ class PageHook(BuildHookInterface[Any]):
         except (OSError, subprocess.CalledProcessError) as error:
             shutil.rmtree(page, ignore_errors=True)
             self.app.display_warning(
-                f"accord: the wheel does not include the gateway's page, its build failed: {_last_line(error)}"
+                f"accord: the wheel has no gateway page, because its build failed: {_last_line(error)}"
             )
 
 

@@ -48,7 +48,7 @@ class SessionDriver:
         options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
         params = {"sessionId": "s1", "toolCall": tool_call, "options": options}
         return self.state.apply(
-            protocol_v1.permission_asked(permission_id, read(RequestPermissionRequest, params))
+            protocol_v1.permission_event(permission_id, read(RequestPermissionRequest, params))
         )
 
     def start_turn(self, words: str = "go") -> None:
@@ -58,7 +58,7 @@ class SessionDriver:
         self.state.apply(TurnCancelling())
 
     def end_turn(self, reason: str = "end_turn", **members: Any) -> TurnEnded:
-        event = protocol_v1.prompt_answered(read(PromptResponse, {"stopReason": reason, **members}))
+        event = protocol_v1.turn_ended_event(read(PromptResponse, {"stopReason": reason, **members}))
         self.state.apply(event)
         return event
 

@@ -13,7 +13,7 @@ def test_updates_before_the_session_new_response_are_kept() -> None:
     driver.update("available_commands_update", availableCommands=[{"name": "web", "description": "Search"}])
     driver.update("current_mode_update", currentModeId="code")
     driver.agent_text("Welcome.")
-    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1"})))
+    driver.state.apply(protocol_v1.session_opened_event("s1", read(NewSessionResponse, {"sessionId": "s1"})))
     assert [command.name for command in driver.state.commands] == ["web"]
     assert driver.state.settings.current_mode_id == "code"
     assert driver.timeline_summary == ["Welcome."]

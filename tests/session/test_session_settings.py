@@ -29,7 +29,9 @@ def select(option_id: str, current: str, *values: str, **members: Any) -> dict[s
 
 def opened(**answer: Any) -> SessionDriver:
     driver = SessionDriver()
-    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", **answer})))
+    driver.state.apply(
+        protocol_v1.session_opened_event("s1", read(NewSessionResponse, {"sessionId": "s1", **answer}))
+    )
     return driver
 
 
@@ -130,7 +132,9 @@ def test_a_legacy_model_list_is_shown_next_to_the_modes() -> None:
 
 def test_a_response_without_settings_keeps_the_settings() -> None:
     driver = opened(modes=MODES, configOptions=[select("a", "1", "1")])
-    driver.state.apply(protocol_v1.opened("s1", read(NewSessionResponse, {"sessionId": "s1", "modes": None})))
+    driver.state.apply(
+        protocol_v1.session_opened_event("s1", read(NewSessionResponse, {"sessionId": "s1", "modes": None}))
+    )
     assert [picker.id for picker in driver.state.settings.pickers] == ["a"]
     assert driver.state.settings.current_mode_id == "ask"
 

@@ -157,7 +157,7 @@ def test_any_log_needs_only_one_repair(events: list[Event]) -> None:
         journal.append(*events)
     state, closing = repair(store.events("s1"))
     assert state.turn == "idle"
-    assert state.set_aside is None
+    assert state.history_before_replay is None
     assert state.permissions == {}
     assert all(one.finished for one in state.tool_calls.values())
     with store.journal("s1") as journal:

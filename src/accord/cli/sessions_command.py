@@ -102,7 +102,7 @@ def _part(entry: TimelineEntry) -> dict[str, Any]:
                 part["messageId"] = entry.id
             return {**part, "content": [_record(block) for block in entry.blocks]}
         case ToolCallState():
-            part = {"type": "tool_call", **_record(entry.whole())}
+            part = {"type": "tool_call", **_record(entry.to_update())}
             part.pop("_meta", None)
             if entry.mark:
                 part["endedAs"] = entry.mark
@@ -110,11 +110,11 @@ def _part(entry: TimelineEntry) -> dict[str, Any]:
         case PlanState():
             return {"type": "plan", "planId": entry.plan_id, "plan": _record(entry.body)}
         case CompactionState():
-            return {"type": "compaction", **_record(entry.whole())}
+            return {"type": "compaction", **_record(entry.to_update())}
         case SubagentState():
-            return {"type": "subagent", **_record(entry.whole())}
+            return {"type": "subagent", **_record(entry.to_update())}
         case SessionMessageState():
-            return {"type": "session_message", **_record(entry.whole())}
+            return {"type": "session_message", **_record(entry.to_update())}
 
 
 def _record(value: Any) -> Any:

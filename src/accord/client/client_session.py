@@ -25,7 +25,7 @@ from accord.schema import (
 )
 from accord.schema.dialects import set_by
 from accord.session import ModeChanged, Picker, SessionState
-from accord.session.session_settings import of_option
+from accord.session.session_settings import picker_of_option
 from accord.workspace.roots import Roots
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class ClientSession:
         if option is None:
             listed = _quoted(option.id for option in options)
             raise UsageError(f"there is no option {config_id!r}; the agent lists {listed}")
-        picker = of_option(option)
+        picker = picker_of_option(option)
         if not picker.offers(value):
             is_switch = isinstance(picker.current, bool)
             listed = "True or False" if is_switch else _quoted(choice.value for choice in picker.choices)

@@ -21,7 +21,7 @@ from accord.schema import (
 )
 from accord.schema.dialects import display_kind, official_kind
 from accord.session import PermissionAnswered, PermissionAsked, ToolCallState
-from accord.session.protocol_v1 import permission_asked
+from accord.session.protocol_v1 import permission_event
 
 if TYPE_CHECKING:
     from accord.client.client_session import ClientSession
@@ -104,7 +104,7 @@ class PendingPermissions:
         """Answer one request of the agent with the decision of the client's handler."""
         session = self._session
         permission_id = str(next(self._numbers))
-        event = session.publish(permission_asked(permission_id, sent))
+        event = session.publish(permission_event(permission_id, sent))
         call = event.call if isinstance(event, PermissionAsked) else None
         request = PermissionRequest(session.session, call or ToolCallState(sent.tool_call.tool_call_id), sent)
         option: PermissionOption | None = None

@@ -29,7 +29,7 @@ from accord.schema import (
 )
 from accord.schema.dialects import final_text
 from accord.session import Message, SessionState, TurnEnded, turn_failed
-from accord.session.protocol_v1 import prompt_answered
+from accord.session.protocol_v1 import turn_ended_event
 
 if TYPE_CHECKING:
     from accord.client.session_core import SessionCore
@@ -140,7 +140,7 @@ class PromptTurn:
         """Read the response and end the turn, at the response's place in the wire order."""
         response: PromptResponse = self._connection.result_reader("session/prompt")(raw)
         self._publish_final_text(response)
-        self._end(prompt_answered(response), self.error)
+        self._end(turn_ended_event(response), self.error)
         return response
 
     def _publish_final_text(self, response: PromptResponse) -> None:

@@ -40,7 +40,7 @@ from accord.schema import (
     UnsetType,
 )
 from accord.session import Event, SessionState, TurnCancelling, TurnEnded, TurnStarted
-from accord.session.protocol_v1 import opened
+from accord.session.protocol_v1 import session_opened_event
 from accord.workspace.roots import Roots
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class SessionCore:
         """Apply the agent's response to a request that opened the session, or opened it again."""
         self.setup = setup
         self._roots = None
-        event = opened(self.id, response)
+        event = session_opened_event(self.id, response)
         event.cwd, event.additional_directories = setup.cwd, list(setup.additional_directories)
         self.publish(event)
 

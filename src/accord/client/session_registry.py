@@ -224,8 +224,11 @@ async def _load(session: SessionCore, connection: InitializedConnection, setup: 
         if session.replaying:
             # The replay failed: restore the history from before it.
             session.replaying = False
-            if session.state.set_aside is not None:
-                session.state.history, session.state.set_aside = session.state.set_aside, None
+            if session.state.history_before_replay is not None:
+                session.state.history, session.state.history_before_replay = (
+                    session.state.history_before_replay,
+                    None,
+                )
 
 
 async def _resume(session: SessionCore, connection: InitializedConnection, setup: SessionSetup) -> None:

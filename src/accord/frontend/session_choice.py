@@ -21,7 +21,7 @@ from accord.errors import (
 from accord.frontend.recording import RecordedSessions
 from accord.schema import McpServer, McpServerHttp, McpServerSse, SessionInfo
 from accord.session import Picker
-from accord.session.session_settings import of_modes
+from accord.session.session_settings import picker_of_modes
 
 # MERGED client.entering: Which session the turn runs in: a new one, the one that is named, or the newest of the folder.
 
@@ -176,7 +176,7 @@ async def _apply(given: RequestedSettings, agent: RemoteAgent, session: ClientSe
         modes = session.state.settings.modes
         if not modes:
             raise UsageError(f"--mode {given.mode}: the agent has no modes")
-        picker = of_modes(modes, session.state.settings.current_mode_id)
+        picker = picker_of_modes(modes, session.state.settings.current_mode_id)
         await session.set_mode(str(_value(picker, given.mode, "--mode")))
     if given.model is not None:
         await _set_model(given.model, agent, session)

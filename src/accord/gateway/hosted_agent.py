@@ -1,4 +1,7 @@
-"""One agent of the gateway: starts its program on first use, restarts it after a crash, stops it when idle."""
+"""One agent of the gateway: starts its program on first use, restarts it after a crash, stops it when idle.
+
+Keeps the answer to `initialize`, so that the capabilities are known while the program does not run.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

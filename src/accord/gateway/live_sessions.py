@@ -25,7 +25,7 @@ from accord.schema import (
     UserMessageChunk,
 )
 from accord.session import Event, ModeChanged, SessionOpened, SessionSettings, TurnEnded, TurnStarted, text_of
-from accord.session.tool_calls import shows_terminals, without_terminals
+from accord.session.tool_calls import has_terminals, without_terminals
 
 if TYPE_CHECKING:
     from accord.gateway.agent_events import GatewayWorkspace
@@ -144,7 +144,7 @@ class LiveSession:
             return True
         if kind in _SETTING_UPDATES:
             self._keep_setting(update, out)
-        elif kind in _TOOL_CALL_UPDATES and shows_terminals(cast(ToolCall, update)):
+        elif kind in _TOOL_CALL_UPDATES and has_terminals(cast(ToolCall, update)):
             for item in cast(ToolCall, update).content or ():
                 if isinstance(item, Terminal):
                     if len(self._terminal_calls) >= _MAX_TERMINAL_CALLS:

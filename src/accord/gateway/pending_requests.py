@@ -31,7 +31,7 @@ from accord.schema.codec import UNFIT, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import request
 from accord.session import PermissionAnswered
-from accord.session.protocol_v1 import permission_asked
+from accord.session.protocol_v1 import permission_event
 from accord.wire.envelope import RequestId
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class PendingRequests:
         if session is not None:
             session.pending_requests[pending.number] = pending
             if isinstance(value, RequestPermissionRequest):
-                session.log.append(permission_asked(str(pending.number), value))
+                session.log.append(permission_event(str(pending.number), value))
         for client in clients:
             self.show(pending, client)
         if method in USER_REQUESTS:

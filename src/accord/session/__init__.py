@@ -1,6 +1,6 @@
-"""What happens in a session: its events, and the state they add up to.
+"""The events of a session, and the session state that they add up to.
 
-`SessionState.apply` takes the events, or the updates of the wire, one after the other. Nothing here does I/O.
+`SessionState.apply` takes events, or updates from the wire, one after the other. Nothing here does I/O.
 """
 
 from accord.session.events import (

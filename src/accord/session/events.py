@@ -1,12 +1,15 @@
-"""The events of a session: what handlers, logs and user interfaces speak, whatever protocol version is on the wire.
+"""The events of a session, independent of the protocol version: used by handlers, logs and user interfaces.
 
-Where the versions agree on a shape, the wire type is the event. Where they differ, the types of this file stand for
-both. Unless its docstring says otherwise, an event may come at any time, also while no turn runs. In every patch, omitted
-(`UNSET`) keeps, null (None) clears and a value replaces; a chunk appends.
+Where the protocol versions agree, the wire type is the event. Where they differ, a type of this file stands
+for both. Unless its docstring says otherwise, an event may occur at any time, even while no turn runs. In
+every patch, omitted (`UNSET`) keeps, null (None) clears and a value replaces; a chunk appends.
 
-From the wire, as they are: `UserMessageChunk`, `AgentMessageChunk`, `AgentThoughtChunk`, `AvailableCommandsUpdate`,
-`ConfigOptionUpdate`, `SessionInfoUpdate`, `UsageUpdate`, `Notice`, `CompactionUpdate`, `CompactionSummaryChunk`,
-`SubagentUpdate`, `SessionMessage`, `SessionMessageChunk`, and `Unknown` for an update this version does not know.
+Wire types that are events: `UserMessageChunk`, `AgentMessageChunk`, `AgentThoughtChunk`,
+`AvailableCommandsUpdate`, `ConfigOptionUpdate`, `SessionInfoUpdate`, `UsageUpdate`, `Notice`,
+`CompactionUpdate`, `CompactionSummaryChunk`, `SubagentUpdate`, `SessionMessage`, `SessionMessageChunk`, and
+`Unknown` for an update that this version does not know.
+
+Every event that carries text has `.text`, which is "" if there is none.
 """
 
 from typing import Any, Final, TypeAlias, cast
@@ -47,14 +50,16 @@ from accord.session.tool_calls import Mark, ToolCallState, text_of_tool_content
 
 
 class SessionEvent(Record, tag_field="sessionUpdate", omit_defaults=True):
-    """What the types of this file share: their tags lie in the vendor space of the wire types' own discriminator, so
-    that a log can hold both kinds side by side.
+    """Base of the types of this file.
+
+    Their tags are in the vendor space of the wire types' discriminator, so that a log can hold both.
     """
 
 
 class SessionOpened(SessionEvent, tag="_accord/session_opened"):
-    """The session is there: answered by new, load, resume or fork. Comes first, and again after every re-attachment;
-    what the answer leaves out stays as it was.
+    """The session was opened by new, load, resume or fork.
+
+    The first event, and repeated after every reattachment. Members that the answer omits keep their value.
     """
 
     session_id: str
@@ -65,18 +70,26 @@ class SessionOpened(SessionEvent, tag="_accord/session_opened"):
 
 
 class ReplayStarted(SessionEvent, tag="_accord/replay_started"):
-    """The agent is about to send the history again. What was known of it is set aside, so that nothing shows twice."""
+    """The agent is about to replay the history.
+
+    The known history is kept aside, so that nothing shows twice.
+    """
 
 
 class ReplayEnded(SessionEvent, tag="_accord/replay_ended"):
-    """After `ReplayStarted`: the history is complete. If the agent sent none, what was set aside is back."""
+    """The replay that `ReplayStarted` began is complete.
+
+    If the agent sent nothing, the known history is restored.
+    """
 
 
 class TurnStarted(SessionEvent, tag="_accord/turn_started"):
-    """Work begins, with the prompt that asked for it. Never while a turn runs."""
+    """A turn begins, with its prompt. Never while another turn runs."""
 
     prompt: list[ContentBlock] = []
-    """What the user said; an agent's echo of it is recognised. Empty when the agent reports the message itself."""
+    """The user's message; an agent's echo of it is recognized. Empty if the agent reports the message
+    itself.
+    """
 
     @property
     def text(self) -> str:
@@ -85,25 +98,28 @@ class TurnStarted(SessionEvent, tag="_accord/turn_started"):
 
 
 class TurnCancelling(SessionEvent, tag="_accord/turn_cancelling"):
-    """The client asked the agent to stop. Only while a turn runs; updates go on until it has ended."""
+    """The client asked the agent to stop. Only while a turn runs; updates continue until it ends."""
 
 
 class TurnEnded(SessionEvent, tag="_accord/turn_ended"):
-    """The turn is over, well or not. Exactly once for every `TurnStarted`, after the last update that preceded the
-    agent's answer; some agents send usage or a title later still.
+    """The turn ended, successfully or not.
+
+    Exactly once for every `TurnStarted`, after the last update that preceded the agent's answer. Some
+    agents send usage or a title even later. If the agent returned its text in the prompt result, that text
+    comes before this event, as a `MessageChanged`.
     """
 
     stop_reason: StopReason | None = None
-    """None when the turn failed, or ended for a reason this version does not know."""
+    """None if the turn failed, or ended for a reason that this version does not know."""
     raw_reason: str = ""
-    """The reason in the agent's own words."""
+    """The reason as the agent sent it."""
     usage: Usage | None = None
     error: Error | None = None
-    """Set when the turn failed: the agent's error answer, or how the connection ended."""
+    """Set if the turn failed: the agent's error response, or how the connection ended."""
 
 
 class MessageChanged(SessionEvent, tag="_accord/message_changed"):
-    """A whole message at once. With an id it creates or replaces that message; without one it is always a new one."""
+    """A whole message. With an id it creates or replaces that message; without one it is a new message."""
 
     kind: MessageKind
     message_id: str | None = None
@@ -116,16 +132,16 @@ class MessageChanged(SessionEvent, tag="_accord/message_changed"):
 
 
 class ToolCallChanged(SessionEvent, tag="_accord/tool_call_changed"):
-    """A tool call appeared or changed. Changes come in any order and may come late, after the turn as well."""
+    """A tool call appeared or changed. Changes come in any order, even after the turn."""
 
     patch: ToolCallUpdate
-    """What this change said."""
+    """What this change contained."""
     announce: bool = False
-    """Whether the agent introduces the call; a late introduction takes nothing back."""
+    """Whether the agent introduces the call. A late introduction overwrites nothing."""
     mark: Mark = ""
-    """Set when history is read back: what was known of a call that never finished."""
+    """Set when a history is read back: how a call that never finished was marked."""
     call: ToolCallState = field(default_factory=lambda: ToolCallState(""))
-    """The call right after this change; blank until the session's state has taken it in."""
+    """The call right after this change; blank until `SessionState.apply` has processed it."""
     new: bool = False
     """Whether the state saw the call for the first time."""
 
@@ -136,7 +152,10 @@ class ToolCallChanged(SessionEvent, tag="_accord/tool_call_changed"):
 
 
 class PlanChanged(SessionEvent, tag="_accord/plan_changed"):
-    """A plan appeared, was replaced whole, or was removed (`plan` is None). The single plan of version 1 has the id ""."""
+    """A plan was created, replaced or removed (`plan` is None).
+
+    The single plan of version 1 has the id "".
+    """
 
     plan_id: str
     plan: PlanBody | None
@@ -148,28 +167,31 @@ class PlanChanged(SessionEvent, tag="_accord/plan_changed"):
 
 
 class ModeChanged(SessionEvent, tag="_accord/mode_changed"):
-    """The session works in another mode, because the client asked or the agent decided."""
+    """The session changed its mode, on request of the client or by itself."""
 
     mode_id: str
 
 
 class PermissionAsked(SessionEvent, tag="_accord/permission_asked"):
-    """The agent waits for a decision. The tool call may be new to the client; several may be waiting at once."""
+    """The agent requests permission.
+
+    The tool call may be new to the client. Several requests may be open at once.
+    """
 
     permission_id: str
-    """Names this question within the session; minted by the side that reports it."""
+    """Identifies the request within the session; assigned by the side that reports it."""
     options: list[PermissionOption]
     tool_call: ToolCallUpdate | None = None
     call: ToolCallState | None = None
-    """The tool call with what the question said about it, once the state has taken it in."""
+    """The tool call, updated by the request, once `SessionState.apply` has processed it."""
 
 
 class PermissionAnswered(SessionEvent, tag="_accord/permission_answered"):
-    """The decision went out. Exactly once for every `PermissionAsked`."""
+    """The decision was sent. Exactly once for every `PermissionAsked`."""
 
     permission_id: str
     option: PermissionOption | None = None
-    """The option that was chosen; None when the question was dismissed or the turn cancelled."""
+    """The chosen option; None if the request was dismissed or the turn cancelled."""
 
 
 MessageChunk: TypeAlias = UserMessageChunk | AgentMessageChunk | AgentThoughtChunk
@@ -200,7 +222,7 @@ Event: TypeAlias = (
     | TurnEnded
     | Unknown
 )
-"""Everything that can happen in a session."""
+"""Every event of a session."""
 
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
@@ -212,12 +234,12 @@ _STOP_REASONS: Final[dict[str, StopReason]] = {
 
 
 def turn_ended(reason: str, usage: Usage | None = None) -> TurnEnded:
-    """The end of a turn for this reason; an unknown one still ends it."""
+    """Return the end of a turn for this reason, which may be unknown."""
     return TurnEnded(_STOP_REASONS.get(reason), reason, usage)
 
 
 def turn_failed(error: BaseException) -> TurnEnded:
-    """The end of a turn whose prompt was not answered, or answered with an error."""
+    """Return the end of a turn whose prompt got an error or no answer."""
     if isinstance(error, RpcError):
         data = error.data if error.has_data else UNSET
         return TurnEnded(error=Error(code=error.code, message=error.message, data=data))
@@ -225,7 +247,8 @@ def turn_failed(error: BaseException) -> TurnEnded:
 
 
 def text_of(item: Any) -> str:
-    """Return the text of a content block, tool content, an event, or a list of these; "" where there is none.
+    """Return the text of a content block, tool content, an event, or a list of these; "" where there is
+    none.
 
     Images, links and embedded files have no text.
     """

@@ -1,7 +1,8 @@
-"""The history of a session: what was said and done, in the order of first sight, and the same by id.
+"""The history of a session: messages, tool calls and plans in order of first appearance, and by id.
 
-Messages are told apart by their id: equal ids are one message, also when others come in between. Chunks without an id go
-on with the message before them, until one of another kind, a tool call, a compaction or the edge of a turn comes between.
+Messages are distinguished by id: chunks with equal ids form one message, even with others in between.
+Chunks without an id continue the previous message until a chunk of another kind, a tool call, a compaction
+or a turn boundary.
 """
 
 from copy import copy
@@ -42,13 +43,13 @@ _KINDS: dict[type, MessageKind] = {
 
 
 class History:
-    """The timeline and its entries by id. The entries are live: they go on changing."""
+    """The timeline, and its entries by id. The entries are live: they keep changing."""
 
     __slots__ = (
         "_by_id",
-        "_current",
         "_echo",
-        "_turn",
+        "_open_message",
+        "_turn_start",
         "compactions",
         "plans",
         "session_messages",
@@ -64,10 +65,10 @@ class History:
         self.compactions: dict[str, CompactionState] = {}
         self.subagents: dict[str, SubagentState] = {}
         self.session_messages: dict[str, SessionMessageState] = {}
-        self._by_id: dict[tuple[MessageKind, str], Message] = {}  # each kind has its own ids
-        self._current: Message | None = None  # the message that a chunk without an id belongs to
-        self._echo: _Echo | None = None
-        self._turn = 0  # where in the timeline the latest turn began
+        self._by_id: dict[tuple[MessageKind, str], Message] = {}  # ids are unique per kind
+        self._open_message: Message | None = None  # a chunk without an id continues it
+        self._echo: _PromptEcho | None = None
+        self._turn_start = 0  # index in the timeline
 
     @property
     def messages(self) -> list[Message]:
@@ -76,12 +77,12 @@ class History:
 
     @property
     def latest_turn(self) -> list[Entry]:
-        """What came into being since the latest turn began."""
-        return self.timeline[self._turn :]
+        """The entries since the latest turn began."""
+        return self.timeline[self._turn_start :]
 
     @property
     def terminals(self) -> dict[str, str]:
-        """The terminals that tool calls show, each with the id of the first call that does."""
+        """The ids of the terminals that tool calls show, each with the id of the first such call."""
         found: dict[str, str] = {}
         for call in self.tool_calls.values():
             for terminal_id in call.terminal_ids:
@@ -89,17 +90,17 @@ class History:
         return found
 
     def begin_turn(self, prompt: list[ContentBlock]) -> None:
-        """A turn begins; the prompt, if given, is the user's message."""
-        self._current = None
-        self._turn = len(self.timeline)
+        """Start a turn; a prompt becomes a user message."""
+        self._open_message = None
+        self._turn_start = len(self.timeline)
         if prompt:
             message = Message("user", None, prompt)
             self.timeline.append(message)
-            self._echo = _Echo(message)
+            self._echo = _PromptEcho(message)
 
     def end_turn(self, mark: Mark) -> None:
-        """No more is expected: calls still open get the mark."""
-        self._current = None
+        """End the turn and mark the tool calls that are still open."""
+        self._open_message = None
         self._echo = None
         self.mark_open(mark)
 
@@ -109,53 +110,53 @@ class History:
             call.give_up(mark)
 
     def chunk(self, chunk: MessageChunk) -> None:
-        """A piece of a message."""
+        """Add a chunk of a message."""
         kind = _KINDS[type(chunk)]
         message_id = chunk.message_id
-        message = self._current
+        message = self._open_message
         if message is None or message.kind != kind or (message_id and message_id != message.id):
             message = self._message(kind, message_id or None)
-            self._current = message
+            self._open_message = message
         message.append(chunk.content)
 
     def user_chunk(self, chunk: UserMessageChunk) -> None:
-        """A piece of a user message: usually history, sometimes the agent's echo of the running prompt."""
+        """Add a chunk of a user message: usually history, sometimes the agent's echo of the prompt."""
         echo = self._echo
         if echo is None:
             self.chunk(chunk)
-        elif echo.hear(chunk):
+        elif echo.matches(chunk):
             if chunk.message_id and echo.complete and echo.message.id is None:
                 echo.message.id = chunk.message_id
                 self._by_id["user", chunk.message_id] = echo.message
         else:
             self._echo = None
-            for missed in echo.mistaken():
-                self.chunk(missed)
+            for earlier in echo.unmatched_chunks():
+                self.chunk(earlier)
             self.chunk(chunk)
 
     def message(self, change: MessageChanged) -> None:
-        """A whole message."""
+        """Add or replace a whole message."""
         message = self._message(change.kind, change.message_id)
         if change.content is not UNSET:
             message.replace(change.content or ())
-        self._current = None
+        self._open_message = None
 
     def tool_call(self, event: ToolCallChanged) -> ToolCallChanged:
-        """A change of a tool call; gives back the event with the call as it stands now."""
+        """Apply a change of a tool call. Return the event with the resulting call."""
         call, new = self.patch_call(event.patch, announce=event.announce)
         if event.mark:
             call.give_up(event.mark)
         return ToolCallChanged(event.patch, event.announce, event.mark, copy(call), new)
 
     def patch_call(self, patch: ToolCallUpdate, *, announce: bool = False) -> tuple[ToolCallState, bool]:
-        """Apply a patch, creating the call on first sight; says whether it was."""
+        """Apply a patch. Return the call and whether it is new."""
         call = self.tool_calls.get(patch.tool_call_id)
         new = call is None
         if call is None:
             call = ToolCallState(patch.tool_call_id, announced=announce)
             self.tool_calls[call.tool_call_id] = call
             self.timeline.append(call)
-            self._current = None
+            self._open_message = None
             call.apply(patch)
         elif announce:
             call.announce(patch)
@@ -164,7 +165,7 @@ class History:
         return call, new
 
     def plan(self, event: PlanChanged) -> None:
-        """A plan in full, or gone."""
+        """Create, replace or remove a plan."""
         plan_id, body = event.plan_id, event.plan
         plan = self.plans.get(plan_id)
         if body is None:
@@ -178,19 +179,19 @@ class History:
             plan.body = body
 
     def compaction(self, update: CompactionUpdate | CompactionSummaryChunk) -> None:
-        """A compaction's news; the first of them fixes its place."""
+        """Apply an update of a compaction."""
         compaction = self.compactions.get(update.compaction_id)
         if compaction is None:
             compaction = self.compactions[update.compaction_id] = CompactionState(update.compaction_id)
             self.timeline.append(compaction)
-            self._current = None
+            self._open_message = None
         if isinstance(update, CompactionUpdate):
             compaction.apply(update)
         else:
             compaction.append(update.content)
 
     def subagent(self, update: SubagentUpdate) -> None:
-        """A child session is announced or patched."""
+        """Add or patch a child session."""
         child = self.subagents.get(update.session_id)
         if child is None:
             child = self.subagents[update.session_id] = SubagentState(update.session_id)
@@ -198,7 +199,7 @@ class History:
         child.apply(update)
 
     def session_message(self, update: SessionMessage | SessionMessageChunk) -> None:
-        """A message between sessions: a patch or a piece, in any order."""
+        """Add or extend a message between sessions."""
         message = self.session_messages.get(update.message_id)
         if message is None:
             message = self.session_messages[update.message_id] = SessionMessageState(update.message_id)
@@ -209,8 +210,8 @@ class History:
             message.append(update.content)
 
     def events(self) -> list[Event]:
-        """The history as few events: taken in by an empty history, they give this one again."""
-        return [_event_of(entry) for entry in self.timeline]
+        """Return the history as few events, from which an empty history can be rebuilt."""
+        return [_entry_event(entry) for entry in self.timeline]
 
     def _message(self, kind: MessageKind, message_id: str | None) -> Message:
         if message_id is None:
@@ -224,36 +225,36 @@ class History:
         return message
 
     def _remove(self, entry: Entry) -> None:
-        place = next(index for index, other in enumerate(self.timeline) if other is entry)
-        del self.timeline[place]
-        if place < self._turn:
-            self._turn -= 1
+        index = next(index for index, other in enumerate(self.timeline) if other is entry)
+        del self.timeline[index]
+        if index < self._turn_start:
+            self._turn_start -= 1
 
 
-class _Echo:
-    """Hears whether the agent repeats the prompt of the running turn, which is already in the history."""
+class _PromptEcho:
+    """Detects whether the agent repeats the prompt of the running turn, which is already in the history."""
 
-    __slots__ = ("_at", "_blocks", "_chunks", "_text", "message")
+    __slots__ = ("_blocks", "_chunks", "_matched", "_text", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self._text = message.text
-        self._at = 0
+        self._matched = 0
         self._blocks: list[ContentBlock] = list(message.blocks)
         self._chunks: list[UserMessageChunk] = []
 
     @property
     def complete(self) -> bool:
-        """Whether all the text of the prompt was repeated."""
-        return self._at == len(self._text)
+        """Whether the whole text of the prompt was repeated."""
+        return self._matched == len(self._text)
 
-    def hear(self, chunk: UserMessageChunk) -> bool:
-        """Whether this chunk goes on repeating the prompt."""
+    def matches(self, chunk: UserMessageChunk) -> bool:
+        """Whether this chunk continues the echo."""
         block = chunk.content
         if type(block) is TextContent:
-            if not self._text.startswith(block.text, self._at):
+            if not self._text.startswith(block.text, self._matched):
                 return False
-            self._at += len(block.text)
+            self._matched += len(block.text)
         elif block in self._blocks:
             self._blocks.remove(block)
         else:
@@ -261,16 +262,16 @@ class _Echo:
         self._chunks.append(chunk)
         return True
 
-    def mistaken(self) -> list[UserMessageChunk]:
-        """The chunks taken for an echo that was none after all; a prompt repeated in full was one."""
+    def unmatched_chunks(self) -> list[UserMessageChunk]:
+        """The chunks of an incomplete echo; they are ordinary messages after all."""
         return [] if self.complete else self._chunks
 
 
-def _event_of(entry: Entry) -> Event:
+def _entry_event(entry: Entry) -> Event:
     if isinstance(entry, Message):
         return MessageChanged(entry.kind, entry.id, list(entry.blocks))
     if isinstance(entry, ToolCallState):
-        return ToolCallChanged(entry.whole(), entry.announced, entry.mark, copy(entry), new=True)
+        return ToolCallChanged(entry.to_update(), entry.announced, entry.mark, copy(entry), new=True)
     if isinstance(entry, PlanState):
         return PlanChanged(entry.plan_id, entry.body)
-    return entry.whole()
+    return entry.to_update()

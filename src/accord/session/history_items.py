@@ -28,51 +28,54 @@ from accord.schema.content import text_of_blocks
 
 
 class GrowingContent:
-    """The content of a message or a summary. Equal when the merged blocks are equal."""
+    """The content of a message or a summary. Equal if the merged blocks are equal.
 
-    __slots__ = ("_blocks", "_texts")
+    Appending takes constant time. Adjacent plain text is merged when the blocks are read.
+    """
+
+    __slots__ = ("_blocks", "_tail_texts")
 
     def __init__(self, blocks: Iterable[ContentBlock] = ()) -> None:
         self._blocks: list[ContentBlock] = []
-        self._texts: list[str] = []  # plain text after the last of the blocks, not merged yet
+        self._tail_texts: list[str] = []  # plain text after the last block, not merged yet
         for block in blocks:
             self.append(block)
 
     def append(self, block: ContentBlock) -> None:
-        """Add one block at the end. Text that carries annotations or `_meta` stays a block of its own."""
+        """Add one block. Text with annotations or `_meta` stays a separate block."""
         if type(block) is TextContent and not block.annotations and not block.meta:
-            self._texts.append(block.text)
+            self._tail_texts.append(block.text)
         else:
             self._merge()
             self._blocks.append(block)
 
     def replace(self, blocks: Iterable[ContentBlock]) -> None:
-        """Forget what was there and start again with these blocks."""
+        """Replace all blocks."""
         self._blocks = []
-        self._texts = []
+        self._tail_texts = []
         for block in blocks:
             self.append(block)
 
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
-        """Everything so far, adjacent plain text as one block."""
+        """All blocks, with adjacent plain text as one block."""
         self._merge()
         return tuple(self._blocks)
 
     @property
     def text(self) -> str:
-        """The text blocks, one after the other; what is not text is left out."""
-        texts = self._texts
-        if len(texts) > 1:
-            self._texts = texts = ["".join(texts)]
-        tail = texts[0] if texts else ""
+        """The concatenated text blocks."""
+        tail_texts = self._tail_texts
+        if len(tail_texts) > 1:
+            self._tail_texts = tail_texts = ["".join(tail_texts)]
+        tail = tail_texts[0] if tail_texts else ""
         return text_of_blocks(self._blocks) + tail if self._blocks else tail
 
     def _merge(self) -> None:
-        if not self._texts:
+        if not self._tail_texts:
             return
-        text = "".join(self._texts)
-        self._texts = []
+        text = "".join(self._tail_texts)
+        self._tail_texts = []
         last = self._blocks[-1] if self._blocks else None
         if type(last) is TextContent and not last.annotations and not last.meta:
             self._blocks[-1] = TextContent(text=last.text + text)
@@ -92,7 +95,7 @@ MessageKind: TypeAlias = Literal["user", "agent", "thought"]
 
 
 class Message(GrowingContent):
-    """One message of the conversation. It grows while its chunks come in; `id` is the agent's, if it gave one."""
+    """One message of the session. It grows while its chunks arrive; `id` is the agent's, if any."""
 
     __slots__ = ("id", "kind")
 
@@ -115,7 +118,7 @@ class Message(GrowingContent):
 
 
 class SessionMessageState(GrowingContent):
-    """One message between two sessions, as this session sees it: content, and who wrote to whom. Unstable."""
+    """One message between two sessions, as this session sees it. Unstable."""
 
     __slots__ = (
         "message_id",
@@ -136,7 +139,7 @@ class SessionMessageState(GrowingContent):
         self.meta: dict[str, Any] | None = None
 
     def apply(self, patch: SessionMessage) -> None:
-        """Omitted keeps, null clears, a value replaces."""
+        """Apply a patch: omitted keeps, null clears, a value replaces."""
         if patch.sender_session_id is not UNSET:
             self.sender_session_id = patch.sender_session_id
         if patch.recipient_session_id is not UNSET:
@@ -150,8 +153,8 @@ class SessionMessageState(GrowingContent):
         if patch.content is not UNSET:
             self.replace(patch.content or ())
 
-    def whole(self) -> SessionMessage:
-        """The one update that says all of it."""
+    def to_update(self) -> SessionMessage:
+        """Return one update with the whole state."""
         return SessionMessage(
             message_id=self.message_id,
             sender_session_id=self.sender_session_id,
@@ -163,13 +166,13 @@ class SessionMessageState(GrowingContent):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SessionMessageState) and self.whole() == other.whole()
+        return isinstance(other, SessionMessageState) and self.to_update() == other.to_update()
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
 
-THE_PLAN: Final = ""
-"""The id of the single plan of version 1."""
+V1_PLAN_ID: Final = ""
+"""The id of the single plan of version 1, which has no id on the wire."""
 
 PlanBody: TypeAlias = PlanItems | PlanFile | PlanMarkdown
 
@@ -182,7 +185,7 @@ class PlanState(Struct):
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The steps, where the plan is a list of them."""
+        """The steps, if the plan is a list of steps."""
         return self.body.entries if isinstance(self.body, PlanItems) else []
 
     @property
@@ -197,7 +200,10 @@ IN_PROGRESS: Final = "in_progress"
 
 
 class CompactionState(GrowingContent):
-    """One compaction; the blocks are its summary. A status unknown to this version is kept as it came."""
+    """One compaction of the agent's context; the blocks are its summary.
+
+    An unknown status is kept as sent.
+    """
 
     __slots__ = ("compaction_id", "error", "meta", "status")
 
@@ -209,7 +215,7 @@ class CompactionState(GrowingContent):
         self.meta: dict[str, Any] | None = None
 
     def apply(self, patch: CompactionUpdate) -> None:
-        """Omitted keeps, null clears, a value replaces."""
+        """Apply a patch: omitted keeps, null clears, a value replaces."""
         self.status = patch.status
         if patch.summary is not UNSET:
             self.replace(patch.summary or ())
@@ -218,8 +224,8 @@ class CompactionState(GrowingContent):
         if patch.meta is not UNSET:
             self.meta = patch.meta
 
-    def whole(self) -> CompactionUpdate:
-        """The one update that says all of it."""
+    def to_update(self) -> CompactionUpdate:
+        """Return one update with the whole state."""
         return CompactionUpdate(
             compaction_id=self.compaction_id,
             status=self.status,
@@ -229,7 +235,7 @@ class CompactionState(GrowingContent):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CompactionState) and self.whole() == other.whole()
+        return isinstance(other, CompactionState) and self.to_update() == other.to_update()
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
@@ -242,7 +248,7 @@ _ACTIVITIES: dict[type, str] = {
 
 
 class SubagentState(Struct):
-    """One child session as its parent told of it. None is "not said", or cleared."""
+    """One child session, as its parent reported it. None means not reported, or cleared. Unstable."""
 
     session_id: str
     title: str | None = None
@@ -255,20 +261,18 @@ class SubagentState(Struct):
 
     @property
     def activity(self) -> str:
-        """What it does right now: running, idle, requires_action, or a word of the agent's own. While the agent has
-        not said, took it back, or cannot tell: unknown, which is not idle.
-        """
+        """running, idle, requires_action, or the agent's own word; unknown if the agent has not said."""
         if isinstance(self.state, Unknown):
             return self.state.kind
         return _ACTIVITIES.get(type(self.state), "unknown")
 
     @property
     def may_cancel(self) -> bool:
-        """Whether the client may cancel this child; what the agent offers for ordinary sessions grants nothing."""
+        """Whether the client may cancel this child. The agent's general capabilities do not matter."""
         return self.capabilities is not None and bool(self.capabilities.cancel)
 
     def apply(self, patch: SubagentUpdate) -> None:
-        """Omitted keeps, null clears, a value replaces whole."""
+        """Apply a patch: omitted keeps, null clears, a value replaces."""
         if patch.title is not UNSET:
             self.title = patch.title
         if patch.description is not UNSET:
@@ -284,8 +288,8 @@ class SubagentState(Struct):
         if patch.meta is not UNSET:
             self.meta = patch.meta
 
-    def whole(self) -> SubagentUpdate:
-        """The one update that says all of it."""
+    def to_update(self) -> SubagentUpdate:
+        """Return one update with the whole state."""
         return SubagentUpdate(
             session_id=self.session_id,
             title=self.title,

@@ -1,7 +1,8 @@
-"""Version 1 of the protocol and the events of a session: the one place that knows how they differ.
+"""Converts between protocol version 1 and the events of a session: the only place that knows how they
+differ.
 
-In version 1 null means "unchanged" in a tool call's patch, a call is introduced by a message of its own, the plan has no
-id, and modes are apart from config options.
+In version 1, null means "unchanged" in a patch of a tool call, a call is introduced by a separate message,
+the plan has no id, and modes are separate from config options.
 """
 
 from collections.abc import Callable
@@ -44,37 +45,37 @@ from accord.session.events import (
     TurnStarted,
     turn_ended,
 )
-from accord.session.history_items import THE_PLAN, MessageKind
+from accord.session.history_items import V1_PLAN_ID, MessageKind
 
 
 def event_of(update: SessionUpdate | Unknown) -> Event:
-    """The event that an update stands for; most updates are events already."""
+    """Return the event of an update; most updates are events themselves."""
     convert = EVENTS.get(type(update))
     return cast(Event, update) if convert is None else convert(update)
 
 
-def opened(
+def session_opened_event(
     session_id: str,
     answer: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse,
 ) -> SessionOpened:
-    """The event for the answer to new, load, resume or fork."""
+    """Return the event for the answer to new, load, resume or fork."""
     return SessionOpened(session_id, modes=answer.modes, config_options=answer.config_options)
 
 
-def permission_asked(permission_id: str, request: RequestPermissionRequest) -> PermissionAsked:
-    """The event for a permission request."""
-    return PermissionAsked(permission_id, request.options, _patch(request.tool_call))
+def permission_event(permission_id: str, request: RequestPermissionRequest) -> PermissionAsked:
+    """Return the event for a permission request."""
+    return PermissionAsked(permission_id, request.options, _without_nulls(request.tool_call))
 
 
-def prompt_answered(answer: PromptResponse) -> TurnEnded:
-    """The event for the answer to a prompt."""
+def turn_ended_event(answer: PromptResponse) -> TurnEnded:
+    """Return the event for the answer to a prompt."""
     reason = answer.stop_reason
     if isinstance(reason, Unknown):
         return turn_ended(reason.kind, answer.usage or None)
-    return TurnEnded(reason, _reason_as_sent(answer) or reason, answer.usage or None)
+    return TurnEnded(reason, _original_reason(answer) or reason, answer.usage or None)
 
 
-def _reason_as_sent(answer: PromptResponse) -> str | None:
+def _original_reason(answer: PromptResponse) -> str | None:
     if not answer.meta:
         return None
     from accord.schema.dialects.json_members import (
@@ -85,11 +86,11 @@ def _reason_as_sent(answer: PromptResponse) -> str | None:
 
 
 def updates_of(event: Event) -> list[SessionUpdate | Unknown]:
-    """The updates that tell another peer of an event, live or as history; none for what updates cannot say."""
+    """Return the updates that report an event to a peer; empty if updates cannot express it."""
     if isinstance(event, ToolCallChanged):
-        return [_tool_call_out(event)]
+        return [_tool_call_update(event)]
     if isinstance(event, PlanChanged):
-        return [_plan_out(event)]
+        return [_plan_update(event)]
     if isinstance(event, ModeChanged):
         return [CurrentModeUpdate(current_mode_id=event.mode_id)]
     if isinstance(event, MessageChanged):
@@ -100,8 +101,8 @@ def updates_of(event: Event) -> list[SessionUpdate | Unknown]:
     return [] if isinstance(event, SessionEvent) else [event]
 
 
-def _announced(update: ToolCall) -> ToolCallChanged:
-    # An empty list is what many agents write for "nothing yet": an announcement never empties a call.
+def _announcement_event(update: ToolCall) -> ToolCallChanged:
+    # Many agents send an empty list for "nothing yet": an announcement never clears a call.
     patch = ToolCallUpdate(
         tool_call_id=update.tool_call_id,
         title=update.title,
@@ -110,64 +111,65 @@ def _announced(update: ToolCall) -> ToolCallChanged:
         name=update.name or UNSET,
         content=update.content or UNSET,
         locations=update.locations or UNSET,
-        raw_input=_some(update.raw_input),
-        raw_output=_some(update.raw_output),
+        raw_input=_none_to_unset(update.raw_input),
+        raw_output=_none_to_unset(update.raw_output),
         meta=update.meta or UNSET,
     )
     return ToolCallChanged(patch, announce=True)
 
 
-def _patched(update: ToolCallChange) -> ToolCallChanged:
-    return ToolCallChanged(_patch(update))
+def _change_event(update: ToolCallChange) -> ToolCallChanged:
+    return ToolCallChanged(_without_nulls(update))
 
 
-def _patch(update: ToolCallUpdate) -> ToolCallUpdate:
-    """The same patch where null, which changes nothing in version 1, is left out; so is an empty title or name, since
-    version 1 clears neither.
+def _without_nulls(update: ToolCallUpdate) -> ToolCallUpdate:
+    """Return the patch without nulls, which change nothing in version 1.
+
+    Empty titles and names are removed too, because version 1 cannot clear them.
     """
     return ToolCallUpdate(
         tool_call_id=update.tool_call_id,
         title=update.title or UNSET,
-        kind=_some(update.kind),
-        status=_some(update.status),
+        kind=_none_to_unset(update.kind),
+        status=_none_to_unset(update.status),
         name=update.name or UNSET,
-        content=_some(update.content),
-        locations=_some(update.locations),
-        raw_input=_some(update.raw_input),
-        raw_output=_some(update.raw_output),
-        meta=_some(update.meta),
+        content=_none_to_unset(update.content),
+        locations=_none_to_unset(update.locations),
+        raw_input=_none_to_unset(update.raw_input),
+        raw_output=_none_to_unset(update.raw_output),
+        meta=_none_to_unset(update.meta),
     )
 
 
-def _some(value: Any) -> Any:
+def _none_to_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-def _the_plan(update: Plan) -> PlanChanged:
-    return PlanChanged(THE_PLAN, PlanItems(plan_id=THE_PLAN, entries=update.entries, meta=update.meta))
+def _v1_plan_event(update: Plan) -> PlanChanged:
+    return PlanChanged(V1_PLAN_ID, PlanItems(plan_id=V1_PLAN_ID, entries=update.entries, meta=update.meta))
 
 
-def _plan(update: PlanUpdate) -> PlanChanged:
+def _plan_event(update: PlanUpdate) -> PlanChanged:
     return PlanChanged(update.plan.plan_id, update.plan)
 
 
-def _plan_removed(update: PlanRemoved) -> PlanChanged:
+def _plan_removed_event(update: PlanRemoved) -> PlanChanged:
     return PlanChanged(update.plan_id, None)
 
 
-def _mode(update: CurrentModeUpdate) -> ModeChanged:
+def _mode_event(update: CurrentModeUpdate) -> ModeChanged:
     return ModeChanged(update.current_mode_id)
 
 
 EVENTS: dict[type, Callable[[Any], Event]] = {
-    ToolCall: _announced,
-    ToolCallChange: _patched,
-    Plan: _the_plan,
-    PlanUpdate: _plan,
-    PlanRemoved: _plan_removed,
-    CurrentModeUpdate: _mode,
+    ToolCall: _announcement_event,
+    ToolCallChange: _change_event,
+    Plan: _v1_plan_event,
+    PlanUpdate: _plan_event,
+    PlanRemoved: _plan_removed_event,
+    CurrentModeUpdate: _mode_event,
 }
-"""How to convert the updates that are not events themselves."""
+"""Converters for the updates that are not events themselves."""
 
 _CHUNKS: dict[MessageKind, type[UserMessageChunk] | type[AgentMessageChunk] | type[AgentThoughtChunk]] = {
     "user": UserMessageChunk,
@@ -176,11 +178,11 @@ _CHUNKS: dict[MessageKind, type[UserMessageChunk] | type[AgentMessageChunk] | ty
 }
 
 
-def _tool_call_out(event: ToolCallChanged) -> ToolCall | ToolCallChange:
+def _tool_call_update(event: ToolCallChanged) -> ToolCall | ToolCallChange:
     known = bool(event.call.tool_call_id) and not event.new
-    # What an announcement of a known call changed depends on what came before it: tell what came out of it.
-    patch = event.call.whole() if known and event.announce else event.patch
-    # Null would say "unchanged" here: a list is emptied by an empty one, and a scalar cannot be cleared at all.
+    # The effect of announcing a known call depends on its earlier state: send the result.
+    patch = event.call.to_update() if known and event.announce else event.patch
+    # Null means "unchanged" here: an empty list clears a list, and a scalar cannot be cleared.
     change = ToolCallChange(
         tool_call_id=patch.tool_call_id,
         title=patch.title or UNSET,
@@ -189,8 +191,8 @@ def _tool_call_out(event: ToolCallChanged) -> ToolCall | ToolCallChange:
         name=patch.name or UNSET,
         content=[] if patch.content is None else patch.content,
         locations=[] if patch.locations is None else patch.locations,
-        raw_input=_some(patch.raw_input),
-        raw_output=_some(patch.raw_output),
+        raw_input=_none_to_unset(patch.raw_input),
+        raw_output=_none_to_unset(patch.raw_output),
         meta=patch.meta or UNSET,
     )
     if known or not (event.announce or event.new):
@@ -200,8 +202,8 @@ def _tool_call_out(event: ToolCallChanged) -> ToolCall | ToolCallChange:
     return ToolCall(**members)
 
 
-def _plan_out(event: PlanChanged) -> Plan | PlanUpdate | PlanRemoved:
+def _plan_update(event: PlanChanged) -> Plan | PlanUpdate | PlanRemoved:
     plan = event.plan
-    if event.plan_id != THE_PLAN:
+    if event.plan_id != V1_PLAN_ID:
         return PlanRemoved(plan_id=event.plan_id) if plan is None else PlanUpdate(plan=plan)
     return Plan(entries=plan.entries if isinstance(plan, PlanItems) else [])

@@ -1,4 +1,8 @@
-"""Modes and config options, kept in agreement, and the pickers made from them."""
+"""Modes and config options, kept consistent, and the pickers made from them.
+
+Config options are the current form. Session modes are shown only if there are no config options. A list of
+models, the oldest form, is converted to a config option that records how to set it.
+"""
 
 from typing import Literal, TypeAlias
 
@@ -21,7 +25,7 @@ PickerSource: TypeAlias = Literal["config", "modes", "models"]
 
 
 class PickerChoice(Struct, frozen=True):
-    """One value on offer."""
+    """One selectable value."""
 
     value: str
     name: str
@@ -30,7 +34,10 @@ class PickerChoice(Struct, frozen=True):
 
 
 class Picker(Struct, frozen=True):
-    """One thing to choose. `source` says by which method a choice is sent; a switch has no choices but True and False."""
+    """One setting that the user can choose.
+
+    `source` says which method sets it. A switch has no choices; its values are True and False.
+    """
 
     source: PickerSource
     id: str
@@ -41,16 +48,16 @@ class Picker(Struct, frozen=True):
     description: str = ""
 
     def offers(self, value: str | bool) -> bool:
-        """Whether the agent listed this value: nothing else may be sent to it."""
+        """Whether the agent listed this value; other values must not be sent."""
         if isinstance(self.current, bool):
             return isinstance(value, bool)
         return any(choice.value == value for choice in self.choices)
 
 
-def of_option(option: SessionConfigOption) -> Picker:
-    """The picker for one config option."""
+def picker_of_option(option: SessionConfigOption) -> Picker:
+    """Return the picker for one config option."""
     return Picker(
-        source="models" if is_legacy(option) else "config",
+        source="models" if is_model_list(option) else "config",
         id=option.id,
         name=option.name,
         current=option.current_value,
@@ -60,8 +67,8 @@ def of_option(option: SessionConfigOption) -> Picker:
     )
 
 
-def is_legacy(option: SessionConfigOption) -> bool:
-    """Whether the option was made of a list of models."""
+def is_model_list(option: SessionConfigOption) -> bool:
+    """Whether the option was converted from a list of models."""
     if not option.meta:
         return False
     from accord.schema.dialects.json_members import set_by  # on first use: correct agents never need it
@@ -69,14 +76,14 @@ def is_legacy(option: SessionConfigOption) -> bool:
     return set_by(option) is not None
 
 
-def of_modes(modes: list[SessionMode], current: str | None) -> Picker:
-    """The picker for session modes."""
+def picker_of_modes(modes: list[SessionMode], current: str | None) -> Picker:
+    """Return the picker for session modes."""
     choices = tuple([PickerChoice(mode.id, mode.name, mode.description or "") for mode in modes])
     return Picker("modes", "mode", "Mode", current or "", choices, "mode")
 
 
-def offered_modes(option: SessionConfigSelect) -> list[SessionMode]:
-    """The session modes that a mode option stands for."""
+def modes_of_option(option: SessionConfigSelect) -> list[SessionMode]:
+    """Return the session modes that a mode option stands for."""
     return [
         SessionMode(id=choice.value, name=choice.name, description=choice.description or None)
         for choice in _choices(option)
@@ -98,7 +105,10 @@ def _choice(option: SessionConfigSelectOption, group: str = "") -> PickerChoice:
 
 
 class SessionSettings:
-    """What the agent lets the user set. Options are in the agent's order, which is their priority."""
+    """The modes and config options of a session.
+
+    Options are in the agent's order, which is their priority.
+    """
 
     __slots__ = ("_modes", "config_options", "current_mode_id")
 
@@ -109,20 +119,20 @@ class SessionSettings:
 
     @property
     def modes(self) -> list[SessionMode]:
-        """The modes on offer, whether the agent told of them as modes or as a config option."""
+        """The available modes, whether the agent reports them as modes or as a config option."""
         option = self._mode_option()
-        return offered_modes(option) if option is not None and not self._modes else self._modes
+        return modes_of_option(option) if option is not None and not self._modes else self._modes
 
     @property
     def pickers(self) -> list[Picker]:
-        """What the user can choose."""
-        found = [of_option(option) for option in self.config_options]
+        """The settings that the user can choose."""
+        found = [picker_of_option(option) for option in self.config_options]
         if self._modes and all(picker.source != "config" for picker in found):
-            found.insert(0, of_modes(self._modes, self.current_mode_id))
+            found.insert(0, picker_of_modes(self._modes, self.current_mode_id))
         return found
 
     def open(self, event: SessionOpened) -> None:
-        """What the agent said when the session was opened; what it left out stays."""
+        """Apply the answer that opened the session; omitted members keep their value."""
         if event.modes:
             self._modes = event.modes.available_modes
             self.current_mode_id = event.modes.current_mode_id
@@ -130,19 +140,19 @@ class SessionSettings:
             self._set_options(event.config_options)
 
     def set_mode(self, event: ModeChanged) -> None:
-        """Another mode. An agent that reports the mode alone means the option as well: both say the same thing."""
+        """Apply a mode change, also to a config option for the mode."""
         self.current_mode_id = event.mode_id
         option = self._mode_option()
-        if option is not None and of_option(option).offers(event.mode_id):
+        if option is not None and picker_of_option(option).offers(event.mode_id):
             changed = structs.replace(option, current_value=event.mode_id)
             self.config_options = [changed if other is option else other for other in self.config_options]
 
     def set_options(self, event: ConfigOptionUpdate) -> None:
-        """All options with their values."""
+        """Replace all options."""
         self._set_options(event.config_options)
 
-    def whole(self, event: SessionOpened) -> SessionOpened:
-        """The event completed by everything that is set."""
+    def complete(self, event: SessionOpened) -> SessionOpened:
+        """Return the event with all current settings."""
         modes = SessionModeState(current_mode_id=self.current_mode_id or "", available_modes=self._modes)
         return structs.replace(
             event,
@@ -152,8 +162,8 @@ class SessionSettings:
 
     def _set_options(self, options: list[SessionConfigOption]) -> None:
         if all(option.category != "model" for option in options):
-            # An agent of before config options never lists its models again: what was made of them stays.
-            options = options + [option for option in self.config_options if is_legacy(option)]
+            # An agent without config options never lists its models again: keep the converted option.
+            options = options + [option for option in self.config_options if is_model_list(option)]
         self.config_options = options
         option = self._mode_option()
         if option is not None:

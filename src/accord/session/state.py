@@ -1,6 +1,6 @@
-"""The state of a session: everything its events add up to, kept current by applying them one after the other.
+"""The state of a session: everything its events add up to.
 
-Pure: no I/O and no clock. `apply` never raises on what the reading of the wire lets through.
+Pure: no I/O and no clock. `apply` never raises for anything that the message reader accepts.
 """
 
 from collections import deque
@@ -49,17 +49,17 @@ from accord.session.events import (
     TurnStarted,
 )
 from accord.session.history import Entry, History
-from accord.session.history_items import THE_PLAN, Message
+from accord.session.history_items import V1_PLAN_ID, Message
 from accord.session.session_settings import SessionSettings
 from accord.session.tool_calls import ToolCallState
 
 TurnStatus: TypeAlias = Literal["idle", "running", "cancelling"]
 
-NOTICES_KEPT: Final = 100
+MAX_NOTICES: Final = 100
 
 
 class SessionState:
-    """One session as it stands. Read it freely; only `apply` changes it."""
+    """The current state of one session. Read it freely; only `apply` changes it."""
 
     __slots__ = (
         "additional_directories",
@@ -67,10 +67,10 @@ class SessionState:
         "cwd",
         "error",
         "history",
+        "history_before_replay",
         "notices",
         "permissions",
         "session_id",
-        "set_aside",
         "settings",
         "stop_reason",
         "title",
@@ -88,20 +88,20 @@ class SessionState:
         self.additional_directories = list(additional_directories)
         self.history = History()
         self.settings = SessionSettings()
-        self.set_aside: History | None = None  # while the agent replays: what was known before
+        self.history_before_replay: History | None = None  # set while the agent replays
         self.turn: TurnStatus = "idle"
-        self.stop_reason: StopReason | None = None  # of the latest turn that ended
+        self.stop_reason: StopReason | None = None  # of the latest ended turn
         self.error: Error | None = None
         self.turn_usage: Usage | None = None
         self.title: str | None = None
         self.updated_at: str | None = None
-        self.usage: UsageUpdate | None = None  # the context window, and the cost so far
+        self.usage: UsageUpdate | None = None  # context window and total cost
         self.commands: list[AvailableCommand] = []
-        self.notices: deque[Notice] = deque(maxlen=NOTICES_KEPT)  # the latest; never part of the history
-        self.permissions: dict[str, PermissionAsked] = {}  # the questions that wait for an answer
+        self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)  # not part of the history
+        self.permissions: dict[str, PermissionAsked] = {}  # the open permission requests
 
     def apply(self, item: Event | SessionUpdate) -> Event:
-        """Take in an event, or an update from the wire; gives back the event, completed by what the state knows."""
+        """Apply an event, or an update from the wire. Return the event, completed from the state."""
         reduce = _REDUCERS.get(type(item))
         if reduce is not None:
             return reduce(self, item)
@@ -111,7 +111,7 @@ class SessionState:
 
     @property
     def timeline(self) -> list[Entry]:
-        """Messages, tool calls, plans and the rest, in the order in which they first appeared."""
+        """Messages, tool calls, plans and other entries, in order of first appearance."""
         return self.history.timeline
 
     @property
@@ -121,39 +121,42 @@ class SessionState:
 
     @property
     def tool_calls(self) -> dict[str, ToolCallState]:
-        """The tool calls by id, in the order in which they first appeared."""
+        """The tool calls by id, in order of first appearance."""
         return self.history.tool_calls
 
     @property
     def plan(self) -> list[PlanEntry]:
-        """The steps of the plan; where the agent keeps several, of the first that has steps."""
+        """The steps of the plan; of several plans, the first that has steps."""
         plans = self.history.plans
-        if THE_PLAN in plans:
-            return plans[THE_PLAN].entries
+        if V1_PLAN_ID in plans:
+            return plans[V1_PLAN_ID].entries
         for plan in plans.values():
             if plan.entries:
                 return plan.entries
         return []
 
     def roots_of(self, child: str) -> tuple[str, list[str]] | None:
-        """The working directory and the extra roots of a child session, each inherited while the child has none; None
-        for a child that was never announced. They are the agent's word: how far to trust it is for the caller to say.
+        """Return the working directory and the additional roots of a child session.
+
+        Each is inherited from this session if the child has none. None for an unknown child. The agent
+        reports them, so the caller must decide how far to trust them.
         """
-        told = self.history.subagents.get(child)
-        if told is None:
+        subagent = self.history.subagents.get(child)
+        if subagent is None:
             return None
-        extra = told.additional_directories
+        directories = subagent.additional_directories
         return (
-            self.cwd if told.cwd is None else told.cwd,
-            list(self.additional_directories if extra is None else extra),
+            self.cwd if subagent.cwd is None else subagent.cwd,
+            list(self.additional_directories if directories is None else directories),
         )
 
     def snapshot(self) -> list[Event]:
-        """What a stored transcript needs, as few events: applied to a new state they give this one again. What is only
-        live is left out: notices, waiting permission questions, the running turn.
+        """Return the events of a stored transcript; applied to a new state they rebuild this one.
+
+        Live state is left out: notices, open permission requests, the running turn.
         """
         opened = SessionOpened(self.session_id, self.cwd, list(self.additional_directories))
-        events: list[Event] = [self.settings.whole(opened)]
+        events: list[Event] = [self.settings.complete(opened)]
         events += self.history.events()
         if self.commands:
             events.append(AvailableCommandsUpdate(available_commands=list(self.commands)))
@@ -167,17 +170,17 @@ class SessionState:
 Reducer: TypeAlias = Callable[[SessionState, Any], Event]
 
 
-def _to_history(take: Callable[[History, Any], None]) -> Reducer:
+def _history_reducer(method: Callable[[History, Any], None]) -> Reducer:
     def reduce(state: SessionState, event: Event) -> Event:
-        take(state.history, event)
+        method(state.history, event)
         return event
 
     return reduce
 
 
-def _to_settings(take: Callable[[SessionSettings, Any], None]) -> Reducer:
+def _settings_reducer(method: Callable[[SessionSettings, Any], None]) -> Reducer:
     def reduce(state: SessionState, event: Event) -> Event:
-        take(state.settings, event)
+        method(state.settings, event)
         return event
 
     return reduce
@@ -201,10 +204,10 @@ def _info(state: SessionState, event: SessionInfoUpdate) -> Event:
 
 
 def _usage(state: SessionState, event: UsageUpdate) -> Event:
-    before = state.usage
-    # The cost adds up over the session: an update that does not mention it has not taken it back.
-    if event.cost is UNSET and before is not None and before.cost:
-        state.usage = structs.replace(event, cost=before.cost)
+    previous = state.usage
+    # The cost is a total of the session: an update without it keeps the previous value.
+    if event.cost is UNSET and previous is not None and previous.cost:
+        state.usage = structs.replace(event, cost=previous.cost)
     else:
         state.usage = event
     return event
@@ -226,15 +229,15 @@ def _opened(state: SessionState, event: SessionOpened) -> Event:
 
 
 def _replay_started(state: SessionState, event: ReplayStarted) -> Event:
-    state.set_aside = state.history
+    state.history_before_replay = state.history
     state.history = History()
     return event
 
 
 def _replay_ended(state: SessionState, event: ReplayEnded) -> Event:
-    if state.set_aside is not None and not state.history.timeline:
-        state.history = state.set_aside
-    state.set_aside = None
+    if state.history_before_replay is not None and not state.history.timeline:
+        state.history = state.history_before_replay
+    state.history_before_replay = None
     state.history.end_turn("ended_without_result")
     return event
 
@@ -275,23 +278,23 @@ def _permission_answered(state: SessionState, event: PermissionAnswered) -> Even
 
 
 _REDUCERS: dict[type, Reducer] = {
-    AgentMessageChunk: _to_history(History.chunk),
-    AgentThoughtChunk: _to_history(History.chunk),
-    UserMessageChunk: _to_history(History.user_chunk),
-    MessageChanged: _to_history(History.message),
+    AgentMessageChunk: _history_reducer(History.chunk),
+    AgentThoughtChunk: _history_reducer(History.chunk),
+    UserMessageChunk: _history_reducer(History.user_chunk),
+    MessageChanged: _history_reducer(History.message),
     ToolCallChanged: _tool_call,
-    PlanChanged: _to_history(History.plan),
-    CompactionUpdate: _to_history(History.compaction),
-    CompactionSummaryChunk: _to_history(History.compaction),
-    SubagentUpdate: _to_history(History.subagent),
-    SessionMessage: _to_history(History.session_message),
-    SessionMessageChunk: _to_history(History.session_message),
+    PlanChanged: _history_reducer(History.plan),
+    CompactionUpdate: _history_reducer(History.compaction),
+    CompactionSummaryChunk: _history_reducer(History.compaction),
+    SubagentUpdate: _history_reducer(History.subagent),
+    SessionMessage: _history_reducer(History.session_message),
+    SessionMessageChunk: _history_reducer(History.session_message),
     AvailableCommandsUpdate: _commands,
     SessionInfoUpdate: _info,
     UsageUpdate: _usage,
     Notice: _notice,
-    ModeChanged: _to_settings(SessionSettings.set_mode),
-    ConfigOptionUpdate: _to_settings(SessionSettings.set_options),
+    ModeChanged: _settings_reducer(SessionSettings.set_mode),
+    ConfigOptionUpdate: _settings_reducer(SessionSettings.set_options),
     SessionOpened: _opened,
     ReplayStarted: _replay_started,
     ReplayEnded: _replay_ended,

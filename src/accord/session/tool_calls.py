@@ -1,4 +1,8 @@
-"""The state of a tool call, and its terminals as plain text."""
+"""The state of a tool call, and its terminals as plain text.
+
+Reports come in any order: a patch for an unknown id creates the call, and a late announcement fills in what
+is missing. A finished call is never reopened.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -23,18 +27,18 @@ from accord.schema import (
 from accord.schema.content import text_of_blocks
 
 Mark: TypeAlias = Literal["", "cancelled", "ended_without_result"]
-"""What this side knows about a call that its reports do not say."""
+"""How the client marked a call that has no final status."""
 
-_FINAL = frozenset({"completed", "failed", "cancelled"})
-_RANK = {"pending": 0, "completed": 2, "failed": 2, "cancelled": 2}
+_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
+_STATUS_RANKS = {"pending": 0, "completed": 2, "failed": 2, "cancelled": 2}
 
 
-def _rank(status: str) -> int:
-    return _RANK.get(status, 1)
+def _status_rank(status: str) -> int:
+    return _STATUS_RANKS.get(status, 1)
 
 
 class ToolCallState(Record, omit_defaults=True):
-    """One tool call as it stands, the protocol's defaults applied."""
+    """One tool call, with the protocol's defaults applied."""
 
     tool_call_id: str
     title: str = ""
@@ -47,19 +51,17 @@ class ToolCallState(Record, omit_defaults=True):
     raw_output: Any = UNSET
     meta: dict[str, Any] | None = None
     announced: bool = False
-    """Whether the agent introduced the call, or it is known only by patches."""
+    """Whether the agent introduced the call; otherwise it is known only from patches."""
     mark: Mark = ""
 
     @property
     def label(self) -> str:
-        """What to show: the title, or the best there is instead."""
+        """The title, or the best substitute."""
         return self.title or self.name or self.tool_call_id
 
     @property
     def display_kind(self) -> str:
-        """The kind to show; where the agent sent none of the official ones, what it probably meant. Never a ground for
-        approval.
-        """
+        """The kind to show; guessed if the agent sent no official one. Never use it for approval."""
         if self.kind != "other" or self.meta is None:
             return self.kind
         from accord.schema.dialects.json_members import (
@@ -71,21 +73,21 @@ class ToolCallState(Record, omit_defaults=True):
     @property
     def finished(self) -> bool:
         """Whether the agent reported a final status."""
-        return self.status in _FINAL
+        return self.status in _FINAL_STATUSES
 
     @property
     def open(self) -> bool:
-        """Whether something may still be expected: neither finished nor given up."""
-        return not self.mark and self.status not in _FINAL
+        """Whether more reports are expected: neither finished nor marked."""
+        return not self.mark and self.status not in _FINAL_STATUSES
 
     @property
     def cancelled(self) -> bool:
-        """The turn was cancelled before the call completed."""
+        """Whether the turn was cancelled before the call completed."""
         return self.mark == "cancelled"
 
     @property
     def ended_without_result(self) -> bool:
-        """The turn ended and the agent never said how the call did."""
+        """Whether the turn ended without a final status of the call."""
         return self.mark == "ended_without_result"
 
     @property
@@ -99,9 +101,9 @@ class ToolCallState(Record, omit_defaults=True):
         return [item.terminal_id for item in self.content if isinstance(item, Terminal)]
 
     def apply(self, patch: ToolCallUpdate) -> None:
-        """Omitted keeps, null resets to the default, a value replaces; arrays replace whole."""
+        """Apply a patch: omitted keeps, null resets to the default, a value replaces; lists replace whole."""
         if patch.status is not UNSET:
-            self._move(patch.status or "pending")
+            self._set_status(patch.status or "pending")
         if patch.title is not UNSET:
             self.title = patch.title or ""
         if patch.kind is not UNSET:
@@ -113,30 +115,36 @@ class ToolCallState(Record, omit_defaults=True):
         if patch.locations is not UNSET:
             self.locations = patch.locations or []
         if patch.raw_input is not UNSET:
-            self.raw_input = _or_unset(patch.raw_input)
+            self.raw_input = _none_to_unset(patch.raw_input)
         if patch.raw_output is not UNSET:
-            self.raw_output = _or_unset(patch.raw_output)
+            self.raw_output = _none_to_unset(patch.raw_output)
         self._merge_meta(patch.meta)
 
     def announce(self, patch: ToolCallUpdate) -> None:
-        """The agent introduces the call. If it did so before, or goes on from here, that is a patch like any other;
-        an announcement that looks back, because the call is already further on, only fills in what is missing.
+        """Apply the agent's introduction of the call.
+
+        If the call was announced before, or the announcement moves it forward, it is an ordinary patch. If
+        the call is already further on, the announcement only fills in what is missing.
         """
-        behind = self.finished if patch.status is UNSET else _rank(patch.status or "") < _rank(self.status)
-        ahead = bool(patch.status) and _rank(patch.status or "") > _rank(self.status)
+        behind = (
+            self.finished
+            if patch.status is UNSET
+            else _status_rank(patch.status or "") < _status_rank(self.status)
+        )
+        ahead = bool(patch.status) and _status_rank(patch.status or "") > _status_rank(self.status)
         if not behind and (self.announced or ahead):
             self.apply(patch)
         else:
-            self._fill(patch)
+            self._fill_in(patch)
         self.announced = True
 
     def give_up(self, mark: Mark) -> None:
-        """Mark the call, unless it has finished or carries a mark already."""
+        """Mark the call, unless it has finished or has a mark."""
         if self.open:
             self.mark = mark
 
-    def whole(self) -> ToolCallUpdate:
-        """The one patch that says all of it, marks aside."""
+    def to_update(self) -> ToolCallUpdate:
+        """Return one patch with the whole call, without the mark."""
         return ToolCallUpdate(
             tool_call_id=self.tool_call_id,
             title=self.title,
@@ -150,15 +158,15 @@ class ToolCallState(Record, omit_defaults=True):
             meta=UNSET if self.meta is None else self.meta,
         )
 
-    def _move(self, status: ToolCallStatus) -> None:
-        if self.status in _FINAL and status not in _FINAL:
+    def _set_status(self, status: ToolCallStatus) -> None:
+        if self.status in _FINAL_STATUSES and status not in _FINAL_STATUSES:
             return
         self.status = status
-        # After a cancel an agent may close its calls as failed; that is still a cancelled call to the user.
-        if status == "completed" or (status in _FINAL and self.mark == "ended_without_result"):
+        # Some agents report calls as failed after a cancellation; the call still counts as cancelled.
+        if status == "completed" or (status in _FINAL_STATUSES and self.mark == "ended_without_result"):
             self.mark = ""
 
-    def _fill(self, patch: ToolCallUpdate) -> None:
+    def _fill_in(self, patch: ToolCallUpdate) -> None:
         self.title = self.title or patch.title or ""
         if self.kind == "other":
             self.kind = patch.kind or "other"
@@ -167,9 +175,9 @@ class ToolCallState(Record, omit_defaults=True):
         self.content = self.content or patch.content or []
         self.locations = self.locations or patch.locations or []
         if self.raw_input is UNSET:
-            self.raw_input = _or_unset(patch.raw_input)
+            self.raw_input = _none_to_unset(patch.raw_input)
         if self.raw_output is UNSET:
-            self.raw_output = _or_unset(patch.raw_output)
+            self.raw_output = _none_to_unset(patch.raw_output)
         if patch.meta:
             self._merge_meta({**patch.meta, **(self.meta or {})})
 
@@ -186,46 +194,47 @@ def text_of_tool_content(items: Iterable[ToolCallContent]) -> str:
     return text_of_blocks([item.content for item in items if isinstance(item, Content)])
 
 
-def _or_unset(value: Any) -> Any:
+def _none_to_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-Call = TypeVar("Call", bound=ToolCall | ToolCallChange)
+ToolCallUpdateT = TypeVar("Call", bound=ToolCall | ToolCallChange)
 
 
-def shows_terminals(update: ToolCall | ToolCallChange) -> bool:
-    """Whether there are any."""
+def has_terminals(update: ToolCall | ToolCallChange) -> bool:
+    """Whether the content shows a terminal."""
     return bool(update.content) and any(isinstance(item, Terminal) for item in update.content)
 
 
-def without_terminals(update: Call, printed: Callable[[str], str | None]) -> Call:
-    """The same with text in their place. `printed` gives what a terminal printed, None where nobody knows any more; the output
-    that the agent told along with the call then stands for it.
+def without_terminals(update: ToolCallUpdateT, output_of: Callable[[str], str | None]) -> ToolCallUpdateT:
+    """Replace terminals by text, for a client that cannot show them.
+
+    `output_of` returns a terminal's output; None if it is unknown. Then the raw output of the call is used.
     """
-    if not shows_terminals(update):
+    if not has_terminals(update):
         return update
-    shown: list[ToolCallContent] = []
-    lost = False
+    content: list[ToolCallContent] = []
+    has_unknown_terminal = False
     for item in update.content or ():
         if not isinstance(item, Terminal):
-            shown.append(item)
-        elif (text := printed(item.terminal_id)) is None:
-            lost = True
+            content.append(item)
+        elif (text := output_of(item.terminal_id)) is None:
+            has_unknown_terminal = True
         elif text.strip():
-            shown.append(fenced(text))
-    if lost and (output := _output(update.raw_output)):
-        shown.append(fenced(output))
-    return replace(update, content=shown or UNSET)
+            content.append(code_block(text))
+    if has_unknown_terminal and (output := _raw_output_text(update.raw_output)):
+        content.append(code_block(output))
+    return replace(update, content=content or UNSET)
 
 
-def fenced(text: str) -> Content:
-    """Output as a block of Markdown that nothing in it can end."""
+def code_block(text: str) -> Content:
+    """Return the text as a Markdown code block whose fence does not occur in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
     return Content(TextContent(f"{fence}\n{text.rstrip()}\n{fence}"))
 
 
-def _output(raw: Any) -> str:
-    output: Any = cast(dict[str, Any], raw).get("output") if isinstance(raw, dict) else None
+def _raw_output_text(raw_output: Any) -> str:
+    output: Any = cast(dict[str, Any], raw_output).get("output") if isinstance(raw_output, dict) else None
     return output if isinstance(output, str) else ""

@@ -239,11 +239,11 @@ def repair(events: Iterable[Event]) -> ResumedSession:
 def unfinished(state: SessionState) -> list[Event]:
     """The events that close everything still open in a session without a running turn."""
     closing: list[Event] = []
-    if state.set_aside is not None:
+    if state.history_before_replay is not None:
         # A replay was interrupted: the history before it is valid again, unless it was empty.
-        before = state.set_aside.events()
+        before = state.history_before_replay.events()
         closing += [ReplayStarted(), *before, ReplayEnded()] if before else [ReplayEnded()]
-        history = state.set_aside if before else state.history
+        history = state.history_before_replay if before else state.history
     else:
         history = state.history
     closing += [PermissionAnswered(permission_id) for permission_id in state.permissions]

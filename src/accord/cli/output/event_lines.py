@@ -26,7 +26,7 @@ from accord.session import (
     SubagentState,
     TurnEnded,
 )
-from accord.session.session_settings import of_option
+from accord.session.session_settings import picker_of_option
 
 if TYPE_CHECKING:
     from accord.client import ClientSession
@@ -146,7 +146,7 @@ class EventLines:
     def _options(self, event: ConfigOptionUpdate) -> list[str]:
         lines: list[str] = []
         for option in event.config_options:
-            picker = of_option(option)
+            picker = picker_of_option(option)
             known = self._values.get(picker.id)
             self._values[picker.id] = picker.current
             if picker.current == known or (picker.category == "mode" and picker.current == self._mode):

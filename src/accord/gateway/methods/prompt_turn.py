@@ -22,7 +22,7 @@ from accord.schema import (
 from accord.schema.codec import encode
 from accord.schema.methods import notification
 from accord.session import TurnCancelling, TurnStarted, turn_failed
-from accord.session.protocol_v1 import prompt_answered
+from accord.session.protocol_v1 import turn_ended_event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -95,7 +95,7 @@ def _prompt(
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
         else:
-            ended = prompt_answered(read.value)
+            ended = turn_ended_event(read.value)
             session.end_turn(ended)
             call.answer(read.body)
             members["stopReason"] = ended.stop_reason or ended.raw_reason

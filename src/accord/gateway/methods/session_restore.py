@@ -29,7 +29,7 @@ from accord.schema import (
 from accord.schema.codec import decode, encode
 from accord.schema.methods import request
 from accord.session import SessionOpened
-from accord.session.protocol_v1 import opened
+from accord.session.protocol_v1 import session_opened_event
 from accord.session.tool_calls import without_terminals
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ async def _replay(
         return
     if session.title:
         _send_update(client, session, SessionInfoUpdate(title=session.title))
-    settings = session.settings.whole(SessionOpened(session.id))
+    settings = session.settings.complete(SessionOpened(session.id))
     if not session.live and settings.modes is UNSET and not settings.config_options:
-        settings = reader.state.settings.whole(SessionOpened(session.id))
+        settings = reader.state.settings.complete(SessionOpened(session.id))
     call.answer_value(LoadSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
     for frame in session.current_updates:
@@ -230,7 +230,9 @@ async def _reopen_with(session: LiveSession, upstream: Upstream, method: str, ki
 def opened_event(session: LiveSession, answer: Any) -> SessionOpened:
     """Return the event for the agent's answer, with the folders of the session."""
     return structs.replace(
-        opened(session.id, answer), cwd=session.cwd, additional_directories=list(session.additional)
+        session_opened_event(session.id, answer),
+        cwd=session.cwd,
+        additional_directories=list(session.additional),
     )
 
 
