@@ -198,7 +198,7 @@ def _none_to_unset(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-ToolCallUpdateT = TypeVar("Call", bound=ToolCall | ToolCallChange)
+ToolCallUpdateT = TypeVar("ToolCallUpdateT", bound=ToolCall | ToolCallChange)
 
 
 def has_terminals(update: ToolCall | ToolCallChange) -> bool:

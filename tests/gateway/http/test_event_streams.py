@@ -128,7 +128,7 @@ async def test_dropped_events_are_announced_by_a_comment(version: int) -> None:
                 handler.send(numbered(number))
             assert len(await numbers(events, 6)) == 6
         async with EventReader(client, connection, last="1") as events:
-            assert await events.next() == Event(comment="3 events before the next one are no longer kept")
+            assert await events.next() == Event(comment="3 events before the next one were dropped")
             assert await numbers(events, 2) == [("5", 4), ("6", 5)]
         async with EventReader(client, connection, last="99") as events:
             assert await events.next() == Event(comment="event 99 was never sent")
@@ -176,7 +176,7 @@ async def test_a_connection_without_a_reader_ends_after_the_grace_time(version: 
         assert handler.reasons == []
         await clock.advance(1)
         await harness.until(lambda: bool(handler.reasons))
-        assert handler.reasons == ["no client came back within 120 seconds"]
+        assert handler.reasons == ["the client did not resume within 120 seconds"]
         async with http_client(harness, version) as client:
             assert (await client.post("/acp", json=note, headers=connection)).status_code == 404
 
@@ -203,7 +203,7 @@ async def test_too_many_unread_bytes_end_the_connection(version: int) -> None:
         for _ in range(11):
             handler.send({"method": "note", "params": "x" * 10_000}, "unread")
         await harness.echo.until(lambda: bool(handler.reasons))
-        assert handler.reasons == ["more than 100000 bytes or 65536 messages waited"]
+        assert handler.reasons == ["more than 100000 bytes or 65536 messages are waiting"]
         assert harness.server.metrics.lost == 1
 
 
@@ -215,7 +215,7 @@ async def test_too_many_unread_streams_end_the_connection(version: int) -> None:
         for number in range(5):
             handler.send(numbered(number), f"s{number}")
         await harness.echo.until(lambda: bool(handler.reasons))
-        assert handler.reasons == ["more than 3 event streams nobody reads"]
+        assert handler.reasons == ["more than 3 unread event streams"]
 
 
 @both_versions

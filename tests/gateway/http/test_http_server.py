@@ -125,14 +125,14 @@ async def test_stop_notifies_all_clients(version: int) -> None:
                 handler.send({"method": "note", "params": "last"})
             stopping = asyncio.ensure_future(harness.server.stop())
             assert (await ws.receive())["params"] == "last"
-            assert await ws.wait_closed() == (1001, "the gateway stops")
+            assert await ws.wait_closed() == (1001, "the gateway is stopping")
             event = await events.next()
             assert event is not None
             assert event.data["params"] == "last"
             assert await events.next() is None
             await client.aclose()
             await stopping
-        assert [handler.reasons for handler in harness.echo.clients] == [["the gateway stops"]] * 2
+        assert [handler.reasons for handler in harness.echo.clients] == [["the gateway is stopping"]] * 2
         assert await idle.read() == b""
         with pytest.raises(ConnectionError):
             await harness.raw()

@@ -187,7 +187,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
         assert [await status(reader, writer) for _ in range(1)] == [200]
         await reader.readuntil(b"ok\n")
         assert await status(reader, writer) == 404
-        await reader.readuntil(b"here.\n")
+        await reader.readuntil(b"not found.\n")
         assert await status(reader, writer) == 200
 
 

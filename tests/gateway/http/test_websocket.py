@@ -282,7 +282,7 @@ async def test_a_client_can_resume_although_its_connection_fills_the_limit() -> 
         await harness.until(lambda: harness.server.metrics.sockets == 0)
         third = await RawSocket.open(harness)  # does not resume, so it replaces the waiting connection
         await harness.echo.until(lambda: bool(harness.echo.clients[0].reasons))
-        assert harness.echo.clients[0].reasons == ["a newer connection of the same token took its place"]
+        assert harness.echo.clients[0].reasons == ["replaced by a newer connection of the same token"]
         assert harness.limit_counter.connections == 1
         third.close_socket()
 

@@ -84,7 +84,7 @@ async def test_a_half_open_socket_is_taken_over() -> None:
         assert (await second.receive())["id"] == "r"
         assert await notes(second, 1) == [1]
         assert await notes(first, 1) == [1]
-        assert await first.wait_closed() == (1008, "the client came back on another socket")
+        assert await first.wait_closed() == (1008, "the client resumed on another socket")
         handler.send({"method": "note", "params": 2})
         assert await notes(second, 1) == [2]
         assert handler.reasons == []
@@ -261,5 +261,5 @@ async def test_too_many_frames_for_an_absent_client_end_its_connection() -> None
             for _ in range(many):
                 handler.send({"method": "note", "params": much})
             await harness.echo.until(lambda handler=handler: bool(handler.reasons))
-            assert handler.reasons == ["more than 100000 bytes or 50 messages waited"]
+            assert handler.reasons == ["more than 100000 bytes or 50 messages are waiting"]
         assert harness.server.metrics.lost == 2
