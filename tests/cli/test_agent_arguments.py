@@ -9,8 +9,8 @@ import pytest
 
 from accord.cli import agent_command
 from accord.coder.models import ModelRegistry
-from accord.coder.models.model_name import provider_name
-from accord.coder.models.model_registry import VARIABLE
+from accord.coder.models.model_name import normalize_provider
+from accord.coder.models.model_registry import MODEL_VARIABLE
 from accord.coder.user_config import FILE_NAMES, ModelsConfig
 from accord.paths import HOME_VARIABLE, config_dir
 from accord.policy import MODES
@@ -107,14 +107,14 @@ def test_constants_of_the_agent_command_match_their_modules(
 ) -> None:
     assert agent_command.MODES == MODES
     known = ModelRegistry(ModelsConfig(), environment={}).endpoints
-    assert all(known.is_provider(provider_name(name)) for name in agent_command.PROVIDERS)
-    assert {provider_name(name) for name in agent_command.PROVIDERS} >= set(known.names)
+    assert all(known.is_provider(normalize_provider(name)) for name in agent_command.PROVIDERS)
+    assert {normalize_provider(name) for name in agent_command.PROVIDERS} >= set(known.names)
     for name, value in {HOME_VARIABLE: "~/x", "XDG_CONFIG_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
         assert agent_command._config_folder() == str(config_dir())
         monkeypatch.delenv(name)
         assert agent_command._config_folder() == str(config_dir())
-    assert VARIABLE == "ACCORD_MODEL"
+    assert MODEL_VARIABLE == "ACCORD_MODEL"
     assert FILE_NAMES == ("config.toml", "config.json")
 
 

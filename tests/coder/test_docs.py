@@ -15,7 +15,7 @@ from tests.cli.agent_process import environment
 from accord.cli.agent_command import MODES, _parser
 from accord.coder.context import context_window, system_prompt, user_prompt
 from accord.coder.models.credentials import credentials_file
-from accord.coder.models.rehearsal_model import steps_of
+from accord.coder.models.rehearsal_model import parse_steps
 from accord.coder.permissions.permission_settings import from_mapping
 from accord.coder.user_config import KEYS, ModelFacts, load_config, load_models_config
 from accord.paths import config_dir, data_dir
@@ -142,7 +142,7 @@ def test_documented_rehearsal_instructions_run_the_named_tools() -> None:
     assert len(rows) == 12
     for commands, tool in rows:
         for command in re.findall(r"`([^`]+)`", commands):
-            ((step,),) = steps_of(command)
+            ((step,),) = parse_steps(command)
             assert (step.tool or "a thought") == tool.strip("`")
 
 

@@ -37,7 +37,7 @@ def test_choosing_and_resolving_models_imports_nothing_heavy() -> None:
 
         async def main():
             models = ModelRegistry()
-            assert models.choose("anthropic").missing
+            assert models.choose("anthropic").missing_key
             await models.resolve(models.find("openai:gpt-5"))
             rehearsal = await models.resolve(models.find("rehearsal"))
             assert [event async for event in rehearsal.stream(ModelRequest("", [user("hi")]))]
@@ -101,6 +101,6 @@ async def test_concurrent_callers_wait_for_the_same_import() -> None:
 
 @pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic", "google"])
 async def test_warm_up_answer_is_understood_by_the_libraries(kind: str) -> None:
-    from accord.coder.models.provider_connection import rehearse
+    from accord.coder.models.provider_connection import send_warm_up_request
 
-    await rehearse(kind)  # type: ignore[arg-type]
+    await send_warm_up_request(kind)  # type: ignore[arg-type]

@@ -72,12 +72,12 @@ def _models(config: "Config | None") -> list[DoctorFinding]:
         "config": "chosen in the config",
         "credentials": "the first provider whose key was found",
         "rehearsal": "no AI, a fixed script: "
-        + (choice.unnamed or "set a key or run `accord agent --login` to use a model"),
+        + (choice.missing_model or "set a key or run `accord agent --login` to use a model"),
     }[choice.source]
-    state = "ready" if choice.missing is None else "no key"
+    state = "ready" if choice.missing_key is None else "no key"
     if choice.source != "rehearsal" and not is_installed("agent"):
         state, why = "missing", f"{why}, but speaking to models needs: pip install 'accord[agent]'"
-    return [DoctorFinding("model", state, f"{choice.model}: {choice.missing or why}"), *providers]
+    return [DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or why}"), *providers]
 
 
 def _provider(name: str, models: "ModelRegistry") -> DoctorFinding:

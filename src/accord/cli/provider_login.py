@@ -19,7 +19,7 @@ from accord.coder.models.credentials import (
     save_key,
 )
 from accord.coder.models.endpoints import family_of
-from accord.coder.models.model_name import REHEARSAL, provider_name
+from accord.coder.models.model_name import REHEARSAL, normalize_provider
 from accord.errors import UsageError
 from accord.extras import is_installed
 
@@ -88,7 +88,7 @@ def _known(provider: str, models: ModelRegistry) -> str:
 
 
 def _name_of(provider: str) -> str:
-    return family_of(provider_name(provider))
+    return family_of(normalize_provider(provider))
 
 
 def _ask_provider(models: ModelRegistry, kept: Container[str], model: str | None) -> str:

@@ -57,7 +57,7 @@ class _ProviderLoad:
         try:
             with IMPORTING:
                 preload_provider(self._kind)
-                import_module(_WARMING).warm(self._kind)
+                import_module(_WARMING).warm_up(self._kind)
         except Exception as error:  # noqa: BLE001  (the top of a thread: told to whoever waits)
             self._failure = error
         with self._lock:

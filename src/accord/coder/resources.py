@@ -110,8 +110,8 @@ class SignIn:
 
     def require(self, choice: "ModelChoice") -> None:
         """Raise AuthRequired, with the line that says what to do, unless a session may begin with this model."""
-        if choice.missing is not None:
-            raise AuthRequired(choice.missing)
+        if choice.missing_key is not None:
+            raise AuthRequired(choice.missing_key)
 
     def authenticate(self, method_id: str, call: "ClientRequest") -> None:
         """Look again whether a key is there. Raises AuthRequired, with the line that says what to do."""
@@ -121,11 +121,11 @@ class SignIn:
             choice = models.choose(self._flag)
         except UsageError as error:
             raise AuthRequired(str(error)) from None
-        if choice.missing is None and choice.source != "rehearsal":
+        if choice.missing_key is None and choice.source != "rehearsal":
             return
         models.endpoints.signed_out = before
         nothing = f"no key of a model provider was found: {_HOW}, or set {_SUCH_AS}"
-        raise AuthRequired(choice.missing or choice.unnamed or nothing)
+        raise AuthRequired(choice.missing_key or choice.missing_model or nothing)
 
     def logout(self, call: "ClientRequest") -> None:
         """Forget the kept keys. Those of the environment are left alone until the user signs in again."""
@@ -201,9 +201,9 @@ class CoderResources:
             if not something_is_set_up(self.start):
                 return False
             if (name := _plainly_named(self.start)) is not None:
-                from accord.coder.models.model_name import sees_by_name
+                from accord.coder.models.model_name import guess_vision
 
-                return sees_by_name(name)
+                return guess_vision(name)
         from accord.coder.models.model_registry import UnknownModel
 
         try:

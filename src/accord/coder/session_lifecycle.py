@@ -209,9 +209,9 @@ class SessionLifecycle:
         except UsageError as error:
             raise InvalidRequest(str(error)) from None
         self._coder.sign_in.require(choice)
-        if choice.unnamed is not None and choice.unnamed not in self._coder.told:
-            self._coder.told.add(choice.unnamed)
-            tell(f"rehearsal: {choice.unnamed}")
+        if choice.missing_model is not None and choice.missing_model not in self._coder.told:
+            self._coder.told.add(choice.missing_model)
+            tell(f"rehearsal: {choice.missing_model}")
         return choice
 
     def _head(self, session_id: str) -> SessionSummary:

@@ -107,7 +107,7 @@ async def set_model(conversation: CoderSession, text: str, *, tell: bool = False
 async def ask_for_models(conversation: CoderSession) -> None:
     """Ask the provider what it has, and offer that."""
     before = options(conversation)
-    await conversation.coder.models.offered(conversation.model.provider)
+    await conversation.coder.models.list_models(conversation.model.provider)
     after = options(conversation)
     if after != before and conversation.session.state != "closed":
         await conversation.session.set_options(after)
@@ -126,7 +126,7 @@ def _offered(models: "ModelRegistry", first: str) -> Iterator[tuple[ModelName, A
     ready = [name for name in models.endpoints.names if missing_key(name, models.endpoints) is None]
     for provider in dict.fromkeys([first, *ready, REHEARSAL]):
         if provider in (first, REHEARSAL) or models.endpoints.get(provider).key is not None:
-            yield from ((ModelName(provider, offer.name), offer) for offer in models.known(provider))
+            yield from ((ModelName(provider, offer.name), offer) for offer in models.known_models(provider))
 
 
 def _choice(name: ModelName, offer: AvailableModel | None = None) -> SessionConfigSelectOption:

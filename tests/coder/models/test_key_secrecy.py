@@ -81,7 +81,7 @@ async def test_failed_model_list_does_not_show_the_key(caplog: pytest.LogCapture
             models = ModelRegistry(
                 ModelsConfig(), environment=server.environment(provider, KEY), keys=Path("/nowhere")
             )
-            assert await models.offered(provider) == []
+            assert await models.list_models(provider) == []
             await models.aclose()
         assert len(server.listings) == 3
         assert all(KEY in json.dumps(dict(head.headers)) for head in server.listings)
@@ -149,7 +149,7 @@ async def test_provider_environment_is_not_sent_to_other_servers(
         for provider in config.endpoints:
             model = await models.resolve(ModelName(provider, "m"))
             assert [event async for event in model.stream(request())]
-            assert [offer.name for offer in await models.offered(provider)] == ["m"]
+            assert [model.name for model in await models.list_models(provider)] == ["m"]
         await models.aclose()
     heads = [seen.headers for seen in server.requests] + [head.headers for head in server.listings]
     assert len(heads) == 8

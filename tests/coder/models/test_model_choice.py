@@ -5,7 +5,7 @@ from tests.coder.models.harness import models
 
 from accord.coder.models import ModelChoice, ModelError, ModelName, UnknownModel
 from accord.coder.models.credentials import Secret
-from accord.coder.models.model_name import read_name
+from accord.coder.models.model_name import parse_model_name
 from accord.coder.user_config import EndpointConfig, ModelsConfig
 
 
@@ -32,7 +32,7 @@ def test_model_name_is_read_with_its_provider_or_the_current_one(
     text: str, current: str | None, expected: tuple[str, str] | None
 ) -> None:
     known = ("openai", "anthropic", "google", "openrouter")
-    assert read_name(text, lambda name: name in known, current) == expected
+    assert parse_model_name(text, lambda name: name in known, current) == expected
 
 
 def test_provider_alone_means_its_default_model() -> None:
@@ -112,11 +112,11 @@ def test_key_of_a_configured_server_counts_only_with_a_model() -> None:
     nameless = ModelsConfig(endpoints={"mine": EndpointConfig(base_url="https://m.example")})
     choice = models({"MINE_API_KEY": "k"}, nameless).choose()
     assert choice.source == "rehearsal"
-    assert choice.unnamed == (
+    assert choice.missing_model == (
         "there is a key for mine at https://m.example, but no model is named: "
         "set MINE_MODEL, or choose one as mine:NAME"
     )
-    assert models({}, nameless).choose().unnamed is None
+    assert models({}, nameless).choose().missing_model is None
     assert models({"MINE_API_KEY": "k", "MINE_MODEL": "c"}, nameless).choose().model == ("mine", "c")
 
 
@@ -124,17 +124,17 @@ async def test_chosen_provider_without_a_key_is_reported_as_missing() -> None:
     registry = models()
     choice = registry.choose("anthropic:claude-opus-5-5")
     assert choice.model == ("anthropic", "claude-opus-5-5")
-    assert choice.missing is not None
-    assert "ANTHROPIC_API_KEY" in choice.missing
-    assert "accord agent --login anthropic" in choice.missing
+    assert choice.missing_key is not None
+    assert "ANTHROPIC_API_KEY" in choice.missing_key
+    assert "accord agent --login anthropic" in choice.missing_key
     with pytest.raises(ModelError) as caught:
         await registry.resolve(choice.model)
-    assert (caught.value.kind, str(caught.value)) == ("auth", choice.missing)
-    assert models({"ACCORD_MODEL": "openai-chat:x"}).choose().missing
-    assert models({}, CONFIGURED).choose().missing
-    assert models({"OPENAI_BASE_URL": "http://localhost:9/v1"}).choose("openai:x").missing is None
+    assert (caught.value.kind, str(caught.value)) == ("auth", choice.missing_key)
+    assert models({"ACCORD_MODEL": "openai-chat:x"}).choose().missing_key
+    assert models({}, CONFIGURED).choose().missing_key
+    assert models({"OPENAI_BASE_URL": "http://localhost:9/v1"}).choose("openai:x").missing_key is None
 
 
 def test_unknown_name_is_an_error() -> None:
-    with pytest.raises(UnknownModel, match="write provider:name"):
+    with pytest.raises(UnknownModel, match="use provider:name"):
         models(KEYS).choose("gpt-5")

@@ -73,7 +73,7 @@ async def test_resolver_comes_first_and_may_return_none() -> None:
         return CustomModel() if name.provider == "openai" else None
 
     registry = models(resolver=resolver)
-    assert registry.choose("openai:x").missing is None
+    assert registry.choose("openai:x").missing_key is None
     assert (await registry.resolve(ModelName("openai", "x"))).name == "fixed"
     assert isinstance(await registry.resolve(ModelName("rehearsal", "rehearsal")), RehearsalModel)
     assert asked == [("openai", "x"), ("rehearsal", "rehearsal")]
@@ -102,14 +102,14 @@ async def test_model_list_is_fetched_and_cached(provider: Any) -> None:
     clock = FakeClock()
     async with ModelServer(models=["big", "small"]) as server:
         registry = models(server.environment(provider), clock=clock)
-        assert list(registry.known(provider)) == []
-        assert [offer.name for offer in await registry.offered(provider)] == ["big", "small"]
-        assert [offer.name for offer in registry.known(provider)] == ["big", "small"]
+        assert list(registry.known_models(provider)) == []
+        assert [model.name for model in await registry.list_models(provider)] == ["big", "small"]
+        assert [model.name for model in registry.known_models(provider)] == ["big", "small"]
         server.models = ["new"]
         await clock.advance(599)
-        assert [offer.name for offer in await registry.offered(provider)] == ["big", "small"]
+        assert [model.name for model in await registry.list_models(provider)] == ["big", "small"]
         await clock.advance(2)
-        assert [offer.name for offer in await registry.offered(provider)] == ["new"]
+        assert [model.name for model in await registry.list_models(provider)] == ["new"]
         await registry.aclose()
     assert len(server.listings) == 2
 
@@ -119,7 +119,7 @@ async def test_context_size_from_the_model_list_is_used() -> None:
         registry = models(server.environment("google"))
         name = ModelName("google", "gemini-x")
         assert (await registry.resolve(name)).context_size is None
-        await registry.offered("google")
+        await registry.list_models("google")
         assert (await registry.resolve(name)).context_size == 1048576
         await registry.aclose()
 
@@ -129,11 +129,11 @@ async def test_failed_model_list_falls_back_to_the_config() -> None:
     config = ModelsConfig(endpoints={"openai": EndpointConfig(models=("a", "b"))})
     async with ModelServer(listing=ModelFault(404), models=["real"]) as server:
         registry = models(server.environment("openai"), config, clock=clock)
-        assert [offer.name for offer in await registry.offered("openai")] == ["a", "b"]
+        assert [model.name for model in await registry.list_models("openai")] == ["a", "b"]
         server.listing = None
-        assert [offer.name for offer in await registry.offered("openai")] == ["a", "b"]
+        assert [model.name for model in await registry.list_models("openai")] == ["a", "b"]
         await clock.advance(31)
-        assert [offer.name for offer in await registry.offered("openai")] == ["real"]
+        assert [model.name for model in await registry.list_models("openai")] == ["real"]
         await registry.aclose()
 
 
@@ -141,7 +141,7 @@ async def test_stalled_model_list_times_out() -> None:
     clock, pause = FakeClock(), StreamPause()
     async with ModelServer(listing=pause) as server:
         registry = models(server.environment("openai"), clock=clock)
-        task = asyncio.create_task(registry.offered("openai"))
+        task = asyncio.create_task(registry.list_models("openai"))
         await pause.reached()
         await clock.advance(6)
         assert list(await task) == []
@@ -150,8 +150,8 @@ async def test_stalled_model_list_times_out() -> None:
 
 async def test_models_are_not_listed_without_a_key() -> None:
     registry = models()
-    assert list(await registry.offered("openai")) == []
-    assert [offer.name for offer in await registry.offered("rehearsal")] == ["rehearsal"]
+    assert list(await registry.list_models("openai")) == []
+    assert [model.name for model in await registry.list_models("rehearsal")] == ["rehearsal"]
 
 
 async def test_configured_endpoint_answers() -> None:

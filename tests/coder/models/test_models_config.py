@@ -51,7 +51,7 @@ def test_config_may_be_json_but_not_both(tmp_path: Path) -> None:
         ({"model": 1}, "c.toml: model: Expected `str | null`, got `int`"),
         ({"effort": "huge"}, "c.toml: effort: Invalid enum value 'huge'"),
         ({"requests": {"attempts": 0}}, "c.toml: requests.attempts: Expected `int` >= 1"),
-        ({"requests": {"patience": 1}}, "c.toml: requests.patience: there is no such setting"),
+        ({"requests": {"policy": 1}}, "c.toml: requests.policy: there is no such setting"),
         ({"endpoints": 3}, "c.toml: endpoints: Expected `object`, got `int`"),
         ({"endpoints": {"a": {"models": [1]}}}, "c.toml: endpoints.a.models[0]: Expected `str`, got `int`"),
         ({"endpoints": {"a": {"kind": "x"}}}, "c.toml: endpoints.a.kind: Invalid enum value 'x'"),

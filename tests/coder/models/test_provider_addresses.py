@@ -12,7 +12,7 @@ from accord.coder.model_history import user
 from accord.coder.models import ModelError, RequestUsage, Retrying
 from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import DEFAULT_MODELS, Endpoint
-from accord.coder.models.provider_connection import ask_for_models, connect
+from accord.coder.models.provider_connection import connect, fetch_models
 from accord.coder.models.provider_request import ProviderRequest
 from accord.coder.models.remote_model import ModelEventQueue
 from accord.coder.user_config import Kind, ModelFacts
@@ -41,8 +41,8 @@ def answering_client(
     return httpx2.AsyncClient(transport=httpx2.MockTransport(reply), timeout=60), seen
 
 
-async def events_of(line: ModelEventQueue) -> AsyncIterator[object]:
-    while (event := await line.next()) is not None:
+async def events_of(queue: ModelEventQueue) -> AsyncIterator[object]:
+    while (event := await queue.next()) is not None:
         yield event
 
 
@@ -56,10 +56,10 @@ async def test_provider_address_with_known_prices_and_context_size(
     words = b"".join(frame for frame in wire_format.frames(answer, 1, name) if isinstance(frame, bytes))
     http, seen = answering_client(words)
     pending = ProviderRequest(endpoint, name, ModelFacts(), connect(endpoint, name, http))
-    line = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
-    await pending.stream(request(user("hi")), True, line)
-    await line.put(None)
-    events = [event async for event in events_of(line)]
+    queue = ModelEventQueue(SYSTEM_CLOCK, 60, lambda: ModelError("other", "silent"))
+    await pending.stream(request(user("hi")), True, queue)
+    await queue.put(None)
+    events = [event async for event in events_of(queue)]
     await http.aclose()
     (asked,) = seen
     assert str(asked.url).startswith(address)
@@ -75,9 +75,9 @@ async def test_provider_address_with_known_prices_and_context_size(
 async def test_openai_models_without_chat_are_not_offered() -> None:
     names = ["gpt-5", "text-embedding-3-large", "whisper-1", "gpt-4o-realtime-preview", "o3", "dall-e-3"]
     http, seen = answering_client(json.dumps(OpenAIChat().listing(names)).encode(), "application/json")
-    offers = await ask_for_models(Endpoint("openai", "openai-responses", None, Secret(KEY), True), http)
+    listed = await fetch_models(Endpoint("openai", "openai-responses", None, Secret(KEY), True), http)
     await http.aclose()
-    assert [offer.name for offer in offers] == ["gpt-5", "o3"]
+    assert [model.name for model in listed] == ["gpt-5", "o3"]
     assert str(seen[0].url) == "https://api.openai.com/v1/models"
 
 
@@ -85,7 +85,7 @@ async def test_openai_models_without_chat_are_not_offered() -> None:
 async def test_unreadable_model_list_is_a_one_line_error(body: bytes) -> None:
     http, _ = answering_client(body, "application/json")
     with pytest.raises(ModelError, match="anthropic: no list of models: the list is unreadable"):
-        await ask_for_models(Endpoint("anthropic", "anthropic", None, Secret(KEY), True), http)
+        await fetch_models(Endpoint("anthropic", "anthropic", None, Secret(KEY), True), http)
     await http.aclose()
 
 

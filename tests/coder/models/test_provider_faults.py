@@ -238,7 +238,7 @@ async def test_silent_provider_times_out(kind: Kind) -> None:
         await clock.advance(89)
         assert not waiting.done()
         await clock.advance(2)
-        with pytest.raises(ModelError, match="nothing came for 90 seconds") as caught:
+        with pytest.raises(ModelError, match="nothing arrived for 90 seconds") as caught:
             await waiting
         assert caught.value.partial is not None
         assert await (await server.request()).ended() == "abandoned"
@@ -340,8 +340,8 @@ async def test_unreachable_server_is_named(kind: Kind) -> None:
 
 
 def test_waits_double_up_to_a_limit_with_jitter() -> None:
-    patience = RetryPolicy(attempts=9, first=1.0, most=30.0)
-    assert [patience.wait(attempt, None, 1.0) for attempt in range(1, 10)] == [
+    policy = RetryPolicy(attempts=9, first_wait=1.0, longest_backoff=30.0)
+    assert [policy.wait(attempt, None, 1.0) for attempt in range(1, 10)] == [
         1,
         2,
         4,
@@ -352,11 +352,11 @@ def test_waits_double_up_to_a_limit_with_jitter() -> None:
         30,
         None,
     ]
-    assert patience.wait(3, None, 0.0) == 2.0
-    assert patience.wait(1, 10.0, 0.0) == 10.0
-    assert 10.0 < (patience.wait(1, 10.0, 1.0) or 0) <= 10.5
-    assert patience.wait(1, 121.0, 0.5) is None
-    assert patience.wait(1, -5.0, 0.0) == 0.0
+    assert policy.wait(3, None, 0.0) == 2.0
+    assert policy.wait(1, 10.0, 0.0) == 10.0
+    assert 10.0 < (policy.wait(1, 10.0, 1.0) or 0) <= 10.5
+    assert policy.wait(1, 121.0, 0.5) is None
+    assert policy.wait(1, -5.0, 0.0) == 0.0
 
 
 @every_format

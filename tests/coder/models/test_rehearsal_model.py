@@ -31,7 +31,7 @@ from accord.coder.models import (
     ThoughtDelta,
     ToolSpec,
 )
-from accord.coder.models.rehearsal_model import answer, steps_of
+from accord.coder.models.rehearsal_model import answer, parse_steps
 
 NAMES = (
     *("read_file", "list_files", "glob", "grep", "write_file", "edit_file", "bash"),
@@ -186,7 +186,7 @@ def test_missing_tool_is_reported_as_skipped() -> None:
     (use,) = uses_of(message)
     assert use.name == "list_files"
     end = text_of(answer_to(user("write a.txt: x then list"), message, result(use, "a"), tools=only_list))
-    assert "write a.txt: x: skipped, there is no tool `write_file`" in end
+    assert "write a.txt: x: skipped because there is no tool `write_file`" in end
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_answers_are_deterministic(prompt: str) -> None:
 
 
 def test_long_prompts_are_parsed_quickly() -> None:
-    assert len(steps_of("write a: " + "foo then read the bar " * 20_000)) == 1
-    assert steps_of("replace " + "x with y in " * 2_000) == []
-    assert len(steps_of(" then ".join(["list"] * 100))) == 100
-    assert steps_of(" then ".join(["list"] * 1000)) == []
+    assert len(parse_steps("write a: " + "foo then read the bar " * 20_000)) == 1
+    assert parse_steps("replace " + "x with y in " * 2_000) == []
+    assert len(parse_steps(" then ".join(["list"] * 100))) == 100
+    assert parse_steps(" then ".join(["list"] * 1000)) == []

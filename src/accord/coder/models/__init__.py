@@ -1,6 +1,7 @@
-"""What thinks for the agent: the seam to the loop, real providers, the rehearsal, and how one is chosen.
+"""Models: the contract with the agent loop, the providers, the rehearsal model, and the choice of one.
 
-Nothing here imports a provider's library before the first request to it, or `preload_provider`. Names are imported on first use.
+The first request to a provider imports its library, or an earlier call of `preload_provider`. Names of this
+package are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,8 @@
-"""Keys of model providers: from the environment, else from a file that only its owner can read.
+"""API keys of model providers: from the environment, else from a file that only its owner can read.
 
-Keys go to their provider and nowhere else: a `Secret` shows itself only when it is asked to.
+Keys go to their provider and nowhere else. A `Secret` keeps its key out of text, logs and tracebacks.
+
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import os
@@ -16,13 +18,13 @@ import msgspec
 from accord.errors import UsageError
 from accord.paths import config_dir, private_folder
 
-FILE_NAME: Final = "credentials.json"
+FILE_NAME: Final[str] = "credentials.json"
 
-_OTHER_NAMES: Final = {"google": ("GEMINI_API_KEY",)}
+_EXTRA_KEY_VARIABLES: Final[dict[str, tuple[str, ...]]] = {"google": ("GEMINI_API_KEY",)}
 
 
 class Secret:
-    """A key that does not show in text, logs or tracebacks."""
+    """A key whose `str` and `repr` are masked."""
 
     __slots__ = ("_value",)
 
@@ -30,11 +32,11 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The key itself, for the request that needs it."""
+        """Return the key itself, for the request that needs it."""
         return self._value
 
-    def hide_in(self, text: str) -> str:
-        """The text without the key."""
+    def redact(self, text: str) -> str:
+        """Return the text with the key masked."""
         return text.replace(self._value, "***") if self._value else text
 
     def __repr__(self) -> str:
@@ -50,30 +52,32 @@ class Secret:
 
 
 class CredentialsError(UsageError):
-    """The file of keys cannot be used as it is. Names the file and says what to do, never what is in it."""
+    """The credentials file cannot be used. The message names the file and what to do, never a key."""
 
 
-class _Keys(msgspec.Struct):
+class _CredentialsFile(msgspec.Struct):
     keys: dict[str, str]
 
 
 def credentials_file() -> Path:
-    """Where the keys are kept."""
+    """Return the path of the credentials file."""
     return config_dir() / FILE_NAME
 
 
-def variable(provider: str, what: str) -> str:
-    """The environment variable of a provider: `MY_SERVER_API_KEY` for `my-server`."""
-    return f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_{what}"
+def provider_variable(provider: str, suffix: str) -> str:
+    """Return the name of a provider's environment variable: `MY_SERVER_API_KEY` for `my-server` and
+    `API_KEY`.
+    """
+    return f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_{suffix}"
 
 
 def key_variables(provider: str) -> tuple[str, ...]:
-    """The environment variables that may hold the provider's key, in the order in which they count."""
-    return (variable(provider, "API_KEY"), *_OTHER_NAMES.get(provider, ()))
+    """Return the environment variables that may hold the provider's key. The first one that is set wins."""
+    return (provider_variable(provider, "API_KEY"), *_EXTRA_KEY_VARIABLES.get(provider, ()))
 
 
 def find_key(provider: str, environment: Mapping[str, str], file: Path | None = None) -> Secret | None:
-    """The provider's key, if there is one."""
+    """Return the provider's key from the environment, else from the credentials file."""
     for name in key_variables(provider):
         if key := environment.get(name, "").strip():
             return Secret(key)
@@ -81,71 +85,79 @@ def find_key(provider: str, environment: Mapping[str, str], file: Path | None = 
 
 
 def read_keys(file: Path | None = None) -> dict[str, Secret]:
-    """All keys of the file; none if there is no file. Raises CredentialsError for one that others can read."""
+    """Return all keys of the file, or none without a file.
+
+    Raises CredentialsError if other users can read it.
+    """
     file = file or credentials_file()
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise CredentialsError(f"{file}: cannot be read ({error.strerror})") from None
+        raise CredentialsError(f"cannot read {file} ({error.strerror})") from None
     with os.fdopen(descriptor, "rb") as stream:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if os.name == "posix" and mode & 0o077:
             raise CredentialsError(
-                f"{file}: others may read or write it (mode {mode:04o}), so its keys are not used: chmod 600 {file}"
+                f"{file}: other users can read or write it (mode {mode:04o}), so its keys are not used: "
+                f"chmod 600 {file}"
             )
         data = stream.read()
     try:
-        return {provider: Secret(key) for provider, key in msgspec.json.decode(data, type=_Keys).keys.items()}
+        return {
+            provider: Secret(key)
+            for provider, key in msgspec.json.decode(data, type=_CredentialsFile).keys.items()
+        }
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise CredentialsError(
-            f'{file}: not of the form {{"keys": {{"PROVIDER": "KEY"}}}}: run `accord agent --logout`, then sign in again'
+            f'{file}: not of the form {{"keys": {{"PROVIDER": "KEY"}}}}: run `accord agent --logout`, '
+            "then sign in again"
         ) from None
 
 
 def save_key(provider: str, key: str, file: Path | None = None) -> Path:
-    """Keep a key for the provider. The file stays whole and closed to others at every moment."""
+    """Store the provider's key. Replaces the file in one step; only its owner can ever read it."""
     key = key.strip()
     if not key:
-        raise CredentialsError(f"no key was given for {provider}")
+        raise CredentialsError(f"the key for {provider} is empty")
     if re.search(r"[^\x21-\x7e]", key):
         raise CredentialsError(
-            f"the key given for {provider} has blanks or characters that no key has: copy it again"
+            f"the key for {provider} contains spaces or characters that keys never have: copy it again"
         )
     file = file or credentials_file()
-    return _write(file, {**read_keys(file), provider: Secret(key)})
+    return _write_keys(file, {**read_keys(file), provider: Secret(key)})
 
 
 def remove_key(provider: str | None = None, file: Path | None = None) -> list[str]:
-    """Forget the key of a provider, or all keys; whose keys are gone."""
+    """Remove the key of a provider, or all keys. Return the providers whose keys were removed."""
     file = file or credentials_file()
     keys = read_keys(file)
-    gone = [name for name in keys if provider in (None, name)]
-    if len(gone) == len(keys):
+    removed = [name for name in keys if provider in (None, name)]
+    if len(removed) == len(keys):
         with suppress(FileNotFoundError):
             file.unlink()
-    elif gone:
-        _write(file, {name: key for name, key in keys.items() if name not in gone})
-    return gone
+    elif removed:
+        _write_keys(file, {name: key for name, key in keys.items() if name not in removed})
+    return removed
 
 
-def _write(file: Path, keys: Mapping[str, Secret]) -> Path:
+def _write_keys(file: Path, keys: Mapping[str, Secret]) -> Path:
     folder = private_folder(file.parent)
     content = msgspec.json.format(
-        msgspec.json.encode(_Keys({name: key.reveal() for name, key in keys.items()})), indent=2
+        msgspec.json.encode(_CredentialsFile({name: key.reveal() for name, key in keys.items()})), indent=2
     )
-    import tempfile  # only where a key is kept: every start reads them
+    import tempfile  # imported here because every start loads this file
 
-    descriptor, draft = tempfile.mkstemp(dir=folder, prefix=f".{file.name}.")  # made with mode 0600
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{file.name}.")  # created with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content + b"\n")
             stream.flush()
             os.fsync(descriptor)
-        os.replace(draft, file)
+        os.replace(temporary, file)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(draft)
+            os.unlink(temporary)
         raise
     return file

@@ -1,4 +1,4 @@
-"""The servers of models: which there are, how each is spoken to, and whether its key is there."""
+"""Model servers: their names, wire formats, addresses and keys."""
 
 import ipaddress
 import os
@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.coder.models.credentials import Secret, find_key, key_variables, variable
+from accord.coder.models.credentials import Secret, find_key, key_variables, provider_variable
 from accord.coder.user_config import ConfigError, EndpointConfig, Kind, ModelsConfig, fault_of_address
 
-DEFAULT_MODELS: Final = {
+DEFAULT_MODELS: Final[dict[str, str]] = {
     "anthropic": "claude-sonnet-5-5",
     "openai": "gpt-6.1-sol",
     "google": "gemini-4-argon",
 }
-"""The built-in providers, in the order in which their keys are looked for, and the model each starts with."""
+"""The built-in providers, in the order in which a key is looked up, and the default model of each."""
 
 _KINDS: Final[dict[str, Kind]] = {
     "openai": "openai-responses",
@@ -26,39 +26,40 @@ _KINDS: Final[dict[str, Kind]] = {
     "anthropic": "anthropic",
     "google": "google",
 }
-_OPENAI_HOSTS: Final = ("api.openai.com", ".api.openai.com")
-_ADDRESS_NAMES: Final = {"google": ("GOOGLE_GEMINI_BASE_URL",)}
+_OPENAI_HOST: Final = "api.openai.com"
+_EXTRA_ADDRESS_VARIABLES: Final[dict[str, tuple[str, ...]]] = {"google": ("GOOGLE_GEMINI_BASE_URL",)}
 
 
 class Endpoint(Struct, frozen=True):
-    """One server, ready to be asked. Shows no key, whoever prints it."""
+    """One model server, with what a request to it needs. Its `repr` never shows the key."""
 
     name: str
     kind: Kind
     base_url: str | None
-    """None for the provider's own address."""
+    """None means the provider's official address."""
     key: Secret | None
     needs_key: bool
     finish_reason: bool = True
+    """Whether a complete answer must carry a finish reason."""
 
     @property
     def family(self) -> str:
-        """The name under which its key and address are kept; `openai-chat` shares those of `openai`."""
+        """The provider whose key and address it uses: `openai` for `openai-chat`."""
         return family_of(self.name)
 
     @property
-    def is_own(self) -> bool:
-        """Whether this is the provider itself and not a server that speaks like it."""
+    def is_official(self) -> bool:
+        """Whether this is the provider's own server, not a compatible one."""
         return self.base_url is None and self.family in DEFAULT_MODELS
 
     @property
     def ready(self) -> bool:
-        """Whether requests can be sent: the key is there, or none is needed."""
+        """Whether requests can be sent: it has a key or needs none."""
         return self.key is not None or not self.needs_key
 
 
 class Endpoints:
-    """All servers that the environment, the file of keys and the config know."""
+    """All servers that the environment, the credentials file and the configuration define."""
 
     def __init__(
         self, config: ModelsConfig, environment: Mapping[str, str] | None = None, keys: Path | None = None
@@ -66,24 +67,27 @@ class Endpoints:
         self._config = config
         self._environment = os.environ if environment is None else environment
         self._keys = keys
-        self.signed_out = False
-        """Whether keys of the environment are left alone: no program can take them out of it, but a user may sign out."""
+        self.signed_out: bool = False
+        """Whether the user signed out. Keys in the environment are then ignored."""
 
     def is_provider(self, name: str) -> bool:
-        """Whether there is such a server."""
+        """Return whether a server of this name is defined."""
         return (
             name in _KINDS
             or name in self._config.endpoints
-            or variable(name, "BASE_URL") in self._environment
+            or provider_variable(name, "BASE_URL") in self._environment
         )
 
     @property
     def names(self) -> list[str]:
-        """The servers known by name: the built-in ones and those of the config."""
+        """The names of the built-in and the configured servers."""
         return list(dict.fromkeys([*DEFAULT_MODELS, *self._config.endpoints]))
 
     def get(self, name: str) -> Endpoint:
-        """The server of this name. Raises ConfigError or CredentialsError where its settings cannot be used."""
+        """Return the server of this name.
+
+        Raises ConfigError or CredentialsError if its settings are unusable.
+        """
         family = family_of(name)
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family) or EndpointConfig()
         base_url = self._address(family) or config.base_url
@@ -92,7 +96,7 @@ class Endpoints:
             kind = config.kind or "openai-chat"
         needs_key = config.needs_key
         if needs_key is None:
-            needs_key = base_url is None or not _is_here(base_url)
+            needs_key = base_url is None or not _is_loopback(base_url)
         return Endpoint(
             name=name,
             kind=kind,
@@ -103,27 +107,27 @@ class Endpoints:
         )
 
     def withheld_key(self, name: str) -> str | None:
-        """The variable whose key is left alone because the user signed out."""
+        """Return the variable whose key is ignored because the user signed out."""
         if not self.signed_out:
             return None
         variables = key_variables(family_of(name))
         return next((name for name in variables if self._environment.get(name, "").strip()), None)
 
     def default_model(self, name: str) -> str | None:
-        """The model to use at this server where none is named."""
+        """Return the model to use at this server when the user names none."""
         family = family_of(name)
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family) or EndpointConfig()
-        named = self._environment.get(variable(family, "MODEL")) or config.model
-        listed = config.models[0] if config.models else None
-        return named or listed or (DEFAULT_MODELS.get(family) if self._address(family) is None else None)
+        chosen = self._environment.get(provider_variable(family, "MODEL")) or config.model
+        first = config.models[0] if config.models else None
+        return chosen or first or (DEFAULT_MODELS.get(family) if self._address(family) is None else None)
 
-    def listed_models(self, name: str) -> tuple[str, ...]:
-        """The models that the config names for this server."""
+    def configured_models(self, name: str) -> tuple[str, ...]:
+        """Return the models that the configuration lists for this server."""
         config = self._config.endpoints.get(name) or self._config.endpoints.get(family_of(name))
         return config.models if config else ()
 
     def _address(self, family: str) -> str | None:
-        for name in (variable(family, "BASE_URL"), *_ADDRESS_NAMES.get(family, ())):
+        for name in (provider_variable(family, "BASE_URL"), *_EXTRA_ADDRESS_VARIABLES.get(family, ())):
             if url := self._environment.get(name, "").strip():
                 if fault := fault_of_address(url):
                     raise ConfigError("the environment", name, fault)
@@ -132,16 +136,16 @@ class Endpoints:
 
 
 def family_of(name: str) -> str:
-    """The provider whose key and address a server uses."""
+    """Return the provider whose key and address a server uses."""
     return "openai" if name in ("openai-chat", "openai-responses") else name
 
 
 def _is_openai(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    return host == _OPENAI_HOSTS[0] or host.endswith(_OPENAI_HOSTS[1])
+    return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")
 
 
-def _is_here(url: str) -> bool:
+def _is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

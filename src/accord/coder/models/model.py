@@ -1,4 +1,4 @@
-"""The seam between the loop and whatever thinks: one request in, a stream of events out."""
+"""The contract between the agent loop and a model: one request in, a stream of events out."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -10,7 +10,7 @@ from accord.errors import AccordError
 
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: Final[tuple[Effort, ...]] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How hard a model may be asked to think. A model takes the nearest one it has."""
+"""How much a model may think, from least to most. A model uses the nearest level that it has."""
 
 StopCause: TypeAlias = Literal["end_turn", "max_tokens", "refusal", "tool_use"]
 
@@ -20,7 +20,7 @@ ErrorKind: TypeAlias = Literal[
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """The description of a tool that the model gets."""
 
     name: str
     description: str
@@ -29,55 +29,58 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """Everything a model sees. The history is expected to be repaired."""
+    """Everything a model sees. The history must already be repaired."""
 
     system: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     effort: Effort | None = None
-    """None leaves it to the provider."""
+    """None means the provider's default."""
 
 
 class TextDelta(Struct, frozen=True):
-    """A piece of the answer, right behind the one before."""
+    """The next piece of the answer's text."""
 
     text: str
 
 
 class ThoughtDelta(Struct, frozen=True):
-    """A piece of what the model thinks aloud."""
+    """The next piece of the model's visible reasoning."""
 
     text: str
 
 
 class RequestUsage(Struct, frozen=True):
-    """The tokens of one request. Comes once, before `Stopped`, and with an error if the provider had said it by then."""
+    """The tokens of one request.
+
+    Sent once, before `Stopped`. Before an error, it is sent if the provider has reported it by then.
+    """
 
     input: int
-    """All tokens read, with those of the cache."""
+    """All input tokens, cached ones included."""
     output: int
-    """All tokens written, with those of thoughts."""
+    """All output tokens, reasoning included."""
     cached_read: int = 0
     cached_write: int = 0
     thought: int = 0
     cost: float | None = None
-    """In US dollars; None where the price is not known."""
+    """In US dollars; None if the price is unknown."""
 
 
 class Stopped(Struct, frozen=True):
-    """The answer is complete: the last event of a stream. `message` is all of it, as the history should keep it."""
+    """The last event of a stream. `message` is the complete answer, ready for the history."""
 
     reason: StopCause
     message: AssistantMessage
     note: str = ""
-    """With a refusal: what the provider says about it."""
+    """The provider's explanation of a refusal."""
 
 
 class Retrying(Struct, frozen=True):
-    """A request failed before anything was answered, and goes out again after so many seconds."""
+    """A request failed before any output arrived. It is sent again after `seconds`."""
 
     attempt: int
-    """The number of the attempt that comes: 2 for the first retry."""
+    """The number of the next attempt: 2 for the first retry."""
     seconds: float
     why: str
 
@@ -86,7 +89,7 @@ ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | RequestUsage | Stop
 
 
 class Model(Protocol):
-    """Something that answers. Closing the stream before its end gives up the request, also at the provider."""
+    """A language model. Closing the stream early also cancels the request at the provider."""
 
     @property
     def name(self) -> str:
@@ -101,24 +104,25 @@ class Model(Protocol):
 
     @property
     def context_size(self) -> int | None:
-        """How many tokens fit; None where that is not known."""
+        """The size of the context window in tokens; None if unknown."""
         ...
 
     @property
     def efforts(self) -> Sequence[Effort]:
-        """The levels of thinking that can be asked for."""
+        """The levels of thinking that a request may ask for."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Text, thoughts and complete tool uses as they come, then `RequestUsage` if known, then `Stopped`.
+        """Yield text, thoughts and complete tool calls as they arrive, then `RequestUsage` if known, then
+        `Stopped`.
 
-        An async generator. Raises ModelError.
+        Raises ModelError.
         """
         ...
 
 
 class ModelError(AccordError):
-    """A model gave no whole answer. One line: who, which model, what happened, what to do."""
+    """A model gave no complete answer. One line: provider, model, what happened, what to do."""
 
     def __init__(
         self,
@@ -131,22 +135,25 @@ class ModelError(AccordError):
     ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
-        self.retry_after = retry_after
+        self.retry_after: float | None = retry_after
         """Seconds the provider asked to wait."""
-        self.final = final or kind not in ("rate", "overloaded", "network")
-        """Whether the same request again would fail again."""
-        self.partial = partial
-        """What had been answered before it failed."""
+        self.final: bool = final or kind not in ("rate", "overloaded", "network")
+        """Whether a retry of the same request would fail again."""
+        self.partial: AssistantMessage | None = partial
+        """The part of the answer that arrived before the failure."""
 
 
 class PartialAnswer:
-    """An answer as far as it came, for when it is cut off. Calls are left out: nobody knows whether they were whole."""
+    """Collects the text and thoughts of an answer that may break off.
+
+    Leaves out tool calls: they may be incomplete.
+    """
 
     def __init__(self) -> None:
         self._parts: list[tuple[type[TextPart] | type[ThoughtPart], list[str]]] = []
 
     def add(self, event: ModelEvent) -> None:
-        """Take note of an event."""
+        """Append the text of an event."""
         if isinstance(event, TextDelta | ThoughtDelta):
             kind = TextPart if isinstance(event, TextDelta) else ThoughtPart
             if not self._parts or self._parts[-1][0] is not kind:
@@ -155,6 +162,6 @@ class PartialAnswer:
 
     @property
     def message(self) -> AssistantMessage | None:
-        """What came so far; None if that is nothing."""
+        """The answer so far; None if it is empty."""
         parts = tuple(kind("".join(pieces)) for kind, pieces in self._parts)
         return AssistantMessage(parts) if parts else None

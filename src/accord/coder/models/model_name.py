@@ -1,19 +1,17 @@
-"""Parses `provider:name`; guesses vision support from the model name.
+"""Parses model names (`provider:name`, `provider/name` or a bare name); guesses vision support from a name.
 
-Keep heavy imports out.
+Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-# MERGED coder.models.names: How a model is named: `provider:name`, `provider/name`, or a bare name at the provider in use.
-
 REHEARSAL: Final = "rehearsal"
 """The built-in model, and its provider."""
 REHEARSAL_CONTEXT: Final = 100_000
 """The size of its context window, in tokens."""
-_ALIASES: Final = {"gemini": "google"}
+_PROVIDER_ALIASES: Final = {"gemini": "google"}
 
 
 class ModelName(NamedTuple):
@@ -26,35 +24,37 @@ class ModelName(NamedTuple):
         return self.provider if self.provider == self.name == REHEARSAL else f"{self.provider}:{self.name}"
 
 
-def provider_name(text: str) -> str:
-    """A provider's own name, from what somebody typed."""
+def normalize_provider(text: str) -> str:
+    """Return the provider's name in its canonical form."""
     name = text.strip().lower()
-    return _ALIASES.get(name, name)
+    return _PROVIDER_ALIASES.get(name, name)
 
 
-def read_name(text: str, is_provider: Callable[[str], bool], current: str | None = None) -> ModelName | None:
-    """The model that is meant. None if no provider is named and none is in use.
+def parse_model_name(
+    text: str, is_provider: Callable[[str], bool], current: str | None = None
+) -> ModelName | None:
+    """Parse a model name. Return None if the text names no provider and there is no `current` one.
 
-    The first colon or slash ends the provider's name, if that is one; otherwise, and in a bare name, colons and slashes
-    belong to a model of the provider in use (`llama3:8b`, `qwen/qwen3-coder`).
+    Text before the first colon or slash is the provider if `is_provider` accepts it. Otherwise the whole text
+    is a model of the current provider (`llama3:8b`, `qwen/qwen3-coder`).
     """
     text = text.strip()
     if text == REHEARSAL:
         return ModelName(REHEARSAL, REHEARSAL)
-    ends = [end for mark in ":/" if (end := text.find(mark)) > 0]
+    ends = [end for separator in ":/" if (end := text.find(separator)) > 0]
     if ends:
-        provider, name = provider_name(text[: min(ends)]), text[min(ends) + 1 :]
+        provider, name = normalize_provider(text[: min(ends)]), text[min(ends) + 1 :]
         if name and is_provider(provider):
             return ModelName(provider, name)
     return ModelName(current, text) if current and text else None
 
 
-# MERGED coder.models.seeing: Which models look at pictures, by the family of their names: for those that nobody says it of.
+_VISION_MODELS: Final = re.compile(
+    r"(?:gpt-(?:4o|4\.1|[5-9])|chatgpt|o[134](?:-|$)|claude|gemini)", re.IGNORECASE
+)
+"""Model families that are known to accept images. The configuration can say so for other models."""
 
-_SEEING: Final = re.compile(r"(?:gpt-(?:4o|4\.1|[5-9])|chatgpt|o[134](?:-|$)|claude|gemini)", re.IGNORECASE)
-"""The families of models of which it is known that they see. Of others the config may say so."""
 
-
-def sees_by_name(name: str) -> bool:
-    """Whether models of this family look at pictures."""
-    return _SEEING.match(name.rpartition("/")[2]) is not None
+def guess_vision(name: str) -> bool:
+    """Return whether the model's name belongs to a family that accepts images."""
+    return _VISION_MODELS.match(name.rpartition("/")[2]) is not None

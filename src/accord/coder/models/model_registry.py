@@ -1,4 +1,4 @@
-"""All models: which can be chosen, which one is chosen first, lookup by name, lists from providers."""
+"""All models of a program: the choice of the first one, lookup by name, and the lists of the providers."""
 
 import asyncio
 import inspect
@@ -7,110 +7,49 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.coder.library_imports import provider_loaded
-from accord.coder.models.credentials import variable
+from accord.coder.models.credentials import provider_variable
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
 from accord.coder.models.model import Model, ModelError
 from accord.coder.models.model_name import (
     REHEARSAL,
     REHEARSAL_CONTEXT,
     ModelName,
-    provider_name,
-    read_name,
-    sees_by_name,
+    guess_vision,
+    normalize_provider,
+    parse_model_name,
 )
 from accord.coder.models.remote_model import ModelConnections, RemoteModel
 from accord.coder.user_config import Kind, ModelFacts, ModelsConfig, load_models_config
 from accord.errors import MissingExtra, UsageError
 
-# MERGED coder.models.choice: Which model an agent starts with: what was asked for, else what is configured, else whoever's key is there.
+_log = logging.getLogger(__name__)
 
-Source: TypeAlias = Literal["flag", "environment", "config", "credentials", "rehearsal"]
+MODEL_VARIABLE: Final = "ACCORD_MODEL"
 
-VARIABLE = "ACCORD_MODEL"
+ChoiceSource: TypeAlias = Literal["flag", "environment", "config", "credentials", "rehearsal"]
+
+Resolver: TypeAlias = Callable[[ModelName], Model | Awaitable[Model | None] | None]
+"""Lets a program that embeds the agent provide the model of a name.
+
+None means that Accord resolves the name.
+"""
 
 
 class ModelChoice(Struct, frozen=True):
-    """A model, and who chose it."""
+    """A model, and where the choice comes from."""
 
     model: ModelName
-    source: Source
-    missing: str | None = None
-    """Why it cannot be used yet: the line to answer with that says which key is missing and how to give it."""
-    unnamed: str | None = None
-    """For the rehearsal: which server has a key but no model, so that it could not be chosen, and what to do about it."""
-
-
-class UnknownModel(UsageError):
-    """A model was named that no known server has."""
-
-
-def choose(
-    config: ModelsConfig, endpoints: Endpoints, environment: Mapping[str, str], flag: str | None = None
-) -> ModelChoice:
-    """The flag, `ACCORD_MODEL`, the config, a provider whose key is there, or else the rehearsal."""
-    asked: list[tuple[Source, str | None]] = [
-        ("flag", flag),
-        ("environment", environment.get(VARIABLE)),
-        ("config", config.model),
-    ]
-    for source, text in asked:
-        if text and text.strip():
-            name = find_model(text, endpoints)
-            return ModelChoice(name, source, missing_key(name.provider, endpoints))
-    for provider in endpoints.names:
-        model = endpoints.default_model(provider)
-        if model and (endpoints.get(provider).key is not None or endpoints.withheld_key(provider)):
-            return ModelChoice(ModelName(provider, model), "credentials", missing_key(provider, endpoints))
-    return ModelChoice(ModelName(REHEARSAL, REHEARSAL), "rehearsal", unnamed=_unnamed(endpoints))
-
-
-def _unnamed(endpoints: Endpoints) -> str | None:
-    for provider in endpoints.names:
-        endpoint = endpoints.get(provider)
-        if endpoint.key is not None:
-            setting = variable(family_of(provider), "MODEL")
-            return (
-                f"there is a key for {provider} at {endpoint.base_url}, but no model is named: set {setting}, "
-                f"or choose one as {provider}:NAME"
-            )
-    return None
-
-
-def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
-    """The model that is named; a server's name alone means its first model. Raises UnknownModel."""
-    alone = provider_name(text.strip().rstrip(":/"))
-    if endpoints.is_provider(alone):
-        if model := endpoints.default_model(alone):
-            return ModelName(alone, model)
-        raise UnknownModel(f"{alone} has no default model: name one, as {alone}:NAME")
-    # The rehearsal has no other models: a bare name is none of its.
-    if name := read_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
-        return name
-    known = ", ".join([*endpoints.names, REHEARSAL])
-    raise UnknownModel(f"{text!r} names no known provider ({known}): write provider:name")
-
-
-def missing_key(provider: str, endpoints: Endpoints) -> str | None:
-    """What to say where the server's key is missing; None if it is there or not needed."""
-    if provider == REHEARSAL or endpoints.get(provider).ready:
-        return None
-    if withheld := endpoints.withheld_key(provider):
-        return f"{provider}: you have signed out; sign in to use the key in {withheld} again"
-    family = family_of(provider)
-    return (
-        f"{provider}: no key found; set {variable(family, 'API_KEY')} or run `accord agent --login {family}`"
-    )
-
-
-# MERGED coder.models.offers: The models that a server offers: asked once in a while, in bounded time, else what the config names.
-
-_log = logging.getLogger(__name__)
+    source: ChoiceSource
+    missing_key: str | None = None
+    """If the model's key is missing: the message that says which one, and how to set it."""
+    missing_model: str | None = None
+    """If the rehearsal was chosen although a server has a key: the message that asks for a model name."""
 
 
 class AvailableModel(Struct, frozen=True):
@@ -121,87 +60,12 @@ class AvailableModel(Struct, frozen=True):
     context: int | None = None
 
 
-class AvailableModels:
-    """What each server offers, as far as it is known."""
-
-    def __init__(
-        self,
-        connections: ModelConnections,
-        clock: Clock,
-        *,
-        seconds: float = 5.0,
-        keep: float = 600.0,
-        forget: float = 30.0,
-    ) -> None:
-        self._connections = connections
-        self._clock = clock
-        self._seconds = seconds
-        self._keep = keep
-        self._forget = forget
-        self._known: dict[str, tuple[float, list[AvailableModel] | None]] = {}
-        self._asking: dict[str, asyncio.Task[list[AvailableModel]]] = {}
-
-    def known(self, endpoint: Endpoint) -> Sequence[AvailableModel] | None:
-        """What the server said when it was last asked; None if it never answered."""
-        _, offers = self._known.get(endpoint.name, (0.0, None))
-        return offers
-
-    async def ask(self, endpoint: Endpoint) -> Sequence[AvailableModel] | None:
-        """What the server offers; None if it does not say. Asks again only when the last answer is old."""
-        until, offers = self._known.get(endpoint.name, (0.0, None))
-        if self._clock.now() < until or not endpoint.ready:
-            return offers
-        try:
-            await provider_loaded(endpoint.kind)
-        except MissingExtra as error:
-            _log.info("%s", error)
-            return offers
-        task = self._asking.get(endpoint.name)
-        if task is None:
-            task = self._asking[endpoint.name] = asyncio.ensure_future(self._ask(endpoint))
-            task.add_done_callback(lambda _: self._asking.pop(endpoint.name, None))
-        if await within(self._clock, self._seconds, task):
-            return self.known(endpoint)
-        task.cancel()
-        self._remember(endpoint, None)
-        _log.info("%s did not list its models in time", endpoint.name)
-        return self.known(endpoint)
-
-    async def _ask(self, endpoint: Endpoint) -> list[AvailableModel]:
-        from accord.coder.models.provider_connection import ask_for_models
-
-        try:
-            offers = await ask_for_models(endpoint, self._connections.http())
-        except ModelError as error:
-            _log.info("%s", error)
-            self._remember(endpoint, None)
-            return []
-        self._remember(endpoint, offers)
-        return offers
-
-    def _remember(self, endpoint: Endpoint, offers: list[AvailableModel] | None) -> None:
-        now = self._clock.now()
-        if offers is None:
-            self._known[endpoint.name] = (now + self._forget, self._known.get(endpoint.name, (0.0, None))[1])
-        else:
-            self._known[endpoint.name] = (now + self._keep, offers)
-
-    async def aclose(self) -> None:
-        """Stop asking."""
-        tasks = list(self._asking.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-# MERGED coder.models.library: All models of a program: which is chosen, which can be chosen, and the one of a name.
-
-Resolver: TypeAlias = Callable[[ModelName], Model | Awaitable[Model | None] | None]
-"""Gives the model of a name, for those who embed the agent; None leaves it to Accord."""
+class UnknownModel(UsageError):
+    """The name belongs to no known server."""
 
 
 class ModelRegistry:
-    """Where models come from. Holds their connections: close it at the end of the program."""
+    """Creates and looks up models. Owns their connections: close it at the end of the program."""
 
     def __init__(
         self,
@@ -211,44 +75,47 @@ class ModelRegistry:
         keys: Path | None = None,
         resolver: Resolver | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.config = load_models_config() if config is None else config
+        self.config: ModelsConfig = load_models_config() if config is None else config
         self._environment = os.environ if environment is None else environment
-        self.endpoints = Endpoints(self.config, self._environment, keys)
+        self.endpoints: Endpoints = Endpoints(self.config, self._environment, keys)
         self._resolver = resolver
         self._clock = clock
-        self._chance = chance
+        self._jitter = jitter
         self._connections = ModelConnections(self.config.requests)
-        self._offers = AvailableModels(self._connections, clock)
+        self._lists = ModelListCache(self._connections, clock)
         self._models: dict[tuple[ModelName, Endpoint], RemoteModel] = {}
 
     def choose(self, flag: str | None = None) -> ModelChoice:
-        """The model to begin with. Raises UnknownModel, ConfigError, CredentialsError."""
+        """Choose the model to start with. Raises UnknownModel, ConfigError, CredentialsError."""
         choice = choose(self.config, self.endpoints, self._environment, flag)
-        if choice.missing and self._resolver is not None:
-            return ModelChoice(choice.model, choice.source)  # the resolver may know a way
+        if choice.missing_key and self._resolver is not None:
+            return ModelChoice(choice.model, choice.source)  # the resolver may provide it without a key
         return choice
 
     def find(self, text: str, current: str | None = None) -> ModelName:
-        """The model that is named; a bare name is one of the current provider. Raises UnknownModel."""
+        """Return the model of this name.
+
+        A bare name means one of the current provider. Raises UnknownModel.
+        """
         return find_model(text, self.endpoints, current)
 
     def kind_of(self, name: ModelName) -> Kind | None:
-        """Which libraries it needs, to load them in the background; None for the rehearsal."""
+        """Return the kind of server, which decides the libraries to load; None for the rehearsal."""
         return None if name.provider == REHEARSAL else self.endpoints.get(name.provider).kind
 
     def sees_images(self, name: ModelName) -> bool:
-        """Whether the model can look at pictures, as far as it is known without asking anybody."""
+        """Return whether the model accepts images, by the configuration or its name. Sends no request."""
         if name.provider == REHEARSAL:
             return False
         images = self._facts(name).images
-        return sees_by_name(name.name) if images is None else images
+        return guess_vision(name.name) if images is None else images
 
     async def resolve(self, name: ModelName) -> Model:
-        """The model. Raises ModelError, of kind `auth` where its key is missing."""
-        if self._resolver is not None and (given := await self._from_resolver(name, self._resolver)):
-            return given
+        """Return the model. Raises ModelError, with kind `auth` if its key is missing."""
+        if self._resolver is not None and (model := await self._from_resolver(name, self._resolver)):
+            return model
         if name.provider == REHEARSAL:
             from accord.coder.models.rehearsal_model import RehearsalModel
 
@@ -256,45 +123,46 @@ class ModelRegistry:
         if missing := missing_key(name.provider, self.endpoints):
             raise ModelError("auth", missing)
         endpoint = self.endpoints.get(name.provider)
-        model = self._models.get((name, endpoint))
-        if model is None:
-            model = self._models[name, endpoint] = RemoteModel(
+        remote = self._models.get((name, endpoint))
+        if remote is None:
+            remote = self._models[name, endpoint] = RemoteModel(
                 endpoint,
                 name.name,
                 self._connections,
                 self._facts(name),
                 self.config.requests,
                 self._clock,
-                self._chance,
+                self._jitter,
             )
-        model.told_context = next(
-            (offer.context for offer in self._offers.known(endpoint) or () if offer.name == name.name), None
-        )
-        return model
+        listed = self._lists.cached(endpoint) or ()
+        remote.reported_context = next((model.context for model in listed if model.name == name.name), None)
+        return remote
 
-    def known(self, provider: str) -> Sequence[AvailableModel]:
-        """What can be chosen at this provider, as far as it is known without asking."""
+    def known_models(self, provider: str) -> Sequence[AvailableModel]:
+        """Return the provider's models without a request: its last list, else those of the configuration."""
         if provider == REHEARSAL:
             return [AvailableModel(REHEARSAL, REHEARSAL, REHEARSAL_CONTEXT)]
-        offers = self._offers.known(self.endpoints.get(provider))
-        return self._listed(provider) if offers is None else offers
+        models = self._lists.cached(self.endpoints.get(provider))
+        return self._configured(provider) if models is None else models
 
-    async def offered(self, provider: str) -> Sequence[AvailableModel]:
-        """What can be chosen at this provider: asked from it, in bounded time, else what the config lists."""
+    async def list_models(self, provider: str) -> Sequence[AvailableModel]:
+        """Return the provider's models: its own list, fetched in bounded time, else those of the
+        configuration.
+        """
         if provider == REHEARSAL:
-            return self.known(provider)
-        offers = await self._offers.ask(self.endpoints.get(provider))
-        return self._listed(provider) if offers is None else offers
+            return self.known_models(provider)
+        models = await self._lists.get(self.endpoints.get(provider))
+        return self._configured(provider) if models is None else models
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._offers.aclose()
+        await self._lists.aclose()
         await self._connections.aclose()
 
-    def _listed(self, provider: str) -> list[AvailableModel]:
+    def _configured(self, provider: str) -> list[AvailableModel]:
         return [
             AvailableModel(name, name, self._facts(ModelName(provider, name)).context)
-            for name in self.endpoints.listed_models(provider)
+            for name in self.endpoints.configured_models(provider)
         ]
 
     def _facts(self, name: ModelName) -> ModelFacts:
@@ -307,7 +175,142 @@ class ModelRegistry:
             return await model if inspect.isawaitable(model) else model
         except ModelError:
             raise
-        except Exception as error:  # noqa: BLE001  (the embedder's code; what it says may hold secrets)
+        except Exception as error:  # noqa: BLE001  (code of the embedding program; its text may hold secrets)
             failure = type(error).__name__
         _log.warning("the model resolver failed for provider %s: %s", name.provider, failure)
         raise ModelError("other", f"{name.provider}: the program's model resolver failed ({failure})")
+
+
+def choose(
+    config: ModelsConfig, endpoints: Endpoints, environment: Mapping[str, str], flag: str | None = None
+) -> ModelChoice:
+    """Choose the model of the flag, of `ACCORD_MODEL`, of the configuration, of a provider with a key, or the
+    rehearsal.
+    """
+    wishes: list[tuple[ChoiceSource, str | None]] = [
+        ("flag", flag),
+        ("environment", environment.get(MODEL_VARIABLE)),
+        ("config", config.model),
+    ]
+    for source, text in wishes:
+        if text and text.strip():
+            name = find_model(text, endpoints)
+            return ModelChoice(name, source, missing_key(name.provider, endpoints))
+    for provider in endpoints.names:
+        model = endpoints.default_model(provider)
+        if model and (endpoints.get(provider).key is not None or endpoints.withheld_key(provider)):
+            return ModelChoice(ModelName(provider, model), "credentials", missing_key(provider, endpoints))
+    return ModelChoice(ModelName(REHEARSAL, REHEARSAL), "rehearsal", missing_model=_missing_model(endpoints))
+
+
+def _missing_model(endpoints: Endpoints) -> str | None:
+    for provider in endpoints.names:
+        endpoint = endpoints.get(provider)
+        if endpoint.key is not None:
+            setting = provider_variable(family_of(provider), "MODEL")
+            return (
+                f"there is a key for {provider} at {endpoint.base_url}, but no model is named: "
+                f"set {setting}, or choose one as {provider}:NAME"
+            )
+    return None
+
+
+def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
+    """Return the model of this name. A server's name alone means its default model. Raises UnknownModel."""
+    alone = normalize_provider(text.strip().rstrip(":/"))
+    if endpoints.is_provider(alone):
+        if model := endpoints.default_model(alone):
+            return ModelName(alone, model)
+        raise UnknownModel(f"{alone} has no default model: name one, as {alone}:NAME")
+    # The rehearsal provider has one model, so a bare name cannot be another one of it.
+    if name := parse_model_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
+        return name
+    known = ", ".join([*endpoints.names, REHEARSAL])
+    raise UnknownModel(f"{text!r} names no known provider ({known}); use provider:name")
+
+
+def missing_key(provider: str, endpoints: Endpoints) -> str | None:
+    """Return the message about the server's missing key; None if it has a key or needs none."""
+    if provider == REHEARSAL or endpoints.get(provider).ready:
+        return None
+    if withheld := endpoints.withheld_key(provider):
+        return f"{provider}: you have signed out; sign in to use the key in {withheld} again"
+    family = family_of(provider)
+    key = provider_variable(family, "API_KEY")
+    return f"{provider}: no key found; set {key} or run `accord agent --login {family}`"
+
+
+class ModelListCache:
+    """The model lists of all servers. Fetches a list in bounded time and keeps it for a while."""
+
+    def __init__(
+        self,
+        connections: ModelConnections,
+        clock: Clock,
+        *,
+        timeout: float = 5.0,
+        keep: float = 600.0,
+        keep_failure: float = 30.0,
+    ) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._timeout = timeout
+        self._keep = keep
+        self._keep_failure = keep_failure
+        self._lists: dict[str, tuple[float, list[AvailableModel] | None]] = {}
+        """By server: when the list expires, and the list."""
+        self._fetches: dict[str, asyncio.Task[list[AvailableModel]]] = {}
+
+    def cached(self, endpoint: Endpoint) -> Sequence[AvailableModel] | None:
+        """Return the server's last list, even an expired one; None if it never sent one."""
+        _, models = self._lists.get(endpoint.name, (0.0, None))
+        return models
+
+    async def get(self, endpoint: Endpoint) -> Sequence[AvailableModel] | None:
+        """Return the server's list; None if it sends none. Fetches it only if the last one has expired."""
+        expires, models = self._lists.get(endpoint.name, (0.0, None))
+        if self._clock.now() < expires or not endpoint.ready:
+            return models
+        try:
+            await provider_loaded(endpoint.kind)
+        except MissingExtra as error:
+            _log.info("%s", error)
+            return models
+        task = self._fetches.get(endpoint.name)
+        if task is None:
+            task = self._fetches[endpoint.name] = asyncio.ensure_future(self._fetch(endpoint))
+            task.add_done_callback(lambda _: self._fetches.pop(endpoint.name, None))
+        if await within(self._clock, self._timeout, task):
+            return self.cached(endpoint)
+        task.cancel()
+        self._store(endpoint, None)
+        _log.info("%s did not list its models in time", endpoint.name)
+        return self.cached(endpoint)
+
+    async def _fetch(self, endpoint: Endpoint) -> list[AvailableModel]:
+        from accord.coder.models.provider_connection import fetch_models
+
+        try:
+            models = await fetch_models(endpoint, self._connections.http())
+        except ModelError as error:
+            _log.info("%s", error)
+            self._store(endpoint, None)
+            return []
+        self._store(endpoint, models)
+        return models
+
+    def _store(self, endpoint: Endpoint, models: list[AvailableModel] | None) -> None:
+        """Keep a list, or after a failure (None) the old one for a shorter time."""
+        now = self._clock.now()
+        if models is None:
+            _, old = self._lists.get(endpoint.name, (0.0, None))
+            self._lists[endpoint.name] = (now + self._keep_failure, old)
+        else:
+            self._lists[endpoint.name] = (now + self._keep, models)
+
+    async def aclose(self) -> None:
+        """Cancel all requests."""
+        tasks = list(self._fetches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
