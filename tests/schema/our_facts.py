@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import UNSET
@@ -48,9 +49,15 @@ OURS = {
 """Names without an official definition: our base types, and variants that the schema leaves unnamed."""
 
 
+def public_names() -> list[str]:
+    """The names that `accord.schema` exports, without its modules."""
+    every = vars(accord.schema).items()
+    return sorted(name for name, value in every if name[0] != "_" and not isinstance(value, ModuleType))
+
+
 def names(*, stable: bool) -> list[str]:
     """Our types that correspond to definitions."""
-    every = [name for name in accord.schema.__all__ if name not in OURS]
+    every = [name for name in public_names() if name not in OURS]
     return [name for name in every if not (stable and _is_unstable(getattr(accord.schema, name)))]
 
 

@@ -22,6 +22,32 @@ from accord.schema.base import (
     unstable,
 )
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "AuthAccount",
+    "AuthMethod",
+    "AuthMethodAgent",
+    "AuthMethodTerminal",
+    "AuthState",
+    "AuthStatusRequest",
+    "AuthStatusResponse",
+    "AuthStatusUpdateNotification",
+    "AuthenticateRequest",
+    "AuthenticateResponse",
+    "DisableProviderRequest",
+    "DisableProviderResponse",
+    "ListProvidersRequest",
+    "ListProvidersResponse",
+    "LlmProtocol",
+    "LogoutRequest",
+    "LogoutResponse",
+    "ProviderCurrentConfig",
+    "ProviderInfo",
+    "SetProviderRequest",
+    "SetProviderResponse",
+]
+
+
 # MERGED schema.auth: Signing in and out, and who is signed in (unstable).
 
 

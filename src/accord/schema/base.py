@@ -7,7 +7,37 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cas
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-__all__ = ["UNSET", "Choice", "Object", "Record", "Unknown", "UnsetType", "wire_name"]
+# The names that `accord.schema` exports.
+__all__ = [
+    "UNSET",
+    "AuthMethodId",
+    "CancelRequestNotification",
+    "CompactionId",
+    "ElicitationId",
+    "Error",
+    "ErrorCode",
+    "ExtNotification",
+    "ExtRequest",
+    "ExtResponse",
+    "McpRequestId",
+    "McpServerAcpId",
+    "MessageId",
+    "Object",
+    "PermissionOptionId",
+    "PlanId",
+    "ProviderId",
+    "Record",
+    "RequestId",
+    "SessionConfigGroupId",
+    "SessionConfigId",
+    "SessionConfigValueId",
+    "SessionId",
+    "SessionModeId",
+    "TerminalId",
+    "ToolCallId",
+    "Unknown",
+    "UnsetType",
+]
 
 
 # MERGED schema.unknown: What a reader keeps of a variant that this version of the protocol does not know.
@@ -105,7 +135,7 @@ class NumberFormat:
 
 
 if TYPE_CHECKING:
-    from typing import Annotated as Choice
+    from typing import Annotated as Choice  # pyright: ignore[reportUnusedImport] - for the other modules
 
     Opt: TypeAlias = T | UnsetType
     """May be absent; a value that does not fit reads as absent."""

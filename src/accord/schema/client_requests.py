@@ -32,6 +32,59 @@ from accord.schema.base import (
 )
 from accord.schema.content import ToolCallUpdate
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "BooleanPropertySchema",
+    "CancelledOutcome",
+    "CompleteElicitationNotification",
+    "CreateElicitationRequest",
+    "CreateElicitationResponse",
+    "CreateTerminalRequest",
+    "CreateTerminalResponse",
+    "ElicitationAcceptAction",
+    "ElicitationCancelAction",
+    "ElicitationContentValue",
+    "ElicitationDeclineAction",
+    "ElicitationFormMode",
+    "ElicitationPropertySchema",
+    "ElicitationRequestScope",
+    "ElicitationSchema",
+    "ElicitationSchemaType",
+    "ElicitationSessionScope",
+    "ElicitationUrlMode",
+    "EnumOption",
+    "EnvVariable",
+    "IntegerPropertySchema",
+    "KillTerminalRequest",
+    "KillTerminalResponse",
+    "MultiSelectItems",
+    "MultiSelectPropertySchema",
+    "NumberPropertySchema",
+    "PermissionOption",
+    "PermissionOptionKind",
+    "ReadTextFileRequest",
+    "ReadTextFileResponse",
+    "ReleaseTerminalRequest",
+    "ReleaseTerminalResponse",
+    "RequestPermissionOutcome",
+    "RequestPermissionRequest",
+    "RequestPermissionResponse",
+    "ScopedElicitation",
+    "SelectedPermissionOutcome",
+    "StringFormat",
+    "StringMultiSelectItems",
+    "StringPropertySchema",
+    "TerminalExitStatus",
+    "TerminalOutputRequest",
+    "TerminalOutputResponse",
+    "TitledMultiSelectItems",
+    "WaitForTerminalExitRequest",
+    "WaitForTerminalExitResponse",
+    "WriteTextFileRequest",
+    "WriteTextFileResponse",
+]
+
+
 # MERGED schema.permissions: Permissions: the agent asks before it acts, the user (or a policy) answers.
 
 PermissionOptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]

@@ -25,6 +25,37 @@ from accord.schema.base import (
     unstable,
 )
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "CancelNotification",
+    "Content",
+    "ContentBlock",
+    "Diff",
+    "EmbeddedResource",
+    "EmbeddedResourceResource",
+    "ImageContent",
+    "PromptRequest",
+    "PromptResponse",
+    "ResourceLink",
+    "Role",
+    "StopReason",
+    "Terminal",
+    "TextContent",
+    "TextResourceContents",
+    "ToolCall",
+    "ToolCallChange",
+    "ToolCallContent",
+    "ToolCallLocation",
+    "ToolCallStatus",
+    "ToolCallUpdate",
+    "ToolKind",
+    "Usage",
+]
+
+
 # MERGED schema.content: Content blocks: what prompts, messages, thoughts and tool output are made of.
 
 Role: TypeAlias = Literal["assistant", "user"]

@@ -21,6 +21,53 @@ from accord.schema.base import (
     unstable,
 )
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "AgentAuthCapabilities",
+    "AgentCapabilities",
+    "AuthCapabilities",
+    "AuthStatusCapabilities",
+    "BooleanConfigOptionCapabilities",
+    "ClientCapabilities",
+    "ClientSessionCapabilities",
+    "CompactionCapabilities",
+    "ElicitationCapabilities",
+    "ElicitationFormCapabilities",
+    "ElicitationUrlCapabilities",
+    "FileSystemCapabilities",
+    "Implementation",
+    "InitializeProxyRequest",
+    "InitializeProxyResponse",
+    "InitializeRequest",
+    "InitializeResponse",
+    "LogoutCapabilities",
+    "McpCapabilities",
+    "NoticeCapabilities",
+    "PlanCapabilities",
+    "PromptCapabilities",
+    "ProtocolVersion",
+    "ProvidersCapabilities",
+    "ProxySuccessorNotification",
+    "ProxySuccessorRequest",
+    "ProxySuccessorResponse",
+    "SessionAdditionalDirectoriesCapabilities",
+    "SessionArchiveCapabilities",
+    "SessionCapabilities",
+    "SessionCloseCapabilities",
+    "SessionConfigOptionsCapabilities",
+    "SessionDeleteCapabilities",
+    "SessionForkCapabilities",
+    "SessionListCapabilities",
+    "SessionResumeCapabilities",
+    "SessionStatusCapabilities",
+    "SessionSystemPromptCapabilities",
+    "SessionSystemPromptModeCapabilities",
+    "SessionSystemPromptOverrideCapabilities",
+    "SessionTitleCapabilities",
+    "SubagentCapabilities",
+]
+
+
 # MERGED schema.capabilities: What each side can do. An absent or null object, and anything but true, means: not supported.
 
 

@@ -18,6 +18,22 @@ from accord.schema.base import (
 )
 from accord.schema.client_requests import EnvVariable
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "HttpHeader",
+    "McpError",
+    "McpFailure",
+    "McpResult",
+    "McpServer",
+    "McpServerAcp",
+    "McpServerHttp",
+    "McpServerSse",
+    "McpServerStdio",
+    "MessageMcpNotification",
+    "MessageMcpRequest",
+    "MessageMcpResponse",
+]
+
 
 class HttpHeader(Object):
     """One header to send along."""

@@ -83,7 +83,7 @@ def _link(annotation: Any) -> str:
 
 
 def _names() -> dict[int, str]:
-    return {id(getattr(accord.schema, name)): name for name in accord.schema.__all__}
+    return {id(value): name for name, value in vars(accord.schema).items() if name[0] != "_"}
 
 
 def _types() -> dict[str, Any]:

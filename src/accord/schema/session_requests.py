@@ -28,6 +28,57 @@ from accord.schema.base import (
 from accord.schema.content import ContentBlock
 from accord.schema.mcp import McpServer
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "ArchiveSessionRequest",
+    "ArchiveSessionResponse",
+    "AvailableCommand",
+    "AvailableCommandInput",
+    "AvailableCommandsUpdate",
+    "CloseSessionRequest",
+    "CloseSessionResponse",
+    "ConfigOptionUpdate",
+    "CurrentModeUpdate",
+    "DeleteSessionRequest",
+    "DeleteSessionResponse",
+    "ForkSessionRequest",
+    "ForkSessionResponse",
+    "ListSessionsRequest",
+    "ListSessionsResponse",
+    "LoadSessionRequest",
+    "LoadSessionResponse",
+    "NewSessionRequest",
+    "NewSessionResponse",
+    "ResumeSessionRequest",
+    "ResumeSessionResponse",
+    "SessionArchiveFilter",
+    "SessionConfigBoolean",
+    "SessionConfigOption",
+    "SessionConfigOptionCategory",
+    "SessionConfigSelect",
+    "SessionConfigSelectGroup",
+    "SessionConfigSelectOption",
+    "SessionConfigSelectOptions",
+    "SessionInfo",
+    "SessionMode",
+    "SessionModeState",
+    "SessionStatus",
+    "SessionStatusRequest",
+    "SessionStatusResponse",
+    "SetSessionConfigOptionRequest",
+    "SetSessionConfigOptionResponse",
+    "SetSessionModeRequest",
+    "SetSessionModeResponse",
+    "SetSessionTitleRequest",
+    "SetSessionTitleResponse",
+    "SystemPrompt",
+    "SystemPromptMode",
+    "UnarchiveSessionRequest",
+    "UnarchiveSessionResponse",
+    "UnstructuredCommandInput",
+]
+
+
 # MERGED schema.config: What the user can set in a session: modes, and the config options that supersede them.
 
 

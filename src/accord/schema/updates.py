@@ -28,6 +28,45 @@ from accord.schema.base import (
 from accord.schema.content import ContentBlock, ToolCall, ToolCallChange, Usage, text_of_blocks
 from accord.schema.session_requests import AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate
 
+# The message types of this module, which `accord.schema` exports.
+__all__ = [
+    "AgentMessageChunk",
+    "AgentThoughtChunk",
+    "CompactionStatus",
+    "CompactionSummaryChunk",
+    "CompactionUpdate",
+    "ContentChunk",
+    "Cost",
+    "IdleStateUpdate",
+    "Notice",
+    "NoticeSeverity",
+    "Plan",
+    "PlanEntry",
+    "PlanEntryPriority",
+    "PlanEntryStatus",
+    "PlanFile",
+    "PlanItems",
+    "PlanMarkdown",
+    "PlanRemoved",
+    "PlanUpdate",
+    "PlanUpdateContent",
+    "RequiresActionStateUpdate",
+    "RunningStateUpdate",
+    "SessionCancelCapabilities",
+    "SessionInfoUpdate",
+    "SessionMessage",
+    "SessionMessageChunk",
+    "SessionNotification",
+    "SessionUpdate",
+    "StateUpdate",
+    "SubagentSessionCapabilities",
+    "SubagentUpdate",
+    "UnknownStateUpdate",
+    "UsageUpdate",
+    "UserMessageChunk",
+]
+
+
 # MERGED schema.plans: Plans: what the agent means to do, step by step.
 
 PlanEntryPriority: TypeAlias = Literal["high", "medium", "low"]
