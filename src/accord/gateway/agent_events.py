@@ -57,8 +57,8 @@ class GatewayWorkspace:
     """Files and terminals of one session. Closing it ends what was started in it."""
 
     def __init__(self, folders: tuple[str, ...], on_output: Callable[[TerminalPrinted], None]) -> None:
-        self.folders = folders
-        self.terminals = TerminalViews(on_output)
+        self.folders: tuple[str, ...] = folders
+        self.terminals: TerminalViews = TerminalViews(on_output)
         self._roots = Roots(folders[0], folders[1:])
         self._workspace: LocalWorkspace | None = None
         self._tasks: set[asyncio.Task[Any]] = set()

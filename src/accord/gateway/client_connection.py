@@ -23,7 +23,7 @@ class OutgoingFrame:
     __slots__ = ("_event_form", "_websocket_form", "body")
 
     def __init__(self, body: bytes) -> None:
-        self.body = body
+        self.body: bytes = body
         """The JSON-RPC object without a line end."""
         self._websocket_form: bytes | None = None
         self._event_form: bytes | None = None

@@ -162,20 +162,22 @@ class Gateway:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         assert sources, "a gateway needs at least one agent"
-        self.agent_events = AgentEvents(self)
-        self.agents = {source.name: HostedAgent(source, self.agent_events, clock) for source in sources}
-        self.default_agent = next(iter(self.agents.values()))
-        self.sessions = LiveSessions(session_logs)
-        self.overview = SessionOverview(self)
-        self.pending_requests = PendingRequests(self.overview.on_pending_change)
-        self.methods = MethodTable()
-        self.limit_counter = limit_counter or LimitCounter()
-        self.audit = audit or AuditLog()
-        self.metrics = metrics or Metrics()
+        self.agent_events: AgentEvents = AgentEvents(self)
+        self.agents: dict[str, HostedAgent] = {
+            source.name: HostedAgent(source, self.agent_events, clock) for source in sources
+        }
+        self.default_agent: HostedAgent = next(iter(self.agents.values()))
+        self.sessions: LiveSessions = LiveSessions(session_logs)
+        self.overview: SessionOverview = SessionOverview(self)
+        self.pending_requests: PendingRequests = PendingRequests(self.overview.on_pending_change)
+        self.methods: MethodTable = MethodTable()
+        self.limit_counter: LimitCounter = limit_counter or LimitCounter()
+        self.audit: AuditLog = audit or AuditLog()
+        self.metrics: Metrics = metrics or Metrics()
         self.clients: list[GatewayClient] = []
-        self.stopping = False
+        self.stopping: bool = False
         """Set while the gateway only waits for running turns to end."""
-        self.clock = clock
+        self.clock: Clock = clock
         self._idle_seconds = idle
         self._queue: list[tuple[Iterable[GatewayClient], OutgoingFrame, str | None]] = []
         self._flushing = False

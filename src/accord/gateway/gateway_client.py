@@ -100,14 +100,14 @@ class ClientCall:
     def __init__(
         self, client: "GatewayClient", id: Any, method: str, params: Raw | None, session_id: str | None
     ) -> None:
-        self.client = client
-        self.id = id
-        self.method = method
-        self.params = params
-        self.session_id = session_id
-        self.lane = self._lane
+        self.client: GatewayClient = client
+        self.id: Any = id
+        self.method: str = method
+        self.params: Raw | None = params
+        self.session_id: str | None = session_id
+        self.lane: Lane = self._lane
         """Decides which messages of the client this one waits for."""
-        self.is_answered = id is UNSET
+        self.is_answered: bool = id is UNSET
         """Set once the request has its response; always set for a notification."""
 
     @property
@@ -208,21 +208,21 @@ class GatewayClient:
     def __init__(
         self, gateway: "Gateway", connection: ClientConnection, rights: TokenRights, agent: HostedAgent
     ) -> None:
-        self.gateway = gateway
-        self.connection = connection
-        self.rights = rights
-        self.agent = agent
+        self.gateway: Gateway = gateway
+        self.connection: ClientConnection = connection
+        self.rights: TokenRights = rights
+        self.agent: HostedAgent = agent
         self.capabilities: ClientCapabilities | None = None
         """Set by `initialize`."""
         self.extensions: dict[str, Any] = {}
         """The client's own announcement about Accord's extensions (`_meta.accord`)."""
         self.sessions: dict[str, LiveSession] = {}
         """The sessions that it is attached to."""
-        self.message_reader = MessageReader()
-        self.reader = OfficialReader(self.message_reader)
-        self.wants_inbox = False
-        self.wants_sessions = False
-        self.connected = True
+        self.message_reader: MessageReader = MessageReader()
+        self.reader: OfficialReader = OfficialReader(self.message_reader)
+        self.wants_inbox: bool = False
+        self.wants_sessions: bool = False
+        self.connected: bool = True
         self._forwarded: dict[RequestId, tuple[Upstream, int]] = {}
         self._waiting: dict[Lane, deque[ClientCall]] = {}
         self._tasks: dict[asyncio.Task[None], ClientCall] = {}

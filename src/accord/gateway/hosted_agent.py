@@ -84,15 +84,15 @@ class HostedAgent:
     def __init__(
         self, source: AgentSource, listener: HostedAgentListener, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self.source = source
-        self.name = source.name
+        self.source: AgentSource = source
+        self.name: str = source.name
         self.state: AgentState = "stopped"
-        self.reason = ""
+        self.reason: str = ""
         """Why the last start failed; "" otherwise."""
-        self.starts = 0
-        self.last_used = clock.now()
+        self.starts: int = 0
+        self.last_used: float = clock.now()
         """On the gateway's clock."""
-        self.on_update = partial(listener.on_update, self)
+        self.on_update: partial[None] = partial(listener.on_update, self)
         self._listener = listener
         self._clock = clock
         self._reader = MessageReader(report=self._log_dialect, active_session=self._active_session)

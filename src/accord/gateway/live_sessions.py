@@ -48,15 +48,15 @@ class LiveSession:
         additional: tuple[str, ...],
         log: SessionLog,
     ) -> None:
-        self.agent = agent
-        self.id = session_id
-        self.cwd = cwd
-        self.additional = additional
-        self.log = log
-        self.settings = SessionSettings()
+        self.agent: HostedAgent = agent
+        self.id: str = session_id
+        self.cwd: str = cwd
+        self.additional: tuple[str, ...] = additional
+        self.log: SessionLog = log
+        self.settings: SessionSettings = SessionSettings()
         self.title: str | None = None
         self.updated: str | None = None
-        self.live = False
+        self.live: bool = False
         """Whether the running agent process has the session open."""
         self.replay_buffer: list[Event] | None = None
         """During `session/load`: the replayed events, to be logged if the load succeeds. None otherwise."""
@@ -64,22 +64,22 @@ class LiveSession:
         """The client that asked for the load; only it gets the replay."""
         self.replay_held_from: int | None = None
         """Index of the first replayed update that was not sent because the client reads too slowly."""
-        self.discards_updates = False
+        self.discards_updates: bool = False
         """Set while the agent replays a history that is already in the log."""
         self.clients: tuple[GatewayClient, ...] = ()
         """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
-        self.running_turns = 0
+        self.running_turns: int = 0
         self.mcp_servers: bytes = b"[]"
         """The client's MCP servers as JSON, for reopening the session."""
         self.workspace: GatewayWorkspace | None = None
         self.lease: LimitLease | None = None
         """Its place under the session limit."""
-        self.opened_by = ""
+        self.opened_by: str = ""
         """The id of the token that it counts for."""
-        self.joining_clients = 0
+        self.joining_clients: int = 0
         """Number of clients that are receiving its history."""
-        self.last_detached = 0.0
+        self.last_detached: float = 0.0
         """When the last client detached."""
         self._terminal_calls: dict[str, ToolCall] = {}
         self._current_updates: dict[type, OutgoingFrame] = {}
@@ -230,7 +230,7 @@ class LiveSessions:
     """The live sessions by agent and id."""
 
     def __init__(self, logs: SessionLogs) -> None:
-        self.logs = logs
+        self.logs: SessionLogs = logs
         self._by_key: dict[SessionKey, LiveSession] = {}
 
     def __iter__(self) -> Iterator[LiveSession]:

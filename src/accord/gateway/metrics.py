@@ -28,18 +28,18 @@ class Metrics:
     """The numbers of one gateway. The HTTP server counts sockets and frames, the gateway the rest."""
 
     def __init__(self) -> None:
-        self.connections = 0
-        self.sockets = 0
-        self.streams = 0
-        self.frames_in = 0
-        self.frames_out = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.resumed = 0
-        self.cut_off = 0
-        self.lost = 0
-        self.processes = 0
-        self.pending_approvals = 0
+        self.connections: int = 0
+        self.sockets: int = 0
+        self.streams: int = 0
+        self.frames_in: int = 0
+        self.frames_out: int = 0
+        self.bytes_in: int = 0
+        self.bytes_out: int = 0
+        self.resumed: int = 0
+        self.cut_off: int = 0
+        self.lost: int = 0
+        self.processes: int = 0
+        self.pending_approvals: int = 0
         self.sessions: Counter[str] = Counter()
         """By state: `running`, `waiting`, `idle`."""
         self.requests: Counter[str] = Counter()

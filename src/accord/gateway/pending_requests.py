@@ -58,17 +58,17 @@ class PendingRequest:
         body: bytes,
         value: Any,
     ) -> None:
-        self.number = number
-        self.session = session
-        self.upstream = upstream
-        self.agent_id = agent_id
-        self.method = method
-        self.body = body
-        self.value = value
-        self.since = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self.number: int = number
+        self.session: LiveSession | None = session
+        self.upstream: Upstream = upstream
+        self.agent_id: RequestId = agent_id
+        self.method: str = method
+        self.body: bytes = body
+        self.value: Any = value
+        self.since: str = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.shown_to: list[GatewayClient] = []
         self.failure: RpcError | None = None
-        self.frame = OutgoingFrame(
+        self.frame: OutgoingFrame = OutgoingFrame(
             b'{"jsonrpc":"2.0","id":%d,"method":%s%s}'
             % (number, encode(method), b',"params":' + body if body else b"")
         )

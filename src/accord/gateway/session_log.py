@@ -25,8 +25,8 @@ class SessionLogs:
     """The logs of all sessions of all agents."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self.records = RecordedSessions(store)
+        self.store: Store = store
+        self.records: RecordedSessions = RecordedSessions(store)
         self._commit_failing = False
         self._dirty_logs: list[SessionLog] = []
 
@@ -134,7 +134,7 @@ class SessionLog:
     def __init__(
         self, logs: SessionLogs, agent: str, session_id: str, journal: Journal | None, *, is_kept: bool = True
     ) -> None:
-        self.is_kept = is_kept
+        self.is_kept: bool = is_kept
         """Whether the stored log with this id belongs to this session."""
         self._logs = logs
         self._agent = agent
@@ -210,7 +210,7 @@ class SessionLogReader:
     """Reads a session's log: the history as few updates, then the new ones."""
 
     def __init__(self, logs: SessionLogs, recorded: RecordedSession | None) -> None:
-        self.state = SessionState()
+        self.state: SessionState = SessionState()
         self._logs = logs
         self._key = recorded.head.session_id if recorded is not None else None
         self._last_read = 0

@@ -169,7 +169,7 @@ class Upstream:
 
     def __init__(self, transport: Transport, listener: UpstreamListener, reader: MessageReader) -> None:
         self.end: TransportEnd | None = None
-        self.reader = OfficialReader(reader)
+        self.reader: OfficialReader = OfficialReader(reader)
         self._transport = transport
         self._listener = listener
         self._open: dict[int, tuple[str, ReplyCallback]] = {}

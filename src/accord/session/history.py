@@ -237,7 +237,7 @@ class _PromptEcho:
     __slots__ = ("_blocks", "_chunks", "_matched", "_text", "message")
 
     def __init__(self, message: Message) -> None:
-        self.message = message
+        self.message: Message = message
         self._text = message.text
         self._matched = 0
         self._blocks: list[ContentBlock] = list(message.blocks)

@@ -1,7 +1,7 @@
 """The items of a history: messages with their growing content, plans, compactions, subagents."""
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -85,7 +85,7 @@ class GrowingContent:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.blocks == other.blocks
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.text!r})"
@@ -102,7 +102,7 @@ class Message(GrowingContent):
     def __init__(self, kind: MessageKind, id: str | None = None, blocks: Iterable[ContentBlock] = ()) -> None:
         super().__init__(blocks)
         self.kind: MessageKind = kind
-        self.id = id
+        self.id: str | None = id
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -111,7 +111,7 @@ class Message(GrowingContent):
             and self.blocks == other.blocks
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"Message({self.kind!r}, id={self.id!r}, text={self.text!r})"
@@ -131,7 +131,7 @@ class SessionMessageState(GrowingContent):
 
     def __init__(self, message_id: str) -> None:
         super().__init__()
-        self.message_id = message_id
+        self.message_id: str = message_id
         self.sender_session_id: str | None = None
         self.recipient_session_id: str | None = None
         self.sender_message_id: str | None = None
@@ -168,7 +168,7 @@ class SessionMessageState(GrowingContent):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SessionMessageState) and self.to_update() == other.to_update()
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable
 
 
 V1_PLAN_ID: Final = ""
@@ -209,7 +209,7 @@ class CompactionState(GrowingContent):
 
     def __init__(self, compaction_id: str, status: CompactionStatus = IN_PROGRESS) -> None:
         super().__init__()
-        self.compaction_id = compaction_id
+        self.compaction_id: str = compaction_id
         self.status: CompactionStatus = status
         self.error: str | None = None
         self.meta: dict[str, Any] | None = None
@@ -237,7 +237,7 @@ class CompactionState(GrowingContent):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CompactionState) and self.to_update() == other.to_update()
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # mutable
 
 
 _ACTIVITIES: dict[type, str] = {

@@ -83,11 +83,11 @@ class SessionState:
     def __init__(
         self, session_id: str = "", cwd: str = "", additional_directories: Iterable[str] = ()
     ) -> None:
-        self.session_id = session_id
-        self.cwd = cwd
-        self.additional_directories = list(additional_directories)
-        self.history = History()
-        self.settings = SessionSettings()
+        self.session_id: str = session_id
+        self.cwd: str = cwd
+        self.additional_directories: list[str] = list(additional_directories)
+        self.history: History = History()
+        self.settings: SessionSettings = SessionSettings()
         self.history_before_replay: History | None = None  # set while the agent replays
         self.turn: TurnStatus = "idle"
         self.stop_reason: StopReason | None = None  # of the latest ended turn

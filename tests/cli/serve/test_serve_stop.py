@@ -61,7 +61,7 @@ async def test_a_running_turn_ends_before_the_gateway_does(tmp_path: Path, numbe
             await client.send(
                 3, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "more"}]
             )
-            assert "takes no new prompts" in (await client.until('"id":3'))["error"]["message"]
+            assert "the gateway is stopping" in (await client.until('"id":3'))["error"]["message"]
             pipe.write_bytes(b"open")
             await client.until("turn continued")
             assert (await client.until('"id":2'))["result"]["stopReason"] == "end_turn"

@@ -143,7 +143,7 @@ class TokenStore:
     """All tokens of this user."""
 
     def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
-        self.folder = data_dir() / "gateway" / "tokens" if folder is None else folder
+        self.folder: Path = data_dir() / "gateway" / "tokens" if folder is None else folder
         self._folder_text = str(self.folder)
         self._now = now
         self._cache: dict[str, tuple[tuple[int, int, int], Token]] = {}

@@ -42,8 +42,8 @@ class AuditLog:
         now: Callable[[], float] = time.time,
         on_error: Callable[[str], None] | None = None,
     ) -> None:
-        self.path = audit_file() if path is None else path
-        self.missing = 0
+        self.path: Path = audit_file() if path is None else path
+        self.missing: int = 0
         """Number of lines that could not be written since the last one that was."""
         self._max_bytes = max_bytes
         self._rotated_files = rotated_files

@@ -175,16 +175,16 @@ class Authenticator:
         proxies: Proxies | None = None,
         folders: tuple[str, ...] | None = None,
     ) -> None:
-        self.origins = origins
-        self.tokens = tokens or TokenStore(now=now)
-        self.browsers = browsers or BrowserLogins(now=now)
-        self.audit = audit
-        self.tickets = Tickets(clock)
-        self.throttle = Throttle(clock)
-        self.token_watcher = TokenWatcher(self.tokens, clock, self.browsers.forget)
+        self.origins: Origins = origins
+        self.tokens: TokenStore = tokens or TokenStore(now=now)
+        self.browsers: BrowserLogins = browsers or BrowserLogins(now=now)
+        self.audit: AuditLog | None = audit
+        self.tickets: Tickets = Tickets(clock)
+        self.throttle: Throttle = Throttle(clock)
+        self.token_watcher: TokenWatcher = TokenWatcher(self.tokens, clock, self.browsers.forget)
         self._proxies = proxies or Proxies()
         self._folders = folders
-        self.refused = 0
+        self.refused: int = 0
         """Number of refused requests."""
 
     def authenticate(self, request: AuthRequest) -> TokenRights:

@@ -29,7 +29,7 @@ class BrowserLogins:
     """
 
     def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
-        self.folder = data_dir() / "gateway" / "browsers" if folder is None else folder
+        self.folder: Path = data_dir() / "gateway" / "browsers" if folder is None else folder
         self._now = now
 
     def log_in(self, token: str) -> str:

@@ -61,9 +61,9 @@ class RequestRefused(AccordError):
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
         super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.headers = dict(headers)
+        self.status: int = status
+        self.reason: str = reason
+        self.headers: dict[str, str] = dict(headers)
 
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

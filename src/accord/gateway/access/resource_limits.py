@@ -21,8 +21,8 @@ class TokenBucket:
     __slots__ = ("_available", "_clock", "_updated", "per_second", "size")
 
     def __init__(self, clock: Clock, per_second: float, size: float) -> None:
-        self.per_second = per_second
-        self.size = size
+        self.per_second: float = per_second
+        self.size: float = size
         self._clock = clock
         self._available = size
         self._updated = clock.now()
@@ -64,10 +64,10 @@ class GatewayLimitReached(RpcError):
             "in serve.json.",
             {"limit": setting, "most": limit} | ({} if retry_after is None else {"retryAfter": retry_after}),
         )
-        self.name = name
-        self.limit = limit
-        self.setting = setting
-        self.retry_after = retry_after
+        self.name: str = name
+        self.limit: float = limit
+        self.setting: str = setting
+        self.retry_after: float | None = retry_after
         """Seconds after which another try makes sense, if known."""
 
 
@@ -118,11 +118,13 @@ class _UsageCounter:
     __slots__ = ("by_owner", "limit", "name", "setting", "total", "total_limit", "total_setting")
 
     def __init__(self, name: str, limit: float, setting: str, total_limit: float, total_setting: str) -> None:
-        self.name = name
-        self.limit, self.setting = limit, setting
-        self.total_limit, self.total_setting = total_limit, total_setting
+        self.name: str = name
+        self.limit: float = limit
+        self.setting: str = setting
+        self.total_limit: float = total_limit
+        self.total_setting: str = total_setting
         self.by_owner: Counter[str] = Counter()
-        self.total = 0
+        self.total: int = 0
 
     def take(self, owner: str, amount: int = 1) -> None:
         if self.by_owner[owner] + amount > self.limit:
@@ -149,7 +151,7 @@ class BufferedBytes:
     def __init__(self, counter: _UsageCounter, owner: str) -> None:
         self._counter = counter
         self._owner = owner
-        self.size = 0
+        self.size: int = 0
 
     def add(self, size: int) -> None:
         """Count more bytes. Raises GatewayLimitReached, and then counts nothing."""
@@ -171,7 +173,8 @@ class LimitCounter:
     """Counts against the limits, for one event loop. Never waits."""
 
     def __init__(self, limits: GatewayLimits | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.limits = limits = limits or GatewayLimits()
+        limits = limits or GatewayLimits()
+        self.limits: GatewayLimits = limits
         self._clock = clock
         total_connections, total_sessions = limits.total_connections, limits.total_sessions
         self._connections = _UsageCounter(

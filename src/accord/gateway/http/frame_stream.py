@@ -47,11 +47,11 @@ class FrameStream:
         self.written: deque[OutgoingFrame] = deque()
         """Written frames, kept for a reader that resumes."""
         self.waiting: deque[OutgoingFrame] = deque()
-        self.written_bytes = 0
-        self.waiting_bytes = 0
-        self.count = 0
+        self.written_bytes: int = 0
+        self.waiting_bytes: int = 0
+        self.count: int = 0
         """Number of frames written; the number of the last one."""
-        self.acknowledges = False
+        self.acknowledges: bool = False
         """Whether the reader acknowledges frames; then more are kept for it."""
         self._backlog_bytes = 0  # bytes that waited when the reader attached and still wait
         self.last_progress: float | None = None

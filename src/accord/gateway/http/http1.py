@@ -26,10 +26,12 @@ class Http1(asyncio.Protocol):
     """A socket that speaks HTTP/1.1."""
 
     def __init__(self, server_state: HttpServerState, opened_at: float) -> None:
-        self.server_state = server_state
-        self.h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=server_state.config.header_size)
+        self.server_state: HttpServerState = server_state
+        self.h11: h11.Connection = h11.Connection(
+            h11.SERVER, max_incomplete_event_size=server_state.config.header_size
+        )
         self.transport: asyncio.Transport | None = None
-        self.paused = False
+        self.paused: bool = False
         """Whether the peer does not read."""
         self._paused_since = 0.0
         self._exchange: Http1Exchange | None = None

@@ -33,9 +33,9 @@ class Http2Exchange(HttpExchange):
     def __init__(self, http: "Http2", stream: int, request: AuthRequest, declared: int | None) -> None:
         super().__init__(request, declared)
         self._http = http
-        self.stream = stream
-        self.began = http.server_state.clock.now()
-        self.request_complete = False
+        self.stream: int = stream
+        self.began: float = http.server_state.clock.now()
+        self.request_complete: bool = False
         """Whether the whole request was received."""
         self._pending: deque[bytes] = deque()
         self._offset = 0  # of what has left of the first piece
@@ -169,12 +169,12 @@ class Http2(asyncio.Protocol):
     """A socket that speaks HTTP/2."""
 
     def __init__(self, server_state: HttpServerState) -> None:
-        self.server_state = server_state
+        self.server_state: HttpServerState = server_state
         self.transport: asyncio.Transport | None = None
-        self.paused = False
+        self.paused: bool = False
         """Whether the peer does not read."""
         self._paused_since = 0.0
-        self.h2 = h2.connection.H2Connection(
+        self.h2: h2.connection.H2Connection = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=False, header_encoding=None)
         )
         self.exchanges: dict[int, Http2Exchange] = {}

@@ -24,8 +24,8 @@ class HttpExchange(ABC):
     """
 
     def __init__(self, request: AuthRequest, declared: int | None) -> None:
-        self.request = request
-        self.answered = False
+        self.request: AuthRequest = request
+        self.answered: bool = False
         self.upgrade: Callable[[asyncio.Protocol, Headers], None] | None = None
         """For a WebSocket handshake: accept it with these headers and switch the socket to this protocol."""
         self.on_disconnect: Callable[[], None] | None = None

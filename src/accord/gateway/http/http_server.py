@@ -109,8 +109,8 @@ class HttpServer:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self.config = config
-        self.metrics = metrics
+        self.config: ServerConfig = config
+        self.metrics: Metrics = metrics
         self.addresses: list[tuple[str, int]] = []
         """The addresses it listens on."""
         self._clock = clock

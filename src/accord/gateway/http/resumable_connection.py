@@ -38,17 +38,17 @@ class ResumableConnection(ABC):
     ) -> None:
         self._connections = connections
         self._config = connections.config
-        self.id = id
-        self.rights = rights
-        self.agent = agent
+        self.id: str = id
+        self.rights: TokenRights = rights
+        self.agent: str | None = agent
         self.handler: ConnectionHandler | None = None
         self.lease: LimitLease | None = None
         """Its place under the token's connection limit."""
         self.token_watch: LimitLease | None = None
         """Watches the token; see `Authenticator.watch_token`."""
         self._buffered = connections.limit_counter.buffered_bytes(rights)
-        self.ended = False
-        self.dirty = False
+        self.ended: bool = False
+        self.dirty: bool = False
         """Set when something was sent since the last flush."""
         self.detached_since: float | None = connections.clock.now()
         """Since when no socket carries it; None while one does."""
@@ -182,9 +182,9 @@ class WebSocketClientConnection(ResumableConnection):
         super().__init__(connections, id, rights, agent)
         self._stream = FrameStream(self._config)
         self._all_streams = (self._stream,)
-        self.initialized = False
+        self.initialized: bool = False
         """Whether the client's first message was `initialize`."""
-        self.received = 0
+        self.received: int = 0
         """Number of messages received from the client."""
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0

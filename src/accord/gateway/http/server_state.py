@@ -40,10 +40,10 @@ class ClientConnections:
         limit_counter: LimitCounter,
         metrics: Metrics,
     ) -> None:
-        self.config = config
-        self.clock = clock
-        self.limit_counter = limit_counter
-        self.metrics = metrics
+        self.config: ServerConfig = config
+        self.clock: Clock = clock
+        self.limit_counter: LimitCounter = limit_counter
+        self.metrics: Metrics = metrics
         self._opener = opener
         self._authenticator = authenticator
         self._loop = asyncio.get_running_loop()
@@ -160,15 +160,15 @@ class HttpServerState:
         connections: ClientConnections,
         metrics: Metrics,
     ) -> None:
-        self.config = config
-        self.clock = clock
-        self.authenticator = authenticator
-        self.connections = connections
-        self.metrics = metrics
+        self.config: ServerConfig = config
+        self.clock: Clock = clock
+        self.authenticator: Authenticator = authenticator
+        self.connections: ClientConnections = connections
+        self.metrics: Metrics = metrics
         self.sockets: set[ServerSocket] = set()
         self.event_streams: set[TimedConnection] = set()
         """Open event streams, which have time limits of their own."""
-        self.stopping = False
+        self.stopping: bool = False
         self.on_empty: Callable[[], None] | None = None
         """Called when the last socket has closed."""
         self.handle: Callable[[HttpExchange], None] = _unavailable

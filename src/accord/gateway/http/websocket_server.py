@@ -60,7 +60,7 @@ class WebSocketMessages:
 
     def __init__(self, socket: "WebSocket") -> None:
         self._socket = socket
-        self.awaiting_first = True
+        self.awaiting_first: bool = True
         """Set until `initialize` or a resume."""
 
     def handle(self, messages: list[bytes]) -> None:
@@ -201,9 +201,9 @@ class WebSocket(asyncio.Protocol):
     def __init__(
         self, server_state: HttpServerState, rights: TokenRights, connection: WebSocketClientConnection
     ) -> None:
-        self.server_state = server_state
-        self.rights = rights
-        self.connection = connection
+        self.server_state: HttpServerState = server_state
+        self.rights: TokenRights = rights
+        self.connection: WebSocketClientConnection = connection
         self._messages = WebSocketMessages(self)
         self._frames = Protocol(SERVER, max_size=server_state.config.message_size, logger=_library_log)
         self._transport: asyncio.Transport | None = None
